@@ -1,0 +1,530 @@
+"""A collection: the front of one store. Validation, hashing and packing happen here, outside the writer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from kinbin.edits import NewItems, Transaction
+from kinbin.errors import Closed, CollectionNotFound, InvalidInput, KinbinError
+from kinbin.hashing import content_hash, make_sampler
+from kinbin.inspection import check_store, describe
+from kinbin.kernels.registry import KERNELS
+from kinbin.kernels.rowscore import pack_rows, record_offsets
+from kinbin.limits import limit
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse
+from kinbin.search.build import read_records
+from kinbin.search.filters import compile_filter
+from kinbin.search.plan import Plan, plan_query
+from kinbin.search.query import Found, Searcher, fresh_keys, is_wide
+from kinbin.search.upkeep import SEAL_ROWS, Upkeep
+from kinbin.search.view import View, Views
+from kinbin.storage.group import Edit, GroupCommit
+from kinbin.storage.store import Reader, Store
+from kinbin.vectors.canonical import canonical_rows
+from kinbin.vectors.identity import check_ids, encode_payloads
+from kinbin.vectors.rows import Rows
+
+__all__ = ["Collection"]
+
+MODES = ("auto", "bands", "exact")
+WRITE_MODES = ("upsert", "insert", "update")
+INCLUDE = ("vector", "payload")
+_BACKLOG_ROWS = 8 * SEAL_ROWS
+_QUIET_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matching:
+    """What a filter lets through, at one state."""
+
+    ids: frozenset[bytes]
+    rows: NDArray[np.uint64]
+
+
+class Collection:
+    """Items with an id, a vector and a payload, searched by one kernel.
+
+    Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
+    open the same database; what one has acknowledged the others answer at once. Not across a fork.
+
+    Durability: `add` and `delete` return when their one atomic transaction is on disk.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self._store = Store(path)
+        with self._store.read() as reader:
+            data = reader.configuration()
+        self.config = CollectionConfig(data["kernel"], data["dim"], data["sampler"], data["bands"], data["rows"])
+        self._kernel = KERNELS[data["kernel"]]
+        self._wide = is_wide(data["dim"])
+        sampler = make_sampler(data["sampler"], seed=int(data["seed"]), normalise=self._kernel.normalised, dim=data["dim"])
+        self._sampler = sampler
+        self._views = Views()
+        self._searcher = Searcher(self._kernel, sampler, self._wide)
+        self._upkeep = Upkeep(self._store, self._views, self._kernel, sampler, self._wide, data["rows"], data["bands"])
+        self._writes = GroupCommit(self._commit)
+        self._plans: OrderedDict[tuple[int, int, float], Plan] = OrderedDict()
+        self._matching: OrderedDict[tuple[int, bytes], _Matching] = OrderedDict()
+        self._cache_lock = threading.Lock()
+        self._janitor = _Janitor(self)
+
+    # -- writing
+
+    def add(self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert") -> AddResult:
+        """Add or replace items, all or none; durable and searchable by every process on return.
+
+        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `vectors.canonical`). payloads:
+        n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
+        The same content again changes nothing. Identical vectors are stored once.
+
+        Raises:
+            InvalidInput, ItemConflict, StorageError: nothing was written.
+
+        Cost: about 20 µs an item in batches of 1,000, and one fsync.
+        """
+        _one_of("mode", mode, WRITE_MODES)
+        keys = check_ids(_sequence("ids", ids))
+        _at_most("batch_items", len(keys), "ids")
+        rows = canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed)
+        if len(rows) != len(keys):
+            raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
+        _at_most("batch_nonzeros", len(rows.values), "vectors")
+        encoded = encode_payloads(payloads, len(keys))
+        if not keys:
+            return AddResult(0, 0, 0, self.count())
+        items = self._prepare(keys, encoded, rows)
+        result = self._writes.submit(lambda transaction: transaction.add(items, mode))
+        self._janitor.wake()
+        return result
+
+    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
+        """Remove items by id, or all that a filter matches; ids that are not there are passed over.
+
+        Raises:
+            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
+        """
+        if (ids is None) == (filter is None):
+            raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
+        if ids is not None:
+            keys = list(dict.fromkeys(check_ids(_sequence("ids", ids), unique=False)))
+            _at_most("batch_items", len(keys), "ids")
+        else:
+            with self._reading() as (reader, view):
+                keys = sorted(self._matches(reader, view, filter).ids)
+        deleted = 0
+        count = None
+        for start in range(0, len(keys), int(limit("batch_items"))):
+            part = keys[start : start + int(limit("batch_items"))]
+            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part))
+            deleted, count = deleted + result.deleted, result.count
+        self._janitor.wake()
+        return DeleteResult(deleted, self.count() if count is None else count)
+
+    def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
+        """Pack and hash a batch, outside the writer."""
+        offsets = record_offsets(rows.indptr, self._wide)
+        records = np.zeros(int(offsets[-1]), np.uint8)
+        pack_rows(rows.indptr, rows.features, rows.values, rows.norms, self._wide, offsets, records)
+        return NewItems(keys, payloads, offsets, records, content_hash(rows), fresh_keys(self._sampler.codes(rows, 1, 128)))
+
+    def _commit(self, edits: list[Edit[Any]]) -> None:
+        """One transaction for a group of edits; an edit that is refused does not touch the others."""
+        with self._store.write() as writer:
+            view = self._views.at(writer)
+            assert view is not None, "nobody is ahead of the writer"
+            transaction = Transaction(writer, view)
+            for edit in edits:
+                try:
+                    edit.result = edit.apply(transaction)
+                except InvalidInput | KinbinError as error:  # type: ignore[misc]
+                    edit.error = error
+            transaction.finish()
+
+    # -- searching
+
+    def query(self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto") -> Answer:
+        """The k nearest items of one vector, with exact scores. See `query_batch`."""
+        return self._answer(self._one(x), k, target_recall, min_score, filter, mode)[0]
+
+    def query_id(self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto") -> Answer:
+        """The k nearest items of a stored item's vector (itself among them).
+
+        Raises:
+            InvalidInput: code "unknown_id": there is no such item.
+        """
+        key = check_ids([id])
+        with self._reading() as (reader, view):
+            known = reader.items(key)[0]
+            if known is None:
+                raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
+            rows = self._stored(view, [known[0]])
+        return self._answer(rows, k, target_recall, min_score, filter, mode)[0]
+
+    def query_batch(
+        self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
+    ) -> AnswerBatch:
+        """The k nearest items of each of m vectors, from one snapshot, in one kernel call.
+
+        k: 1 … the limit. target_recall: 0 … 1, exclusive of 0: the probability with which each true neighbour
+        is to be found; the one knob. min_score: answers below it are not wanted (fewer than k may come).
+        filter: on payloads (`search.filters`). mode: "bands" answers from the band index whatever it certifies;
+        "exact" scans; "auto" takes the faster of the two, and scans what the bands cannot certify.
+
+        Raises:
+            InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
+        """
+        rows = canonical_rows(Q, dim=self.config.dim, signed=self._kernel.signed)
+        _at_most("batch_queries", len(rows), "queries")
+        return self._answer(rows, k, target_recall, min_score, filter, mode)
+
+    def _one(self, x: Any) -> Rows:
+        if isinstance(x, np.ndarray) and x.ndim == 2:
+            raise InvalidInput.of("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector")
+        vectors = x if hasattr(x, "tocsr") else x.reshape(1, -1) if isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu" else [x]
+        rows = canonical_rows(vectors, dim=self.config.dim, signed=self._kernel.signed)
+        if len(rows) != 1:
+            raise InvalidInput.of("bad_vector", f"query takes one vector, this matrix has {len(rows)} rows; use query_batch", field="vector")
+        return rows
+
+    def _answer(self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str) -> AnswerBatch:
+        """Search validated queries and put ids to the rows found."""
+        _check_query(k, target, min_score, mode)
+        least = 0.0 if min_score is None else self._kernel.similarity(max(float(min_score), 0.0))
+        with self._reading() as (reader, view):
+            matching = None if filter is None else self._matches(reader, view, filter)
+            masks = None if matching is None else _masks(view, matching.rows)
+            plan = self._plan(view, float(target))
+            # A filter that lets few rows through is answered by scoring just those.
+            narrow = matching is not None and mode == "auto" and len(matching.rows) * 20 <= view.live_rows
+            width = max(1, min(k, view.live_rows))
+            found = self._searcher.search(
+                view, plan, queries, width, least=least, target=float(target), mode="exact" if narrow else mode, masks=masks
+            )
+            ids = _identifiers(reader, view, found, None if matching is None else matching.ids)
+        return self._batch(found, ids, k, min_score)
+
+    def _batch(self, found: Found, ids: list[list[tuple[str, float]]], k: int, min_score: float | None) -> AnswerBatch:
+        """Arrays of ids, scores and certificates."""
+        m = len(ids)
+        names = np.full((m, k), None, object)
+        scores = np.full((m, k), np.nan)
+        bounds = np.full(m, np.nan)
+        no_bounds: list[str | None] = [None] * m
+        for i, row in enumerate(ids):
+            row = row[:k]
+            names[i, : len(row)] = [name for name, _ in row]
+            scores[i, : len(row)] = [similarity for _, similarity in row]
+            if found.truncated[i]:
+                no_bounds[i] = "a cap was hit: see truncated"
+            elif len(row) < k and min_score is None and not found.scanned[i]:
+                no_bounds[i] = "fewer than k items were found"
+            else:
+                bounds[i] = 1.0 if found.scanned[i] else found.certificate[i]
+        if self._kernel.intersection:
+            scores = 2.0 * scores / (1.0 + scores)
+        return AnswerBatch(
+            names, scores, bounds, no_bounds, found.verified, found.candidates,
+            [["postings"] if cut else [] for cut in found.truncated], ["exact" if scanned else "bands" for scanned in found.scanned],
+        )  # fmt: skip
+
+    def _plan(self, view: View, target: float) -> Plan:
+        key = (view.state.manifest, view.state.sequence, target)
+        with self._cache_lock:
+            plan = self._plans.get(key)
+        if plan is None:
+            plan = plan_query(view, target)
+            with self._cache_lock:
+                self._plans[key] = plan
+                while len(self._plans) > 8:
+                    self._plans.popitem(last=False)
+        return plan
+
+    def _matches(self, reader: Reader, view: View, filter: Any) -> _Matching:
+        """What a filter lets through: every payload is looked at; the last few filters are kept for their state."""
+        predicate = compile_filter(filter)
+        key = (view.state.sequence, orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+        with self._cache_lock:
+            known = self._matching.get(key)
+        if known is None:
+            hits = [(name, row) for name, row, payload in reader.scan_items(None) if predicate(payload)]
+            known = _Matching(frozenset(name for name, _ in hits), np.unique(np.array([row for _, row in hits], np.uint64)))
+            with self._cache_lock:
+                self._matching[key] = known
+                while len(self._matching) > 4:
+                    self._matching.popitem(last=False)
+        return known
+
+    # -- reading
+
+    def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
+        """The items of these ids, in their order; None where there is none."""
+        keys = check_ids(_sequence("ids", ids), unique=False)
+        _at_most("batch_items", len(keys), "ids")
+        wanted = _included(include)
+        with self._reading() as (reader, view):
+            known = reader.items(keys)
+            present = [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None]
+            items = iter(self._items(view, present, wanted))
+            return [None if item is None else next(items) for item in known]
+
+    def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
+        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
+        wanted = _included(include)
+        _at_most("page", _whole("limit", limit), "limit")
+        start = None if after is None else _open_cursor(after)
+        predicate = None if filter is None else compile_filter(filter)
+        with self._reading() as (reader, view):
+            found: list[tuple[bytes, int, bytes]] = []
+            more = False
+            for entry in reader.scan_items(start):
+                if predicate is None or predicate(entry[2]):
+                    if len(found) == limit:
+                        more = True
+                        break
+                    found.append(entry)
+            items = self._items(view, found, wanted)
+        return Page(items, _cursor(found[-1][0]) if more else None)
+
+    def count(self, filter: Any = None) -> int:
+        """How many items there are, or how many a filter matches."""
+        with self._reading() as (reader, view):
+            return view.state.items if filter is None else len(self._matches(reader, view, filter).ids)
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes, runs and predictions, as plain data."""
+        with self._reading() as (_, view):
+            return describe(self.name, self.config, view, self._plan(view, 0.9), self._store.size_on_disk())
+
+    def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
+        """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
+        with self._store.read() as reader:
+            return check_store(reader, self._sampler, self._wide, progress)
+
+    def compact(self) -> None:
+        """Seal and merge everything into one run now; deleted rows leave the files."""
+        self._upkeep.merge_all()
+
+    def _items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: frozenset[str]) -> list[Item]:
+        vectors: list[Any] = [None] * len(entries)
+        if "vector" in wanted and entries:
+            rows = self._stored(view, [row for _, row, _ in entries])
+            vectors = [self._vector(*rows.row(i)) for i in range(len(entries))]
+        payload = "payload" in wanted
+        return [
+            Item(key.decode(), vector, orjson.loads(data) if payload and data else None)
+            for (key, _, data), vector in zip(entries, vectors, strict=True)
+        ]
+
+    def _stored(self, view: View, rows: list[int]) -> Rows:
+        """Stored rows by number, checked."""
+        places = [view.find(row)[1:] for row in rows]
+        return read_records(np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide)
+
+    def _vector(self, features: NDArray[np.uint64], values: NDArray[np.float32]) -> NDArray[np.float32] | Sparse:
+        if self.config.dim is None:
+            return Sparse(features.copy(), values.copy())
+        out = np.zeros(self.config.dim, np.float32)
+        out[features] = values
+        return out
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Reader, View]]:
+        """A snapshot and the view of its state."""
+        while True:
+            with self._store.read() as reader:
+                view = self._views.at(reader)
+                if view is not None:
+                    if view.state.dropped:
+                        raise CollectionNotFound("the collection was removed")
+                    yield reader, view
+                    return
+
+    # -- life
+
+    @property
+    def seed(self) -> int:
+        """Of the hashes; secret, unless it was given."""
+        return self._sampler.seed
+
+    def is_current(self) -> bool:
+        """Whether the collection is still there: neither closed nor removed by any process."""
+        try:
+            with self._store.read() as reader:
+                return not reader.state().dropped
+        except Closed:
+            return False
+
+    def mark_dropped(self) -> None:
+        """Refuse every further use, in every process."""
+        with self._store.write() as writer:
+            writer.put_state(writer.state().with_(dropped=True))
+
+    def close(self) -> None:
+        """Stop background work and let go of the files."""
+        self._janitor.stop()
+        self._store.close()
+
+    def backlog(self) -> int:
+        """Fresh rows that wait to be sealed."""
+        with self._reading() as (_, view):
+            return view.fresh.rows
+
+    def upkeep(self, *, quiet: bool = False) -> bool:
+        """Do one step of sealing or merging, if one is due."""
+        return self._upkeep.step(quiet=quiet)
+
+
+class _Janitor:
+    """Seals and merges in the background: a daemon thread that starts with the first write."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._wake = threading.Event()
+        self._room = threading.Event()
+        self._stop = False
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._writes = 0
+
+    def wake(self) -> None:
+        """Tell of a write; waits while sealing is far behind, so that fresh rows stay few."""
+        self._writes += 1
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None and not self._stop:
+                    self._thread = threading.Thread(target=self._run, name=f"kinbin-upkeep-{self._collection.name}", daemon=True)
+                    self._thread.start()
+        self._wake.set()
+        deadline = time.monotonic() + 30.0
+        while not self._stop and time.monotonic() < deadline and self._collection.backlog() > _BACKLOG_ROWS:
+            self._room.wait(0.05)
+
+    def _run(self) -> None:
+        while not self._stop:
+            self._wake.wait()
+            self._wake.clear()
+            try:
+                self._work()
+            except KinbinError:
+                # A full disk or a removed collection: the next write tries again, and tells its caller.
+                time.sleep(0.5)
+
+    def _work(self) -> None:
+        while not self._stop:
+            while not self._stop and self._collection.upkeep():
+                pass
+            seen = self._writes
+            if self._wake.wait(_QUIET_SECONDS) or self._writes != seen:
+                self._wake.clear()
+                continue
+            while not self._stop and self._collection.upkeep(quiet=True):
+                pass
+            return
+
+    def stop(self) -> None:
+        """End the thread; waits for the step at hand."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(120)
+
+
+def _identifiers(reader: Reader, view: View, found: Found, allowed: frozenset[bytes] | None) -> list[list[tuple[str, float]]]:
+    """(id, similarity) of the rows found; several for a row that several items share."""
+    numbers = np.full(found.row.shape, -1, np.int64)
+    for i in range(len(view.runs) + 1):
+        here = found.run == i
+        if here.any():
+            source = view.runs[i].row_numbers if i < len(view.runs) else view.fresh.row_numbers
+            numbers[here] = source[found.row[here]].astype(np.int64)
+    out = []
+    for rows, similarities in zip(numbers.tolist(), found.similarity.tolist(), strict=True):
+        have = [row for row in rows if row >= 0]
+        answer = []
+        for owners, similarity in zip(reader.owners(have), similarities, strict=False):
+            answer += [(key.decode(), similarity) for key in owners if allowed is None or key in allowed]
+        out.append(answer)
+    return out
+
+
+def _masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
+    """For each run and the fresh rows: bits of all rows but the given ones and the living."""
+    out = []
+    sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
+    for numbers, dead in sources:
+        bits = np.full(len(dead), 255, np.uint8)
+        bits[: -(-len(numbers) // 8)] = np.packbits(~np.isin(numbers, rows), bitorder="little")
+        out.append(bits | dead)
+    return out
+
+
+def _check_query(k: object, target: object, min_score: object, mode: object) -> None:
+    _at_most("k", _whole("k", k), "k")
+    if not _is_number(target) or not 0.0 < float(target) <= 1.0:  # type: ignore[arg-type]
+        raise InvalidInput.of("bad_parameter", "target_recall is a number above 0 and at most 1", field="target_recall")
+    if min_score is not None and not (_is_number(min_score) and 0.0 <= float(min_score) <= 1.0):  # type: ignore[arg-type]
+        raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
+    _one_of("mode", mode, MODES)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
+    return int(value)
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidInput.of("bad_parameter", f"{name} is one of {', '.join(known)}", field=name)
+
+
+def _at_most(name: str, value: int, field: str) -> None:
+    if value > limit(name):
+        raise InvalidInput.of("over_limit", f"{field}: at most {limit(name):g}, these are {value}", field=field, limit=name)
+
+
+def _sequence(name: str, value: Any) -> Sequence[Any]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+        raise InvalidInput.of("bad_parameter", f"{name} are a list of strings", field=name)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _included(include: Iterable[str]) -> frozenset[str]:
+    wanted = frozenset([include] if isinstance(include, str) else include)
+    if not wanted <= set(INCLUDE):
+        raise InvalidInput.of("bad_parameter", f"include lists some of {', '.join(INCLUDE)}", field="include")
+    return wanted
+
+
+def _cursor(key: bytes) -> str:
+    return base64.urlsafe_b64encode(key).decode().rstrip("=")
+
+
+def _open_cursor(cursor: object) -> bytes:
+    try:
+        if not isinstance(cursor, str):
+            raise ValueError
+        key = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        if not 0 < len(key) <= limit("id_bytes") or _cursor(key) != cursor:
+            raise ValueError
+    except (ValueError, binascii.Error):
+        raise InvalidInput.of("bad_parameter", "after is the next of an earlier page, unchanged", field="after") from None
+    return key

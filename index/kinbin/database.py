@@ -1,0 +1,230 @@
+"""A database: a directory of collections, each one store of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kinbin.collection import Collection
+from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput
+from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
+from kinbin.kernels.registry import Kernel, kernel_named
+from kinbin.limits import limit
+from kinbin.storage.errors import translated
+from kinbin.storage.store import Store
+from kinbin.vectors.identity import check_name
+
+__all__ = ["Database", "open"]
+
+MOST_BANDS = 255
+_FOLDER = "collections"
+
+
+class Database:
+    """Collections by name. Thread-safe; open it after a fork, never before.
+
+    Opening the same directory twice in a process gives two `Database`s that share their collections.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._pid = os.getpid()
+        self._folder = _resolved(self.path / _FOLDER)
+        self._used: dict[str, Collection] = {}
+        self._lock = threading.RLock()
+        self._closed = False
+        _refuse_other_hashes()
+        with translated():
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def create_collection(
+        self, name: str, *, kernel: str = "ngmm", dim: int | None = None, sampler: str | None = None, bands: int | None = None,
+        rows: int | None = None, seed: int | None = None, exist_ok: bool = False,
+    ) -> Collection:  # fmt: skip
+        """A new, empty collection.
+
+        kernel: "minmax", "gmm", "ngmm" or "gint". dim: length of its vectors; None: sparse, with unbounded
+        feature ids. sampler, bands, rows (hashes a band): None: chosen by Kinbin, bands and rows run by run.
+        seed: of the hashes; None: secret and random. exist_ok: return the one that is there, if it is alike.
+
+        Raises:
+            InvalidInput, CollectionExists.
+        """
+        check_name(name)
+        config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
+        with self._lock:
+            self._check_open()
+            if len(self.collections()) >= limit("collections"):
+                raise InvalidInput.of("over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections")
+            try:
+                Store.create(self._folder / name, config)
+            except FileExistsError:
+                return self._existing(name, kernel, dim, sampler, bands, rows, seed, exist_ok)
+            return self.collection(name)
+
+    def _existing(
+        self, name: str, kernel: str, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None, exist_ok: bool
+    ) -> Collection:
+        """The collection of this name, if it is wanted and alike."""
+        there = self.collection(name)
+        have = there.config
+        wanted = {"kernel": (kernel, have.kernel), "dim": (dim, have.dim)}
+        for key, asked, got in (("sampler", sampler, have.sampler), ("bands", bands, have.bands), ("rows", rows, have.rows)):
+            if asked is not None:
+                wanted[key] = (asked, got)
+        differing = [f"{key} {got}, not {asked}" for key, (asked, got) in wanted.items() if asked != got]
+        if seed is not None and seed != there.seed:
+            differing.append("another seed")
+        if differing or not exist_ok:
+            raise CollectionExists(f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first")
+        return there
+
+    def collection(self, name: str) -> Collection:
+        """The collection of this name.
+
+        Raises:
+            CollectionNotFound.
+        """
+        check_name(name)
+        with self._lock:
+            self._check_open()
+            used = self._used.get(name)
+            if used is not None and not used.is_current():
+                # Another process dropped it, and perhaps made a new one of the same name.
+                del self._used[name]
+                _SHARED.release(used)
+                used = None
+            if used is None:
+                path = self._folder / name
+                if not (path / "data.mdb").exists():
+                    raise CollectionNotFound("no collection has this name")
+                used = self._used[name] = _SHARED.acquire(name, path)
+            return used
+
+    def collections(self) -> list[str]:
+        """Names of all collections, sorted."""
+        self._check_open()
+        with translated():
+            return sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists())
+
+    def drop_collection(self, name: str) -> None:
+        """Remove a collection and its files; uses of it elsewhere are refused from then on.
+
+        Raises:
+            CollectionNotFound.
+        """
+        with self._lock:
+            there = self.collection(name)
+            there.mark_dropped()
+            grave = self._folder / f".dropped-{name}-{secrets.token_hex(8)}"
+            with translated():
+                os.rename(self._folder / name, grave)
+            del self._used[name]
+            _SHARED.release(there, forget=True)
+            shutil.rmtree(grave, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of all collections. Harmless when repeated."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                for used in self._used.values():
+                    _SHARED.release(used)
+                self._used.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the database was closed")
+        if os.getpid() != self._pid:
+            raise Closed("the database was opened before a fork: open it in the child process")
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Shared:
+    """The collections open in this process, by path: an environment must not be opened twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[Path, tuple[Collection, int]] = {}
+
+    def acquire(self, name: str, path: Path) -> Collection:
+        """Open a collection, or count one more user of it."""
+        with self._lock:
+            there, users = self._open.get(path, (None, 0))
+            if there is None or not there.is_current():
+                there, users = Collection(name, path), 0
+            self._open[path] = there, users + 1
+            return there
+
+    def release(self, collection: Collection, *, forget: bool = False) -> None:
+        """One user less; the last one closes it (`forget`: at once, it was dropped)."""
+        with self._lock:
+            last = True
+            for path, (there, users) in list(self._open.items()):
+                if there is collection:
+                    last = users == 1 or forget
+                    if last:
+                        del self._open[path]
+                    else:
+                        self._open[path] = there, users - 1
+        if last:
+            collection.close()
+
+
+_SHARED = _Shared()
+
+
+def open(path: str | os.PathLike[str]) -> Database:
+    """Open the database in a directory, which is created if it is absent.
+
+    Raises:
+        StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
+    """
+    return Database(path)
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+_hashes_agree = False
+
+
+def _refuse_other_hashes() -> None:
+    """Hashes are stored for ever: check once that this process computes the ones in the files."""
+    global _hashes_agree
+    if not _hashes_agree and golden_digest() != EXPECTED_GOLDEN_DIGEST:
+        raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")
+    _hashes_agree = True
+
+
+def _configuration(kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None) -> dict[str, Any]:
+    """What is stored of a new collection, checked."""
+    _check_whole("dim", dim, int(limit("dimension")))
+    _check_whole("bands", bands, MOST_BANDS)
+    _check_whole("rows", rows, MAX_ROWS)
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64):
+        raise InvalidInput.of("bad_parameter", "seed is a whole number from 0 to 2**64-1, or null", field="seed")
+    if sampler is not None and sampler not in SAMPLERS:
+        raise InvalidInput.of("bad_parameter", f"sampler is one of {', '.join(SAMPLERS)}, or null", field="sampler")
+    if sampler == "dart" and not kernel.normalised:
+        raise InvalidInput.of("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel.name}", field="sampler")
+    return {
+        "kernel": kernel.name, "dim": dim, "sampler": sampler or default_sampler(kernel.normalised, dim), "bands": bands, "rows": rows,
+        "seed": str(secrets.randbits(64) if seed is None else seed), "hash_version": HASH_VERSION,
+    }  # fmt: skip
+
+
+def _check_whole(name: str, value: object, most: int) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most):
+        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 to {most}, or null", field=name)

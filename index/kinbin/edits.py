@@ -1,0 +1,234 @@
+"""What an add or a delete does inside a write transaction.
+
+Everything is looked up and decided first; the writes come last, so an edit that is refused leaves
+nothing behind and the others of its group go on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import ItemConflict
+from kinbin.records import AddResult, DeleteResult
+from kinbin.search.view import Run, View
+from kinbin.storage.format import FRESH_BANDS, Commit, State
+from kinbin.storage.store import Writer
+
+__all__ = ["NewItems", "Transaction"]
+
+_FEW = 16
+"""Below so many new rows, fresh content hashes are compared one by one rather than sorted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewItems:
+    """A validated batch, ready to be written: rows are packed and hashed before the writer is asked for."""
+
+    keys: list[bytes]
+    payloads: list[bytes]
+    offsets: NDArray[np.int64]
+    records: NDArray[np.uint8]
+    hashes: NDArray[np.uint64]
+    band_keys: NDArray[np.uint16]
+
+    def record(self, i: int) -> bytes:
+        """The record of row i."""
+        return self.records[self.offsets[i] : self.offsets[i + 1]].tobytes()
+
+
+class Transaction:
+    """The edits of one group commit, one after the other; each sees what the ones before it did."""
+
+    def __init__(self, writer: Writer, view: View) -> None:
+        self._writer = writer
+        self._view = view
+        self._state: State = writer.state()
+        self._new: dict[int, list[tuple[int, bytes]]] = {}
+        self._dead: set[int] = set()
+        self._changed = False
+
+    def finish(self) -> None:
+        """Write the state, once, if anything changed."""
+        if self._changed:
+            self._writer.put_state(self._state)
+
+    def add(self, items: NewItems, mode: str) -> AddResult:
+        """Insert, update or upsert a batch.
+
+        Raises:
+            ItemConflict: insert of an id that is there, or update of one that is not.
+        """
+        known = self._writer.items(items.keys)
+        _refuse_conflicts(items.keys, known, mode)
+        rows, fresh = self._place_rows(items)
+        owners: dict[int, list[bytes]] = {}
+        changed: list[tuple[bytes, int, bytes]] = []
+        indexed = updated = 0
+        for key, row, payload, old in zip(items.keys, rows, items.payloads, known, strict=True):
+            if old is None:
+                indexed += 1
+            elif old == (row, payload):
+                continue
+            else:
+                updated += 1
+            changed.append((key, row, payload))
+            if old is None or old[0] != row:
+                self._ids_of(row, owners, new=row in fresh).append(key)
+                if old is not None:
+                    self._ids_of(old[0], owners).remove(key)
+        self._write(changed, [], owners, items, fresh)
+        self._state = self._state.with_(items=self._state.items + indexed)
+        return AddResult(indexed, updated, len(items.keys) - indexed - updated, self._state.items)
+
+    def delete(self, keys: list[bytes]) -> DeleteResult:
+        """Remove items; ids that are not there are passed over."""
+        owners: dict[int, list[bytes]] = {}
+        gone = []
+        for key, old in zip(keys, self._writer.items(keys), strict=True):
+            if old is not None:
+                gone.append(key)
+                self._ids_of(old[0], owners).remove(key)
+        self._write([], gone, owners, None, {})
+        self._state = self._state.with_(items=self._state.items - len(gone))
+        return DeleteResult(len(gone), self._state.items)
+
+    def _ids_of(self, row: int, owners: dict[int, list[bytes]], *, new: bool = False) -> list[bytes]:
+        """The ids of a row as this edit leaves them."""
+        ids = owners.get(row)
+        if ids is None:
+            ids = owners[row] = [] if new else self._writer.owners([row])[0]
+        return ids
+
+    def _write(
+        self, changed: list[tuple[bytes, int, bytes]], gone: list[bytes], owners: dict[int, list[bytes]], items: NewItems | None, fresh: dict[int, int]
+    ) -> None:
+        """Write items, owners, the journal entry and the dead bits of one edit."""
+        if not changed and not gone:
+            return
+        writer = self._writer
+        writer.put_items(changed)
+        writer.delete_items(gone)
+        writer.put_owners(sorted(owners.items()))
+        dead = np.array(sorted(row for row, ids in owners.items() if not ids), np.uint64)
+        self._dead.update(dead.tolist())
+        first = self._state.next_row
+        self._state = self._state.with_(sequence=self._state.sequence + 1, next_row=first + len(fresh))
+        writer.append_commit(self._state.sequence, _commit(first, dead, items, list(fresh.values())))
+        for run in self._view.runs:
+            place = _places(run, dead)
+            if len(place):
+                writer.mark_dead(run.number, place)
+        if items is not None:
+            for row, i in fresh.items():
+                self._new.setdefault(int(items.hashes[i]), []).append((row, items.record(i)))
+        self._changed = True
+
+    def _place_rows(self, items: NewItems) -> tuple[list[int], dict[int, int]]:
+        """The row of each item: one that holds the same vector already, or a new one.
+
+        Returns the rows, and the new ones with the item whose vector they get, in order.
+        """
+        rows = self._identical_rows(items)
+        fresh: dict[int, int] = {}
+        batch: dict[tuple[int, bytes], int] = {}
+        seen: set[int] = set()
+        next_row = self._state.next_row
+        hashes = items.hashes.tolist()
+        repeated = len(set(hashes)) < len(hashes)
+        for i, row in enumerate(rows):
+            if row >= 0:
+                continue
+            if repeated and hashes[i] in seen:
+                same = batch.get((hashes[i], items.record(i)))
+                if same is not None:
+                    rows[i] = same
+                    continue
+            rows[i] = next_row
+            fresh[next_row] = i
+            if repeated:
+                seen.add(hashes[i])
+                batch[hashes[i], items.record(i)] = next_row
+            next_row += 1
+        return rows, fresh
+
+    def _identical_rows(self, items: NewItems) -> list[int]:
+        """For each item a living row with exactly its vector, or -1."""
+        out = [-1] * len(items.keys)
+        for i, candidate in self._same_hash(items.hashes):
+            if out[i] < 0 and candidate not in self._dead:
+                run, address, room = self._view.find(candidate)
+                record = items.record(i)
+                if len(record) <= room and ctypes.string_at(address, len(record)) == record:
+                    out[i] = candidate
+        if self._new:
+            for i, value in enumerate(items.hashes.tolist()):
+                for row, record in self._new.get(value, ()):
+                    if out[i] < 0 and row not in self._dead and record == items.record(i):
+                        out[i] = row
+        return out
+
+    def _same_hash(self, hashes: NDArray[np.uint64]) -> list[tuple[int, int]]:
+        """(item, row number) of living rows of the view whose content hash is that of an item."""
+        out = []
+        for run in self._view.runs:
+            place = np.searchsorted(run.content, hashes)
+            for i in np.flatnonzero(run.content[np.minimum(place, run.rows - 1)] == hashes):
+                at = int(place[i])
+                while at < run.rows and run.content[at] == hashes[i]:
+                    local = int(run.content_rows[at])
+                    if not run.is_dead(local):
+                        out.append((int(i), int(run.row_numbers[local])))
+                    at += 1
+        fresh = self._view.fresh
+        known = fresh.hashes[: fresh.rows]
+        for i, place in _matches(known, hashes):
+            if not fresh.dead[place >> 3] >> (place & 7) & 1:
+                out.append((i, int(fresh.row_numbers[place])))
+        return out
+
+
+def _matches(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> list[tuple[int, int]]:
+    """(place in wanted, place in known) of equal hashes."""
+    if len(wanted) < _FEW:
+        return [(i, int(place)) for i in range(len(wanted)) for place in np.flatnonzero(known == wanted[i])]
+    order = np.argsort(known)
+    ranked = known[order]
+    low, high = np.searchsorted(ranked, wanted, "left"), np.searchsorted(ranked, wanted, "right")
+    return [(int(i), int(order[at])) for i in np.flatnonzero(high > low) for at in range(low[i], high[i])]
+
+
+def _places(run: Run, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Local places of those row numbers that the run has."""
+    if not len(rows) or rows[-1] < run.row_numbers[0] or rows[0] > run.row_numbers[-1]:
+        return np.empty(0, np.int64)
+    place = np.minimum(np.searchsorted(run.row_numbers, rows), run.rows - 1)
+    found: NDArray[np.int64] = place[run.row_numbers[place] == rows]
+    return found
+
+
+def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which: Sequence[int]) -> Commit:
+    """The journal entry of one edit."""
+    if items is None or not which:
+        return Commit(first, dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8))
+    if len(which) == len(items.keys):
+        return Commit(first, dead, items.offsets, items.hashes, items.band_keys, items.records)
+    chosen = np.array(which)
+    offsets = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(np.diff(items.offsets)[chosen], out=offsets[1:])
+    records = np.concatenate([items.records[items.offsets[i] : items.offsets[i + 1]] for i in which])
+    return Commit(first, dead, offsets, items.hashes[chosen], items.band_keys[chosen], records)
+
+
+def _refuse_conflicts(keys: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
+    """Raise for insert of what is there and update of what is not."""
+    if mode == "upsert":
+        return
+    wrong = [key.decode() for key, old in zip(keys, known, strict=True) if (old is None) == (mode == "update")]
+    if wrong:
+        text = "not in the collection; use mode insert or upsert" if mode == "update" else "in the collection already; use mode update or upsert"
+        raise ItemConflict(f"{len(wrong)} of {len(keys)} ids are {text}; nothing was written", tuple(wrong[:8]))

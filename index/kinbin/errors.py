@@ -1,0 +1,146 @@
+"""Every error that Kinbin raises on purpose. Imports nothing of Kinbin.
+
+    KinbinError
+    ├── InvalidInput (ValueError)       what arrived cannot be stored or searched; nothing was written
+    ├── CollectionNotFound (LookupError)
+    ├── CollectionExists                create_collection of a name that is there with another configuration
+    ├── ItemConflict                    mode="insert" of an id that is there, mode="update" of one that is not
+    ├── Closed                          use after close()
+    └── StorageError
+        ├── StorageFull                 the disk or the map is full; nothing was written
+        ├── StorageBusy                 no reader slot, or the writer is gone: try again later
+        ├── CorruptData                 a checksum or a bound does not hold; the data is not used
+        └── FormatMismatch              written by another format or hash version
+
+`code` is for programs and never changes; the text is for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "Closed",
+    "CollectionExists",
+    "CollectionNotFound",
+    "CorruptData",
+    "FormatMismatch",
+    "InvalidInput",
+    "ItemConflict",
+    "KinbinError",
+    "Problem",
+    "StorageBusy",
+    "StorageError",
+    "StorageFull",
+]
+
+
+class KinbinError(Exception):
+    """Root of the tree; `code` names the kind of error for programs."""
+
+    code = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the input, and where.
+
+    `position` is the index in the batch (None: not about one item), `field` is "id",
+    "vector", "payload" or the name of a parameter, `code` the kind ("non_finite",
+    "zero_vector", "negative_value", "dimension_mismatch", "duplicate_feature",
+    "duplicate_id", "bad_id", "bad_payload", "bad_vector", "out_of_range",
+    "over_limit", "bad_parameter", "bad_filter", "bad_name").
+    """
+
+    code: str
+    detail: str
+    position: int | None = None
+    field: str | None = None
+    limit: str | None = None
+    """The name in `kinbin.LIMITS` of the limit that was passed, for code "over_limit"."""
+
+
+class InvalidInput(KinbinError, ValueError):
+    """The input cannot be taken; `problems` says what, where and what to do (at most 8)."""
+
+    code = "invalid_input"
+
+    def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        first = self.problems[0]
+        self.code = first.code
+        where = "" if first.position is None else f"item {first.position}: "
+        super().__init__(where + first.detail)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.problems,))
+
+    @classmethod
+    def of(cls, code: str, detail: str, *, position: int | None = None, field: str | None = None, limit: str | None = None) -> InvalidInput:
+        """An error with one problem."""
+        return cls([Problem(code, detail, position, field, limit)])
+
+
+class CollectionNotFound(KinbinError, LookupError):
+    """No collection has this name."""
+
+    code = "collection_not_found"
+
+
+class CollectionExists(KinbinError):
+    """A collection of this name is there, with another configuration."""
+
+    code = "collection_exists"
+
+
+class ItemConflict(KinbinError):
+    """An id is there and must not be, or is not there and must be; nothing was written.
+
+    `ids` names the first of them (at most 8).
+    """
+
+    code = "item_conflict"
+
+    def __init__(self, message: str, ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.ids = ids
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self), self.ids))
+
+
+class Closed(KinbinError):
+    """The database was closed, or belongs to another process (open it after the fork)."""
+
+    code = "closed"
+
+
+class StorageError(KinbinError):
+    """The store could not do what was asked; nothing was acknowledged."""
+
+    code = "storage_error"
+
+
+class StorageFull(StorageError):
+    """The disk or the map is full; nothing was written, queries and deletes go on."""
+
+    code = "storage_full"
+
+
+class StorageBusy(StorageError):
+    """No reader slot is free, or the writer had to be restarted: try again."""
+
+    code = "storage_busy"
+
+
+class CorruptData(StorageError):
+    """Stored bytes fail their checksum or their bounds; they are not used."""
+
+    code = "corrupt_data"
+
+
+class FormatMismatch(StorageError):
+    """The files were written by another format or hash version; both are named."""
+
+    code = "format_mismatch"

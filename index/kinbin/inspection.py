@@ -1,0 +1,155 @@
+"""Looking at a collection from outside its hot paths: statistics, and the check of everything stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.hashing import Sampler, band_keys, content_hash
+from kinbin.records import CheckReport, CollectionConfig
+from kinbin.search.build import Source, iterate_rows
+from kinbin.search.plan import Plan
+from kinbin.search.query import fresh_keys
+from kinbin.search.view import Run, View, Views
+from kinbin.storage.format import Part
+from kinbin.storage.store import Reader
+
+__all__ = ["check_store", "describe"]
+
+MOST_PROBLEMS = 20
+
+
+def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: int) -> dict[str, Any]:
+    """What `Collection.stats` returns."""
+    runs = [
+        {
+            "rows": run.rows, "live": run.live, "r": run.header["r"], "bands": run.header["bands"],
+            "slot_bits": run.header["slot_bits"],
+            "postings_per_query": round(prediction.postings, 1),
+            "verified_per_query": round(prediction.verified, 1),
+            "uncertified_share": round(prediction.uncertified, 4),
+        }
+        for run, prediction in zip(view.runs, plan.predictions, strict=True)
+    ]  # fmt: skip
+    return {
+        "name": name, "kernel": config.kernel, "dim": config.dim, "sampler": config.sampler, "bands": config.bands, "rows_per_band": config.rows,
+        "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
+        "runs": runs, "bytes": size, "commits": view.state.sequence,
+        "auto": "exact" if plan.prefers_scan else "bands",
+    }  # fmt: skip
+
+
+class _Findings:
+    """Problems as sentences, the first of them."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self.problems: list[str] = []
+        self._progress = progress
+
+    def add(self, text: str) -> None:
+        """Note a problem."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(text)
+
+    def tell(self, text: str) -> None:
+        """Say what is being looked at."""
+        if self._progress is not None:
+            self._progress(text)
+
+
+def check_store(reader: Reader, sampler: Sampler, wide: bool, progress: Callable[[str], None] | None) -> CheckReport:
+    """Verify everything of one snapshot: checksums, postings against rows, items against owners and rows.
+
+    Cost: every stored row is hashed again (as when it was merged).
+    """
+    findings = _Findings(progress)
+    try:
+        view = Views().at(reader)
+        assert view is not None
+    except CorruptData as error:
+        return CheckReport(False, 0, 0, 0, [str(error)])
+    living: list[NDArray[np.uint64]] = []
+    for run in view.runs:
+        findings.tell(f"run {run.number}: {run.rows} rows")
+        try:
+            _check_run(reader, run, sampler, wide, findings)
+        except CorruptData as error:
+            findings.add(f"run {run.number}: {error}")
+        living.append(run.row_numbers[np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0])
+    findings.tell(f"journal: {view.fresh.rows} rows")
+    try:
+        _check_fresh(view, sampler, wide, findings)
+    except CorruptData as error:
+        findings.add(f"journal: {error}")
+    fresh = view.fresh
+    living.append(fresh.row_numbers[: fresh.rows][np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0])
+    findings.tell("items")
+    try:
+        _check_items(reader, view, np.concatenate(living), findings)
+    except CorruptData as error:
+        findings.add(str(error))
+    return CheckReport(not findings.problems, view.state.items, view.live_rows, len(view.runs), findings.problems)
+
+
+def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings: _Findings) -> None:
+    """Checksums of all parts, then every row's record, content hash and postings."""
+    for part in (Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND):
+        reader.run_parts(run.number, part, verify=True)
+    if (np.diff(run.row_numbers.astype(np.int64)) <= 0).any():
+        findings.add(f"run {run.number}: its row numbers do not ascend")
+    r, bands = int(run.header["r"]), int(run.header["bands"])
+    addresses, rooms = run.places(np.arange(run.rows))
+    slots = np.empty((run.rows, bands), np.uint32)
+    hashes = np.empty(run.rows, np.uint64)
+    for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), wide):
+        stop = start + len(rows)
+        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header["slot_bits"])
+        hashes[start:stop] = content_hash(rows)
+    if not np.array_equal(run.content, hashes[run.content_rows]) or not np.array_equal(run.content, np.sort(hashes)):
+        findings.add(f"run {run.number}: its content hashes are not those of its rows")
+    posting = np.dtype("<u2") if run.header["posting_bytes"] == 2 else np.dtype("<u4")
+    count = (1 << run.header["slot_bits"]) + 1
+    for j, table in enumerate(reader.run_parts(run.number, Part.BAND)):
+        offsets = np.frombuffer(table, "<u4", count)
+        postings = np.frombuffer(table, posting, run.rows, offsets.nbytes)
+        expected = np.concatenate([[0], np.cumsum(np.bincount(slots[:, j], minlength=count - 1))])
+        if not np.array_equal(offsets, expected) or not np.array_equal(postings, np.argsort(slots[:, j], kind="stable")):
+            findings.add(f"run {run.number}, band {j}: its postings are not those of its rows")
+
+
+def _check_fresh(view: View, sampler: Sampler, wide: bool, findings: _Findings) -> None:
+    """The journal's rows against their hashes and keys (their checksums were verified when they were read)."""
+    fresh = view.fresh
+    source = Source(fresh.row_numbers[: fresh.rows], fresh.addresses[: fresh.rows], fresh.rooms[: fresh.rows].astype(np.int64))
+    for start, rows in iterate_rows(source, wide):
+        stop = start + len(rows)
+        if not np.array_equal(content_hash(rows), fresh.hashes[start:stop]):
+            findings.add("journal: content hashes are not those of the rows")
+        if not np.array_equal(fresh_keys(sampler.codes(rows, 1, 128)), fresh.keys[start:stop]):
+            findings.add("journal: band keys are not those of the rows")
+
+
+def _check_items(reader: Reader, view: View, living: NDArray[np.uint64], findings: _Findings) -> None:
+    """Items and owners name each other; the owned rows are just the living ones."""
+    owner: dict[bytes, int] = {}
+    owned = []
+    for row, ids in reader.scan_owners():
+        owned.append(row)
+        if not ids:
+            findings.add(f"row {row} has no id")
+        owner.update((key, row) for key in ids)
+    count = 0
+    for key, row, _ in reader.scan_items(None):
+        count += 1
+        if owner.pop(key, None) != row:
+            findings.add(f"an item names row {row}, which does not name the item")
+    if owner:
+        findings.add(f"{len(owner)} ids of rows are no items")
+    if count != view.state.items:
+        findings.add(f"there are {count} items, the state record says {view.state.items}")
+    if not np.array_equal(np.sort(living), np.array(owned, np.uint64)):
+        findings.add(f"{len(living)} rows are alive, {len(owned)} have ids, and they are not the same")

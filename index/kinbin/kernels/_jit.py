@@ -1,0 +1,56 @@
+"""The one door through which Kinbin reaches numba: named decorators, intrinsics, and an honest cache.
+
+Kernels are serial and release the GIL; threads are the caller's business (parallel=True aborts a
+process that calls it from several threads). No kernel here may assume finite values away.
+
+`strict`     IEEE arithmetic in the written order: everything whose bits are stored (hashing).
+`reassoc`    lets the compiler reorder sums, so that they vectorise; still respects NaN and infinity.
+`inline`     a strict function that is inlined into its callers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+__all__ = ["inline", "reassoc", "strict"]
+
+
+def _sources_stamp() -> tuple[str, int]:
+    """A digest of every source file of the package.
+
+    Numba's cache watches only the file of the function itself, so that an edit of a function
+    it calls elsewhere would leave stale machine code: stored hashes would silently change meaning.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest(), 0
+
+
+_STAMP = _sources_stamp()
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
+    dispatcher._cache._cache_file._source_stamp = _STAMP
+    return dispatcher
+
+
+def strict(function: Callable[..., Any]) -> Any:
+    """Compile with IEEE arithmetic in the written order."""
+    return _compile(function)
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Compile strictly, and inline into the callers."""
+    return _compile(function, inline="always")
+
+
+def reassoc(function: Callable[..., Any]) -> Any:
+    """Compile with leave to reorder sums (for scores, never for hashes)."""
+    return _compile(function, fastmath={"reassoc", "nsz", "contract"})

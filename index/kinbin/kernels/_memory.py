@@ -1,0 +1,104 @@
+"""Reading memory by address: how kernels see blocks that lie inside the store's map, without a copy.
+
+An address is a uint64. Whoever passes one to a kernel guarantees that the bytes stay mapped for the
+whole call (a read snapshot is open) and that the sizes are right; kernels check every number they
+read from stored bytes against those sizes before they use it as a place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["count_equal_u16", "float32_at", "pointer_f32", "pointer_u16", "pointer_u32", "pointer_u64", "prefetch", "u64_at"]
+
+_LANES = 64
+
+
+def _pointer(element: Any) -> Any:
+    """An intrinsic that turns an address into a typed pointer, for `carray`."""
+
+    @intrinsic
+    def pointer(_typing: Any, address: Any) -> Any:
+        signature = types.CPointer(element)(types.uint64)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
+        return signature, generate
+
+    return pointer
+
+
+pointer_u16 = _pointer(types.uint16)
+pointer_u32 = _pointer(types.uint32)
+pointer_u64 = _pointer(types.uint64)
+pointer_f32 = _pointer(types.float32)
+pointer_f64 = _pointer(types.float64)
+
+
+def _load(element: Any) -> Any:
+    """An intrinsic that loads one value from an address (any alignment)."""
+
+    @intrinsic
+    def load(_typing: Any, address: Any) -> Any:
+        signature = element(types.uint64)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], context.get_value_type(sig.return_type).as_pointer())
+            value = builder.load(pointer)
+            value.align = 1
+            return value
+
+        return signature, generate
+
+    return load
+
+
+u8_at = _load(types.uint8)
+u16_at = _load(types.uint16)
+u32_at = _load(types.uint32)
+u64_at = _load(types.uint64)
+float32_at = _load(types.float32)
+float64_at = _load(types.float64)
+
+
+@intrinsic
+def prefetch(_typing: Any, address: Any) -> Any:
+    """Ask for the cache line at an address; harmless for any address."""
+    signature = types.void(types.uint64)
+
+    def generate(context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        byte_pointer = ir.IntType(8).as_pointer()
+        int32 = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32]), "llvm.prefetch.p0i8"
+        )
+        pointer = builder.inttoptr(args[0], byte_pointer)
+        builder.call(function, [pointer, ir.Constant(int32, 0), ir.Constant(int32, 3), ir.Constant(int32, 1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def count_equal_u16(_typing: Any, left: Any, right: Any) -> Any:
+    """How many of the 64 uint16 at one address equal those at another: one compare and a population count."""
+    signature = types.int64(types.uint64, types.uint64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.IntType(16), _LANES)
+        loads = []
+        for address in args:
+            load = builder.load(builder.inttoptr(address, vector.as_pointer()))
+            load.align = 1
+            loads.append(load)
+        equal = builder.icmp_unsigned("==", loads[0], loads[1])
+        mask = builder.bitcast(equal, ir.IntType(_LANES))
+        return builder.ctpop(mask)
+
+    return signature, generate

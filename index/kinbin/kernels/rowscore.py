@@ -1,0 +1,232 @@
+"""The row record (how a row lies in memory and on disk) and the one inner loop that scores it exactly.
+
+Row record, little-endian, 8-byte aligned (index/FORMAT.md):
+
+    0   f64  norm: sum of absolute values
+    8   u32  nnz
+    12  u32  check: a hash of everything else, verified for every row that is answered
+    16  features: u16 × nnz, padded to 4 bytes ("narrow": dim ≤ 65,536), or u64 × nnz ("wide")
+    …   f32 × nnz signed values; padded with zeros to 8 bytes
+
+A query is laid out as a look-up: an array of 65,536 float32 for narrow rows (any u16 is inside it),
+a small open-addressing table for wide ones. A stored row costs its own nonzeros, whatever the query.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from kinbin.kernels._jit import inline, reassoc, strict
+from kinbin.kernels._memory import (
+    float32_at,
+    float64_at,
+    pointer_f32,
+    pointer_u16,
+    pointer_u64,
+    u16_at,
+    u32_at,
+    u64_at,
+)
+
+__all__ = [
+    "HEADER",
+    "NARROW_DIMENSION",
+    "clear_lookup",
+    "fill_lookup",
+    "pack_rows",
+    "record_bytes",
+    "record_offsets",
+    "records_nnz",
+    "row_is_sound",
+    "similarity_at",
+    "unpack_rows",
+]
+
+HEADER = 16
+NARROW_DIMENSION = 65_536
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+U64 = np.uint64
+
+
+@inline
+def record_bytes(nnz, wide):
+    """Bytes of the record of a row of nnz nonzeros."""
+    features = nnz * 8 if wide else (nnz * 2 + 3) // 4 * 4
+    return (16 + features + nnz * 4 + 7) // 8 * 8
+
+
+@strict
+def record_offsets(indptr, wide):
+    """(n+1,) int64 offsets of the records of n rows laid end to end."""
+    n = len(indptr) - 1
+    out = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        out[i + 1] = out[i] + record_bytes(indptr[i + 1] - indptr[i], wide)
+    return out
+
+
+@inline
+def _check(address, nnz, wide):
+    """32-bit hash of a record's norm, nnz, features and values (whole 4-byte words)."""
+    words = (record_bytes(nnz, wide) - 16) // 4
+    h = (u64_at(address) ^ U64(nnz)) * _MIX
+    for w in range(words):
+        h = (h ^ U64(u32_at(address + U64(16 + 4 * w)))) * _MIX
+        h ^= h >> U64(29)
+    return np.uint32(h >> U64(32))
+
+
+@strict
+def pack_rows(indptr, features, values, norms, wide, offsets, out):
+    """Write n rows as records into `out` (uint8, zeroed, at `offsets`)."""
+    base = U64(out.ctypes.data)
+    for i in range(len(norms)):
+        a = indptr[i]
+        nnz = indptr[i + 1] - a
+        o = offsets[i]
+        out[o : o + 8].view(np.float64)[0] = norms[i]
+        out[o + 8 : o + 12].view(np.uint32)[0] = nnz
+        p = o + 16
+        if wide:
+            f64 = out[p : p + 8 * nnz].view(np.uint64)
+            for x in range(nnz):
+                f64[x] = features[a + x]
+            p += 8 * nnz
+        else:
+            f16 = out[p : p + 2 * nnz].view(np.uint16)
+            for x in range(nnz):
+                f16[x] = features[a + x]
+            p += (2 * nnz + 3) // 4 * 4
+        v = out[p : p + 4 * nnz].view(np.float32)
+        for x in range(nnz):
+            v[x] = values[a + x]
+        out[o + 12 : o + 16].view(np.uint32)[0] = _check(base + U64(o), nnz, wide)
+
+
+@strict
+def row_is_sound(address, room, wide):
+    """Whether the record at `address` fits `room` bytes and has the check it was written with."""
+    if room < 16:
+        return False
+    nnz = np.int64(u32_at(address + U64(8)))
+    if nnz < 1 or record_bytes(nnz, wide) > room:
+        return False
+    return _check(address, nnz, wide) == u32_at(address + U64(12))
+
+
+@strict
+def records_nnz(addresses, rooms, wide):
+    """(n+1,) int64 indptr of the rows at `addresses`; -1 at the end if one does not fit its room."""
+    out = np.zeros(len(addresses) + 1, np.int64)
+    for i in range(len(addresses)):
+        nnz = np.int64(u32_at(addresses[i] + U64(8)))
+        if rooms[i] < 16 or nnz < 1 or record_bytes(nnz, wide) > rooms[i]:
+            out[-1] = -1
+            return out
+        out[i + 1] = out[i] + nnz
+    return out
+
+
+@strict
+def unpack_rows(addresses, wide, indptr, features, values, norms):
+    """Read the records at `addresses` back into canonical rows (sizes from `records_nnz`).
+
+    Returns the number of the first record whose check fails, or -1.
+    """
+    for i in range(len(addresses)):
+        p = addresses[i]
+        a = indptr[i]
+        nnz = indptr[i + 1] - a
+        if _check(p, nnz, wide) != u32_at(p + U64(12)):
+            return i
+        norms[i] = float64_at(p)
+        body = p + U64(16)
+        skip = U64(8 * nnz) if wide else U64((2 * nnz + 3) // 4 * 4)
+        for x in range(nnz):
+            features[a + x] = u64_at(body + U64(8 * x)) if wide else U64(u16_at(body + U64(2 * x)))
+            values[a + x] = float32_at(body + skip + U64(4 * x))
+    return -1
+
+
+@strict
+def fill_lookup(wide, features, values, scale, narrow, keys, weights):
+    """Lay a query out for look-ups: `narrow` (65,536 float32, zero), or `keys`/`weights` (a power of two
+    of slots, keys all ones, at least twice the nonzeros)."""
+    if not wide:
+        for x in range(len(features)):
+            narrow[features[x]] = np.float32(values[x] * scale)
+        return
+    mask = U64(len(keys) - 1)
+    for x in range(len(features)):
+        p = (features[x] * _MIX) >> U64(20) & mask
+        while keys[p] != _EMPTY:
+            p = (p + U64(1)) & mask
+        keys[p] = features[x]
+        weights[p] = np.float32(values[x] * scale)
+
+
+@strict
+def clear_lookup(wide, features, narrow, keys):
+    """Undo `fill_lookup`."""
+    if wide:
+        keys[:] = _EMPTY
+        return
+    for x in range(len(features)):
+        narrow[features[x]] = np.float32(0.0)
+
+
+@reassoc
+def shared_narrow(address, nnz, scale, narrow):
+    """Σ min over features on which the signs agree; the row's values times `scale` against the look-up.
+
+    float32 products and minima, summed in float64: relative error below 2e-7.
+    """
+    features = carray(pointer_u16(address + U64(16)), nnz)
+    values = carray(pointer_f32(address + U64(16 + (2 * nnz + 3) // 4 * 4)), nnz)
+    total = 0.0
+    for x in range(nnz):
+        q = narrow[features[x]]
+        v = values[x] * scale
+        least = min(abs(q), abs(v))
+        total += np.float64(least if (q < 0) == (v < 0) else np.float32(0.0))
+    return total
+
+
+@reassoc
+def shared_wide(address, nnz, scale, keys, weights):
+    """As `shared_narrow`, for wide rows and a table."""
+    features = carray(pointer_u64(address + U64(16)), nnz)
+    values = carray(pointer_f32(address + U64(16 + 8 * nnz)), nnz)
+    mask = U64(len(keys) - 1)
+    total = 0.0
+    for x in range(nnz):
+        p = (features[x] * _MIX) >> U64(20) & mask
+        while keys[p] != _EMPTY and keys[p] != features[x]:
+            p = (p + U64(1)) & mask
+        if keys[p] != _EMPTY:
+            q = weights[p]
+            v = values[x] * scale
+            if (q < 0) == (v < 0):
+                total += np.float64(min(abs(q), abs(v)))
+    return total
+
+
+@inline
+def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, weights):
+    """The min-max similarity of the query and the record at `address`; -1.0 if the record does not fit its room.
+
+    query_norm: the sum of the query as it stands in the look-up (1 for normalised kernels).
+    """
+    nnz = np.int64(u32_at(address + U64(8)))
+    if record_bytes(nnz, wide) > room:
+        return -1.0
+    norm = float64_at(address)
+    scale = np.float32(1.0 / norm) if normalised else np.float32(1.0)
+    if wide:
+        shared = shared_wide(address, nnz, scale, keys, weights)
+    else:
+        shared = shared_narrow(address, nnz, scale, narrow)
+    whole = 2.0 if normalised else query_norm + norm
+    return min(shared / (whole - shared), 1.0)

@@ -1,0 +1,50 @@
+"""Every limit on what Kinbin takes, as one table: name, value, unit, reason. Imports nothing of Kinbin.
+
+The service returns this table at `/v1/limits` and adds its own; messages name the limit that was passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LIMITS", "Limit", "limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit: its value in `unit`, and why it is there."""
+
+    name: str
+    value: int | float
+    unit: str
+    reason: str
+
+
+LIMITS: dict[str, Limit] = {
+    item.name: item
+    for item in (
+        Limit("id_bytes", 255, "bytes of UTF-8", "ids are keys of the store, whose keys hold 511 bytes"),
+        Limit("payload_bytes", 65_536, "bytes of JSON", "payloads travel with answers"),
+        Limit("payload_depth", 32, "levels", "deeper JSON is a mistake or an attack"),
+        Limit("dimension", 4_194_304, "features", "more belongs in a sparse collection, whose feature ids are unbounded"),
+        Limit("nonzeros", 1_048_576, "nonzeros a vector", "one row has to fit a block"),
+        Limit("feature_id", 2**63 - 1, "largest feature id", "ids are stored as 64-bit integers"),
+        Limit("value", 1e15, "absolute value", "sums of squares and ratios stay finite in every kernel"),
+        Limit("value_min", 1e-30, "absolute value", "smaller values have no full precision in float32; they are taken as zero"),
+        Limit("batch_items", 10_000, "items an add", "one add is one transaction, which holds other writers up"),
+        Limit("batch_nonzeros", 16_777_216, "nonzeros an add", "one add is one transaction, held in memory"),
+        Limit("batch_queries", 10_000, "queries a batch", "one batch is answered from one snapshot"),
+        Limit("k", 1_000, "neighbours", "more is an export: scroll"),
+        Limit("page", 1_000, "items a page", "one page is read from one short snapshot"),
+        Limit("filter_depth", 8, "levels", "deeper filters are a mistake or an attack"),
+        Limit("filter_terms", 256, "conditions and listed values", "every one is evaluated on every payload"),
+        Limit("name_length", 63, "characters of a collection's name", "names are shown in paths and metrics"),
+        Limit("collections", 1_000, "collections a database", "each is an open file"),
+        Limit("postings", 400_000, "postings read a query", "bounds the time of a query on degenerate data; answers say when it was hit"),
+    )
+}
+
+
+def limit(name: str) -> float:
+    """The value of a limit."""
+    return LIMITS[name].value

@@ -1,0 +1,159 @@
+"""Frozen records that the library takes and returns: plain data, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["AddResult", "Answer", "AnswerBatch", "CheckReport", "CollectionConfig", "DeleteResult", "Item", "Page", "Sparse", "Tokens"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse:
+    """A sparse vector: feature ids below 2**63 and their values, in any order."""
+
+    indices: ArrayLike | Sequence[int]
+    values: ArrayLike | Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A bag of strings: token → weight (`vectors.tokens` says which feature a token is)."""
+
+    counts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionConfig:
+    """What a collection was created with; null means chosen by Kinbin, run by run."""
+
+    kernel: str
+    dim: int | None
+    """Length of the vectors; None: sparse, with unbounded feature ids."""
+    sampler: str
+    """"gcws" or "dart"."""
+    bands: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What an add did."""
+
+    indexed: int
+    """Items that are new."""
+    updated: int
+    """Items whose vector or payload was replaced."""
+    unchanged: int
+    """Items that were there with the same content."""
+    count: int
+    """Items in the collection afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """What a delete did."""
+
+    deleted: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A stored item; vector and payload are None unless they were asked for."""
+
+    id: str
+    vector: NDArray[np.float32] | Sparse | None = None
+    payload: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items in the order of their ids; `next` continues after them, None: there are no more."""
+
+    items: list[Item]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The answer to one query, best first.
+
+    `recall_lower_bound`: each true neighbour was found with at least this probability, over the random
+    seed (1.0: everything was scanned); None when nothing can be said, and `no_bound` says why.
+    """
+
+    ids: list[str]
+    scores: NDArray[np.float64]
+    """Exact kernel values of `ids`."""
+    recall_lower_bound: float | None
+    no_bound: str | None
+    verified: int
+    """Rows whose exact score was computed."""
+    candidates: int
+    """Rows that shared a band with the query, or all rows of a scan."""
+    truncated: list[str]
+    """Names of the limits that cut the search short."""
+    mode: str
+    """"bands" or "exact": the path that gave the answer."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerBatch:
+    """The answers to m queries as arrays; `batch[i]` and iteration give `Answer`s."""
+
+    ids: NDArray[np.object_]
+    """(m, k) strings, padded with None."""
+    scores: NDArray[np.float64]
+    """(m, k), padded with nan."""
+    recall_lower_bounds: NDArray[np.float64]
+    """(m,), nan where there is none."""
+    no_bounds: list[str | None]
+    verified: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    truncated: list[list[str]]
+    modes: list[str]
+    """(m,) the path that gave each answer."""
+
+    @property
+    def mode(self) -> str:
+        """The path of all answers, or "mixed"."""
+        return self.modes[0] if len(set(self.modes)) == 1 else "mixed"
+
+    def __len__(self) -> int:
+        return len(self.modes)
+
+    def __getitem__(self, i: int) -> Answer:
+        found = [identifier for identifier in self.ids[i] if identifier is not None]
+        bound = float(self.recall_lower_bounds[i])
+        return Answer(
+            ids=found,
+            scores=self.scores[i, : len(found)],
+            recall_lower_bound=None if np.isnan(bound) else bound,
+            no_bound=self.no_bounds[i],
+            verified=int(self.verified[i]),
+            candidates=int(self.candidates[i]),
+            truncated=self.truncated[i],
+            mode=self.modes[i],
+        )
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check` found; `problems` are sentences."""
+
+    ok: bool
+    items: int
+    rows: int
+    runs: int
+    problems: list[str] = field(default_factory=list)

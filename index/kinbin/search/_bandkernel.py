@@ -1,0 +1,354 @@
+"""The banded search in machine code: count shared bands, verify from the top, stop at the certificate.
+
+For each query: every run's buckets are read in place and counted into one byte a row; fresh rows are
+counted by comparing their keys; rows that reach a run's collecting level are listed, sorted by count
+and verified level by level, always the level that suggests the highest similarity, (c/L)^(1/r), until
+each run is certified at the score of the k-th best so far (DESIGN.md, "The certificate").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from kinbin.hashing.certificate import binomial_tail
+from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._memory import count_equal_u16, pointer_u16, pointer_u32, prefetch, u32_at, u64_at
+from kinbin.kernels.rowscore import clear_lookup, fill_lookup, row_is_sound, similarity_at
+from kinbin.search._rundata import (
+    BANDS,
+    BASE,
+    COLLECT,
+    FRESH_KEYS,
+    KEYS,
+    LIVE,
+    POSTING_BYTES,
+    ROWS,
+    SLOT_BITS,
+    TABLES,
+    R,
+    is_masked,
+    prefetch_offset,
+    prefetch_row,
+    row_place,
+)
+from kinbin.search._topk import offer, reset
+
+__all__ = ["CORRUPT", "FRESH_BANDS", "TRUNCATED", "search_bands"]
+
+U64 = np.uint64
+FRESH_BANDS = 128
+TABLE_HEADER = 16
+"""Bytes before a band's table in its stored value."""
+CORRUPT = 1
+TRUNCATED = 2
+_LEVELS = 257
+
+
+@inline
+def _bucket_cap(starts, ends, bands, allowance):
+    """The largest number of postings a bucket may give so that all buckets together give at most `allowance`."""
+    low, high = 0, allowance
+    while low < high:
+        middle = (low + high + 1) // 2
+        total = 0
+        for j in range(bands):
+            total += min(ends[j] - starts[j], middle)
+        if total <= allowance:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@inline
+def _tally(postings, start, size, take, stride, first, rows, level, counts, listed, found):
+    """Count one bucket's postings. Returns found, rows touched for the first time, and whether all were in bounds."""
+    touched = 0
+    p = first
+    for _ in range(take):
+        row = np.int64(postings[start + p])
+        p += stride
+        if p >= size:
+            p -= size
+        if row >= rows:
+            return found, touched, False
+        c = counts[row] + 1
+        counts[row] = c
+        listed[found] = row
+        found += np.int64(c == level)
+        touched += np.int64(c == 1)
+    return found, touched, True
+
+
+@strict
+def _count_run(run, keys, allowance, starts, ends, counts, listed):
+    """Shared-band counts of one sealed run.
+
+    counts: (rows,) uint8, zero. listed: room for `rows` row numbers that reach the collecting level.
+    Returns (listed, touched, postings read, flags).
+    """
+    bands = np.int64(run[BANDS])
+    rows = np.int64(run[ROWS])
+    shift = U64(32) - run[SLOT_BITS]
+    slots = np.int64(1) << np.int64(run[SLOT_BITS])
+    for j in range(bands):
+        table = u64_at(run[TABLES] + U64(8 * j)) + U64(TABLE_HEADER)
+        prefetch(table + U64(4) * (U64(keys[j]) >> shift))
+    body = U64(TABLE_HEADER + 4 * (slots + 1))
+    total = 0
+    for j in range(bands):
+        table = u64_at(run[TABLES] + U64(8 * j))
+        slot = table + U64(TABLE_HEADER) + U64(4) * (U64(keys[j]) >> shift)
+        starts[j] = u32_at(slot)
+        ends[j] = u32_at(slot + U64(4))
+        if starts[j] > ends[j] or ends[j] > rows:
+            return 0, 0, 0, CORRUPT
+        total += ends[j] - starts[j]
+        prefetch(table + body + run[POSTING_BYTES] * U64(starts[j]))
+    cap = total if total <= allowance else _bucket_cap(starts, ends, bands, allowance)
+    flags = 0 if total <= allowance else TRUNCATED
+    found = 0
+    touched = 0
+    read = 0
+    level = np.int64(run[COLLECT])
+    for j in range(bands):
+        size = ends[j] - starts[j]
+        take = min(size, cap)
+        read += take
+        # A capped bucket gives a sample spread over all of it, from a place that depends on the key:
+        # whoever filled the bucket cannot choose which of its rows are seen.
+        stride = size // take if 0 < take < size else 1
+        first = np.int64(U64(keys[j]) * U64(2654435761) % U64(size)) if 0 < take < size else 0
+        table = u64_at(run[TABLES] + U64(8 * j)) + body
+        if run[POSTING_BYTES] == 2:
+            found, new, sound = _tally(
+                carray(pointer_u16(table), rows), starts[j], size, take, stride, first, rows, level, counts, listed, found
+            )
+        else:
+            found, new, sound = _tally(
+                carray(pointer_u32(table), rows), starts[j], size, take, stride, first, rows, level, counts, listed, found
+            )
+        if not sound:
+            return 0, 0, 0, CORRUPT
+        touched += new
+    return found, touched, read, flags
+
+
+@strict
+def _count_fresh(run, keys, counts, listed):
+    """Shared-band counts of the fresh rows, by comparing keys. Returns (listed, touched)."""
+    found = 0
+    touched = 0
+    level = np.int64(run[COLLECT])
+    query = U64(keys.ctypes.data)
+    for row in range(np.int64(run[ROWS])):
+        stored = run[FRESH_KEYS] + U64(2 * FRESH_BANDS * row)
+        c = count_equal_u16(stored, query) + count_equal_u16(stored + U64(128), query + U64(128))
+        counts[row] = c
+        listed[found] = row
+        found += np.int64(c >= level)
+        touched += np.int64(c > 0)
+    return found, touched
+
+
+@strict
+def _sort_by_count(listed, found, counts, order, histogram):
+    """Counting sort of listed rows, most shared bands first, older rows first among equals as listed."""
+    for c in range(_LEVELS):
+        histogram[c] = 0
+    for x in range(found):
+        histogram[counts[listed[x]]] += 1
+    start = 0
+    for c in range(_LEVELS - 1, -1, -1):
+        size = histogram[c]
+        histogram[c] = start
+        start += size
+    for x in range(found):
+        c = counts[listed[x]]
+        order[histogram[c]] = listed[x]
+        histogram[c] += 1
+
+
+@strict
+def _collect_below(rows, level, counts, listed):
+    """List the rows with 1 … level-1 shared bands."""
+    found = 0
+    for row in range(rows):
+        if 0 < counts[row] < level:
+            listed[found] = row
+            found += 1
+    return found
+
+
+@strict
+def _verify_level(run, number, order, position, end, counts, wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows):
+    """Score the rows of one level exactly. Returns (position after the level, rows verified, sound)."""
+    level = counts[order[position]]
+    verified = 0
+    while position < end and counts[order[position]] == level:
+        if position + 16 < end:
+            prefetch_offset(run, order[position + 16])
+        if position + 6 < end:
+            prefetch_row(run, order[position + 6])
+        row = np.int64(order[position])
+        position += 1
+        if is_masked(run, row):
+            continue
+        address, room = row_place(run, row)
+        if room == 0:
+            return position, verified, False
+        similarity = similarity_at(address, room, wide, normalised, query_norm, narrow, keys, weights)
+        if similarity < 0.0:
+            return position, verified, False
+        verified += 1
+        if similarity >= least:
+            offer(sims, runs, rows, similarity, number, row)
+    return position, verified, True
+
+
+@strict
+def _verify(descriptors, need, suggest, found, counts, listed, order, histogram, state, wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows):
+    """Verify level by level over all runs until each is certified.
+
+    state: (runs, 4) int64 scratch: position, end, level below which nothing is listed, certified level (0: not yet).
+    Returns (verified, sound); state[:, 3] holds, for each run, the level c down to which everything was verified.
+    """
+    count = len(descriptors)
+    for i in range(count):
+        base = np.int64(descriptors[i, BASE])
+        size = np.int64(descriptors[i, ROWS])
+        _sort_by_count(listed[base : base + size], found[i], counts[base : base + size], order[base : base + size], histogram)
+        state[i, 0] = 0
+        state[i, 1] = found[i]
+        state[i, 2] = np.int64(descriptors[i, COLLECT])
+        state[i, 3] = 0
+    verified = 0
+    while True:
+        reached = max(sims[-1], least)
+        best = -1
+        best_suggests = -1.0
+        for i in range(count):
+            if state[i, 3] > 0:
+                continue
+            base = np.int64(descriptors[i, BASE])
+            size = np.int64(descriptors[i, ROWS])
+            run_counts = counts[base : base + size]
+            if state[i, 0] == state[i, 1] and state[i, 2] > 1 and not reached >= need[i, state[i, 2]]:
+                run_listed = listed[base : base + size]
+                below = _collect_below(size, state[i, 2], run_counts, run_listed)
+                _sort_by_count(run_listed, below, run_counts, order[base : base + size], histogram)
+                state[i, 0] = 0
+                state[i, 1] = below
+                state[i, 2] = 1
+            if state[i, 0] == state[i, 1]:
+                state[i, 3] = state[i, 2]
+                continue
+            level = np.int64(run_counts[order[base + state[i, 0]]])
+            if reached >= need[i, level + 1]:
+                state[i, 3] = level + 1
+                continue
+            if suggest[i, level] > best_suggests:
+                best_suggests = suggest[i, level]
+                best = i
+        if best < 0:
+            return verified, True
+        base = np.int64(descriptors[best, BASE])
+        size = np.int64(descriptors[best, ROWS])
+        state[best, 0], more, sound = _verify_level(
+            descriptors[best], best, order[base : base + size], state[best, 0], state[best, 1], counts[base : base + size],
+            wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows,
+        )  # fmt: skip
+        verified += more
+        if not sound:
+            return verified, False
+
+
+@inline
+def _certificate(descriptors, state, reached):
+    """The smallest of the runs' certificates at the similarity that was reached."""
+    least = 1.0
+    for i in range(len(descriptors)):
+        if descriptors[i, LIVE] == 0:
+            continue
+        tail = binomial_tail(np.int64(descriptors[i, BANDS]), min(reached, 1.0) ** np.float64(descriptors[i, R]), state[i, 3])
+        least = min(least, tail)
+    return least
+
+
+@inline
+def answers_are_sound(descriptors, wide, runs, rows):
+    """Whether the record of every answered row has the check it was written with."""
+    for x in range(len(runs)):
+        if runs[x] >= 0:
+            address, room = row_place(descriptors[runs[x]], rows[x])
+            if not row_is_sound(address, room, wide):
+                return False
+    return True
+
+
+@strict
+def search_bands(
+    descriptors, need, suggest, wide, normalised,
+    indptr, features, values, norms, band_keys, fresh_keys,
+    least, postings_cap,
+    counts, listed, order, narrow, table_keys, table_weights,
+    out_similarity, out_run, out_row, out_numbers, out_certificate,
+):  # fmt: skip
+    """Answer m queries over all runs; the last descriptor is the fresh rows'.
+
+    descriptors (R, 16) uint64; need, suggest (R, 257) float64: by shared bands, the similarity at which a
+    run is certified, and the one the count suggests. Queries as canonical rows (indptr (m+1,) …);
+    band_keys (m, C) uint32, fresh_keys (m, 128) uint16. least: answers below this similarity are not wanted.
+    Scratch: counts (rows,) uint8 zero (left zero), listed and order (rows,) uint32, narrow (65,536,) float32
+    zero (left zero), table_keys (2^b,) uint64 all ones (left so), table_weights (2^b,) float32.
+    Writes out_* (m, k), out_numbers (m, 4) = candidates, verified, postings, flags; out_certificate (m,).
+    Cost: one cache miss a band and run, about 1 ns a posting and 25 to 60 ns a verified row.
+    """
+    count = len(descriptors)
+    starts = np.empty(_LEVELS, np.int64)
+    ends = np.empty(_LEVELS, np.int64)
+    histogram = np.empty(_LEVELS, np.int64)
+    state = np.empty((count, 4), np.int64)
+    found = np.empty(count, np.int64)
+    for m in range(len(norms)):
+        a, b = indptr[m], indptr[m + 1]
+        scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
+        query_norm = 1.0 if normalised else norms[m]
+        sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
+        reset(sims, runs, rows)
+        candidates = 0
+        postings = 0
+        flags = 0
+        for i in range(count):
+            base = np.int64(descriptors[i, BASE])
+            stop = base + np.int64(descriptors[i, ROWS])
+            if i == count - 1:
+                found[i], touched = _count_fresh(descriptors[i], fresh_keys[m], counts[base:stop], listed[base:stop])
+                read, flag = 0, 0
+            else:
+                column = np.int64(descriptors[i, KEYS])
+                found[i], touched, read, flag = _count_run(
+                    descriptors[i], band_keys[m, column:], postings_cap - postings, starts, ends, counts[base:stop], listed[base:stop]
+                )
+            candidates += touched
+            postings += read
+            flags |= flag
+        verified = 0
+        if flags & CORRUPT == 0:
+            fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+            verified, sound = _verify(
+                descriptors, need, suggest, found, counts, listed, order, histogram, state, wide, normalised, query_norm,
+                narrow, table_keys, table_weights, least, sims, runs, rows,
+            )  # fmt: skip
+            clear_lookup(wide, features[a:b], narrow, table_keys)
+            if not sound or not answers_are_sound(descriptors, wide, runs, rows):
+                flags |= CORRUPT
+        counts[:] = 0
+        out_numbers[m, 0] = candidates
+        out_numbers[m, 1] = verified
+        out_numbers[m, 2] = postings
+        out_numbers[m, 3] = flags
+        out_certificate[m] = 0.0
+        if flags & CORRUPT == 0:
+            out_certificate[m] = _certificate(descriptors, state, max(sims[-1], least, 0.0))

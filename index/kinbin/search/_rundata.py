@@ -1,0 +1,76 @@
+"""What kernels are told of a run: one row of 16 uint64, and how a local row number becomes an address.
+
+The fresh rows are described in the same form (blocks of one row each), so that every kernel below
+treats them as one more run. Numbers read from stored bytes are checked here before they are used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinbin.kernels._jit import inline
+from kinbin.kernels._memory import prefetch, u8_at, u32_at, u64_at
+
+__all__ = ["FIELDS", "RUN_WIDTH"]
+
+U64 = np.uint64
+
+FIELDS = {
+    name: place
+    for place, name in enumerate(
+        (
+            "rows",  # rows in the run
+            "r",  # hashes a band
+            "bands",  # bands
+            "slot_bits",  # a band's table has 2**slot_bits slots
+            "posting_bytes",  # 2 or 4
+            "block_shift",  # a block holds 2**block_shift rows
+            "offsets",  # address: u32 offset of each row in its block
+            "blocks",  # address: u64 address of each block
+            "lengths",  # address: u64 bytes of each block
+            "tables",  # address: u64 address of each band's table
+            "mask",  # address: one bit a row, set for rows that must not be answered
+            "keys",  # column of the run's first band key in the key matrix of the queries
+            "collect",  # rows with at least so many shared bands are collected while counting
+            "base",  # rows in the runs before
+            "fresh_keys",  # address: u16 keys of the fresh rows, 128 a row (fresh run only)
+            "live",  # rows that are not masked
+        )
+    )
+}
+RUN_WIDTH = 16
+
+ROWS, R, BANDS, SLOT_BITS, POSTING_BYTES, SHIFT, OFFSETS, BLOCKS = range(8)
+LENGTHS, TABLES, MASK, KEYS, COLLECT, BASE, FRESH_KEYS, LIVE = range(8, 16)
+
+
+@inline
+def is_masked(run, row):
+    """Whether the row is deleted, replaced or filtered out."""
+    return (u8_at(run[MASK] + U64(row >> 3)) >> np.uint8(row & 7)) & 1 != 0
+
+
+@inline
+def row_place(run, row):
+    """Address of the row's record and the bytes left in its block (0 if its offset is out of bounds)."""
+    block = U64(row) >> run[SHIFT]
+    offset = U64(u32_at(run[OFFSETS] + U64(4 * row)))
+    length = u64_at(run[LENGTHS] + U64(8) * block)
+    room = np.int64(length) - np.int64(offset)
+    return u64_at(run[BLOCKS] + U64(8) * block) + offset, room if room >= 16 else 0
+
+
+@inline
+def prefetch_offset(run, row):
+    """Ask for the row's offset."""
+    prefetch(run[OFFSETS] + U64(4 * row))
+
+
+@inline
+def prefetch_row(run, row):
+    """Ask for the first 256 bytes of the row's record (its offset should have arrived)."""
+    address = u64_at(run[BLOCKS] + U64(8) * (U64(row) >> run[SHIFT])) + U64(u32_at(run[OFFSETS] + U64(4 * row)))
+    prefetch(address)
+    prefetch(address + U64(64))
+    prefetch(address + U64(128))
+    prefetch(address + U64(192))

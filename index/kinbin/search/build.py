@@ -1,0 +1,237 @@
+"""Sealing and merging: many rows, from the journal or from older runs, become one immutable run.
+
+The rows are hashed again with the r and L that suit the new run, so a collection that grows re-bands
+itself. A run is written in small transactions under a number that no manifest lists; the last, short
+transaction swaps it in. A crash before that leaves values that nobody reads and the next build removes.
+Memory: 4 bytes a row and band while building, in a temporary file once that passes 256 MiB.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.hashing import Sampler, band_keys, content_hash
+from kinbin.kernels._jit import strict
+from kinbin.kernels._memory import u8_at
+from kinbin.kernels.registry import Kernel
+from kinbin.kernels.rowscore import NARROW_DIMENSION, record_offsets, records_nnz, unpack_rows
+from kinbin.search._buildkernel import fill_table
+from kinbin.search._scankernel import sample_similarities
+from kinbin.search.plan import BINS, SAMPLE_K, Contrast, choose_bands
+from kinbin.search.view import Fresh, Run
+from kinbin.storage.format import Part
+from kinbin.storage.store import Store
+from kinbin.vectors.rows import Rows
+
+__all__ = ["Source", "gather", "read_records", "write_run"]
+
+_CHUNK = 4096
+_SLICE_BYTES = 4 << 20
+_PAUSE_SECONDS = 0.001
+_IN_MEMORY = 256 << 20
+_BLOCK_BYTES = 1 << 20
+_SAMPLE_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The live rows that a new run takes, by ascending row number: where their records lie."""
+
+    row_numbers: NDArray[np.uint64]
+    addresses: NDArray[np.uint64]
+    rooms: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.row_numbers.shape[0]
+
+
+def gather(runs: tuple[Run, ...], fresh: Fresh | None) -> Source:
+    """The live rows of some neighbouring runs and, at the end, of the journal."""
+    numbers, addresses, rooms = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for run in runs:
+        alive = np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0)
+        places, room = run.places(alive)
+        numbers.append(run.row_numbers[alive])
+        addresses.append(places)
+        rooms.append(room)
+    if fresh is not None:
+        alive = np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0)
+        numbers.append(fresh.row_numbers[alive])
+        addresses.append(fresh.addresses[alive])
+        rooms.append(fresh.rooms[alive].astype(np.int64))
+    return Source(np.concatenate(numbers), np.concatenate(addresses), np.concatenate(rooms))
+
+
+def read_records(addresses: NDArray[np.uint64], rooms: NDArray[np.int64], wide: bool) -> Rows:
+    """Records as canonical rows, each checked.
+
+    Raises:
+        CorruptData: a record does not fit its block or fails its check.
+    """
+    indptr = records_nnz(addresses, rooms, wide)
+    if indptr[-1] < 0:
+        raise CorruptData("a stored row does not fit its block: the files are damaged; restore a copy")
+    features = np.empty(indptr[-1], np.uint64)
+    values = np.empty(indptr[-1], np.float32)
+    norms = np.empty(len(addresses))
+    if unpack_rows(addresses, wide, indptr, features, values, norms) >= 0:
+        raise CorruptData("a stored row fails its check: the files are damaged; restore a copy")
+    return Rows(indptr, features, values, norms)
+
+
+def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
+    """Similarities of 16 to 32 sampled rows to (a sample of) all rows. The sample is the same for the same rows."""
+    n = len(source)
+    rng = np.random.default_rng(n)
+    among = np.arange(n) if n <= _SAMPLE_ROWS else np.sort(rng.choice(n, _SAMPLE_ROWS, replace=False))
+    picks = np.sort(rng.choice(len(among), min(len(among), 16 if n < 8 * _CHUNK else 32), replace=False))
+    addresses, rooms = source.addresses[among], source.rooms[among]
+    queries = read_records(addresses[picks], rooms[picks], wide)
+    slots = 1 << max(6, (3 * int(np.diff(queries.indptr).max(initial=1))).bit_length()) if wide else 2
+    histogram = np.zeros((len(picks), BINS), np.int64)
+    kth = np.zeros(len(picks))
+    # In a sample of a part of the rows, the neighbour of the same rank lies that much nearer to the front.
+    rank = max(1, round(SAMPLE_K * len(among) / n))
+    sample_similarities(
+        addresses, rooms, picks, wide, kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, rank,
+        np.zeros(1 if wide else NARROW_DIMENSION, np.float32), np.full(slots, ~np.uint64(0), np.uint64), np.zeros(slots, np.float32),
+        histogram, kth,
+    )  # fmt: skip
+    mean = histogram.sum(axis=0) / max(len(picks), 1) * (n / max(len(among), 1))
+    return Contrast(mean, np.sort(kth), float(np.diff(queries.indptr).mean()))
+
+
+@strict
+def _copy_records(addresses, sizes, offsets, out):  # type: ignore[no-untyped-def]
+    """Copy records of `sizes` bytes end to end (whole 8-byte words)."""
+    for i in range(len(addresses)):
+        for b in range(sizes[i]):
+            out[offsets[i] + b] = u8_at(addresses[i] + np.uint64(b))
+
+
+class _Parts:
+    """Writes a run's values in transactions of a few MiB with pauses, so that nobody waits long for the writer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[tuple[bytes, int, Any]] = []
+        self._bytes = 0
+        with store.write() as writer:
+            state = writer.state()
+            self.number = state.next_run
+            writer.put_state(state.with_(next_run=self.number + 1))
+
+    def put(self, part: bytes, index: int, body: NDArray[Any] | bytes) -> None:
+        """Write a value, now or with the next ones."""
+        self._waiting.append((part, index, body))
+        self._bytes += len(body) if isinstance(body, bytes) else body.nbytes
+        if self._bytes >= _SLICE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if not self._waiting:
+            return
+        with self._store.write() as writer:
+            for part, index, body in self._waiting:
+                writer.put_run_part(self.number, part, index, body)
+        self._waiting.clear()
+        self._bytes = 0
+        time.sleep(_PAUSE_SECONDS)
+
+
+def write_run(
+    store: Store, source: Source, *, kernel: Kernel, sampler: Sampler, wide: bool, r: int | None, bands: int | None
+) -> tuple[int, dict[str, Any]]:
+    """Write a run of all rows of the source, which must stay readable meanwhile. Returns its number and header.
+
+    The caller lists it in the manifest. Cost: hashing (0.25 ns a nonzero and hash), some 8 ns a row and band.
+    """
+    n = len(source)
+    contrast = sample_contrast(source, kernel, wide)
+    height, width = choose_bands(contrast, n, r=r, bands=bands)
+    slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
+    posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
+    parts = _Parts(store)
+    with _key_columns(store, width, n) as keys:
+        shift, offsets, content = _write_rows(parts, source, sampler, wide, height, width, keys)
+        for j in range(width):
+            table = np.empty((1 << slot_bits) + 1, np.uint32)
+            postings = np.empty(n, posting)
+            fill_table(np.ascontiguousarray(keys[j]), slot_bits, table, postings)
+            parts.put(Part.BAND, j, table.tobytes() + postings.tobytes())
+    order = np.argsort(content, kind="stable")
+    parts.put(Part.OFFSETS, 0, offsets)
+    parts.put(Part.ROW_NUMBERS, 0, source.row_numbers)
+    parts.put(Part.CONTENT, 0, content[order])
+    parts.put(Part.CONTENT_ROWS, 0, order.astype(np.uint32))
+    header = {
+        "rows": n, "r": height, "bands": width, "slot_bits": slot_bits, "posting_bytes": posting.itemsize,
+        "block_shift": shift, "sampler": sampler.name, "contrast": contrast.to_header(),
+    }  # fmt: skip
+    parts.flush()
+    with store.write() as writer:
+        writer.put_run_header(parts.number, header)
+    return parts.number, header
+
+
+class _key_columns:  # noqa: N801 - reads as a function
+    """(L, n) uint32 work space, in memory or in an unnamed temporary file."""
+
+    def __init__(self, store: Store, width: int, n: int) -> None:
+        self._shape = (width, n)
+        self._file = tempfile.TemporaryFile(dir=store.path) if 4 * width * n > _IN_MEMORY else None
+
+    def __enter__(self) -> NDArray[np.uint32]:
+        if self._file is None:
+            return np.empty(self._shape, np.uint32)
+        return np.memmap(self._file, np.uint32, "w+", shape=self._shape)
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _write_rows(
+    parts: _Parts, source: Source, sampler: Sampler, wide: bool, r: int, width: int, keys: NDArray[np.uint32]
+) -> tuple[int, NDArray[np.uint32], NDArray[np.uint64]]:
+    """Write the row blocks; fill the key columns. Returns block shift, offsets (n,) and content hashes (n,)."""
+    n = len(source)
+    content = np.empty(n, np.uint64)
+    offsets = np.empty(n, np.uint32)
+    shift: int | None = None
+    for start, rows in _chunks(source, wide):
+        stop = start + len(rows)
+        record = record_offsets(rows.indptr, wide)
+        if shift is None:
+            shift = max(0, min(12, (_BLOCK_BYTES // max(1, int(record[-1]) // len(rows))).bit_length() - 1))
+        keys[:, start:stop] = band_keys(sampler.codes(rows, r, width), r, width).T
+        content[start:stop] = content_hash(rows)
+        for first in range(0, len(rows), 1 << shift):
+            last = min(first + (1 << shift), len(rows))
+            place = record[first : last + 1] - record[first]
+            block = np.empty(int(place[-1]), np.uint8)
+            _copy_records(source.addresses[start + first : start + last], np.diff(place), place, block)
+            offsets[start + first : start + last] = place[:-1]
+            parts.put(Part.BLOCK, (start + first) >> shift, block)
+    return shift or 0, offsets, content
+
+
+def _chunks(source: Source, wide: bool) -> Iterator[tuple[int, Rows]]:
+    """The source's rows in turn, at most 4,096 at once."""
+    for start in range(0, len(source), _CHUNK):
+        stop = min(start + _CHUNK, len(source))
+        yield start, read_records(source.addresses[start:stop], source.rooms[start:stop], wide)
+
+
+def iterate_rows(source: Source, wide: bool) -> Iterator[tuple[int, Rows]]:
+    """All rows of a source in chunks, each checked (for `check`)."""
+    return _chunks(source, wide)

@@ -1,0 +1,140 @@
+"""Filters on payloads: checked once, then a predicate on decoded JSON.
+
+    {"year": 2020}                       the field equals
+    {"year": {"$gte": 2018, "$lt": 2021}}    all of them hold
+    {"$or": [{"a": 1}, {"b": {"$exists": false}}], "$not": {"tag": "old"}}
+
+Operators: $eq $ne $gt $gte $lt $lte $in $nin $exists on fields, $and $or $not around filters. A dot in a
+field's name goes into objects. A list in a payload matches if one of its elements does. Numbers compare
+with numbers and strings with strings; any other pair is unequal and unordered. $ne and $nin are true
+where $eq and $in are not, so also where the field is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from kinbin.errors import InvalidInput
+from kinbin.limits import limit
+
+__all__ = ["Predicate", "compile_filter"]
+
+Predicate = Callable[[Any], bool]
+_ABSENT = object()
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return value is wanted
+    return bool(value == wanted)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(value: Any, wanted: Any) -> bool:
+        numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (value, wanted))
+        return (numbers or (isinstance(value, str) and isinstance(wanted, str))) and compare(value, wanted)
+
+    return holds
+
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": _equal,
+    "$gt": _ordered(lambda a, b: a > b),
+    "$gte": _ordered(lambda a, b: a >= b),
+    "$lt": _ordered(lambda a, b: a < b),
+    "$lte": _ordered(lambda a, b: a <= b),
+    "$in": lambda value, wanted: any(_equal(value, one) for one in wanted),
+}
+_NEGATED = {"$ne": "$eq", "$nin": "$in"}
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$and", "$or", "$not")
+
+
+def _bad(detail: str) -> InvalidInput:
+    return InvalidInput.of("bad_filter", detail, field="filter")
+
+
+def compile_filter(data: Any) -> Predicate:
+    """A predicate on the JSON bytes of a payload (b"" for none).
+
+    Raises:
+        InvalidInput: codes "bad_filter", "over_limit".
+    """
+    test = _Compiler().filter(data, 1)
+    return lambda payload: test(orjson.loads(payload) if payload else {})
+
+
+class _Compiler:
+    """Checks a filter while it is compiled, and counts its terms."""
+
+    def __init__(self) -> None:
+        self._terms = 0
+
+    def filter(self, data: Any, depth: int) -> Predicate:
+        """All members of one filter object."""
+        if not isinstance(data, dict) or not data:
+            raise _bad('a filter is an object with at least one field, as {"year": {"$gte": 2020}}')
+        if depth > limit("filter_depth"):
+            raise InvalidInput.of("over_limit", f"a filter is at most {limit('filter_depth')} levels deep", field="filter", limit="filter_depth")
+        tests = [self._member(key, value, depth) for key, value in data.items()]
+        return tests[0] if len(tests) == 1 else lambda payload: all(test(payload) for test in tests)
+
+    def _member(self, key: str, value: Any, depth: int) -> Predicate:
+        if key == "$not":
+            inner = self.filter(value, depth + 1)
+            return lambda payload: not inner(payload)
+        if key in ("$and", "$or"):
+            if not isinstance(value, list) or not value:
+                raise _bad(f"{key} takes a list of filters")
+            tests = [self.filter(one, depth + 1) for one in value]
+            join = all if key == "$and" else any
+            return lambda payload: join(test(payload) for test in tests)
+        if not isinstance(key, str) or key.startswith("$"):
+            raise _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}")
+        return self._field(key.split("."), value)
+
+    def _field(self, path: list[str], condition: Any) -> Predicate:
+        operators = condition if isinstance(condition, dict) else {"$eq": condition}
+        if not operators:
+            raise _bad("a field's condition is a value or an object of operators, this object is empty")
+        tests = [self._condition(operator, wanted) for operator, wanted in operators.items()]
+        return lambda payload: all(test(_look_up(payload, path)) for test in tests)
+
+    def _condition(self, operator: Any, wanted: Any) -> Predicate:
+        negated = operator in _NEGATED
+        name = _NEGATED.get(operator, operator)
+        if name == "$exists":
+            if not isinstance(wanted, bool):
+                raise _bad("$exists takes true or false")
+            self._count(1)
+            return lambda value: (value is not _ABSENT) is wanted
+        if name not in _TESTS:
+            raise _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}")
+        listed = wanted if name == "$in" else [wanted]
+        if not isinstance(listed, list) or not all(isinstance(one, _SCALARS) for one in listed):
+            raise _bad(f"{operator} takes {'a list of strings, numbers, booleans or null' if name == '$in' else 'a string, a number, a boolean or null'}")
+        self._count(len(listed))
+        test = _TESTS[name]
+
+        def holds(value: Any) -> bool:
+            if isinstance(value, list):
+                return any(test(one, wanted) for one in value)
+            return value is not _ABSENT and test(value, wanted)
+
+        return (lambda value: not holds(value)) if negated else holds
+
+    def _count(self, more: int) -> None:
+        self._terms += more
+        if self._terms > limit("filter_terms"):
+            raise InvalidInput.of("over_limit", f"a filter has at most {limit('filter_terms')} conditions and listed values", field="filter", limit="filter_terms")
+
+
+def _look_up(payload: Any, path: list[str]) -> Any:
+    for name in path:
+        if not isinstance(payload, dict) or name not in payload:
+            return _ABSENT
+        payload = payload[name]
+    return payload

@@ -1,0 +1,178 @@
+"""When runs are sealed and merged, and the swap: the background half of the band index.
+
+One process at a time keeps a collection up, elected by a file lock that dies with its holder. Queries
+and adds go on meanwhile; the only thing they wait for are write transactions of a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.hashing import Sampler
+from kinbin.kernels.registry import Kernel
+from kinbin.search.build import gather, write_run
+from kinbin.search.view import Fresh, Run, View, Views
+from kinbin.storage.store import Reader, Store, Writer
+
+__all__ = ["SEAL_ROWS", "Task", "Upkeep", "next_task"]
+
+SEAL_ROWS = 8_192
+"""Fresh rows that are sealed into a run."""
+FAN_IN = 4
+"""At least so many runs are merged at a time while rows arrive."""
+DEAD_SHARE = 0.3
+"""A run with a larger share of dead rows is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Runs first … last-1 of the view (and the fresh rows, if `seal`) become one run."""
+
+    first: int
+    last: int
+    seal: bool
+
+
+def next_task(view: View, *, quiet: bool = False) -> Task | None:
+    """What should be done to this view, if anything.
+
+    Runs are merged from the newest backwards, as many as possible, when they are at least `FAN_IN`
+    (2 when quiet) and none is larger than all others together (three quarters of all, when quiet): so a
+    row is written about log4(n / SEAL_ROWS) times.
+    """
+    count = len(view.runs)
+    if view.fresh.rows >= SEAL_ROWS:
+        return Task(count, count, seal=True)
+    sizes = [run.rows for run in view.runs]
+    fewest, largest = (2, 0.75) if quiet else (FAN_IN, 0.5)
+    for first in range(count - fewest + 1):
+        tail = sizes[first:]
+        if max(tail) <= largest * sum(tail):
+            return Task(first, count, seal=False)
+    for i, run in enumerate(view.runs):
+        if run.rows - run.live > DEAD_SHARE * run.rows:
+            return Task(i, i + 1, seal=False)
+    return None
+
+
+class Upkeep:
+    """Seals and merges one collection. Methods may be called from any thread; work is done by one at a time."""
+
+    def __init__(self, store: Store, views: Views, kernel: Kernel, sampler: Sampler, wide: bool, r: int | None, bands: int | None) -> None:
+        self._store = store
+        self._views = views
+        self._kernel = kernel
+        self._sampler = sampler
+        self._wide = wide
+        self._r = r
+        self._bands = bands
+
+    @contextmanager
+    def elected(self, *, wait: bool) -> Iterator[bool]:
+        """Hold the collection's upkeep lock; False if another process or thread holds it (and not `wait`)."""
+        descriptor = os.open(self._store.path / "upkeep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def step(self, *, quiet: bool = False) -> bool:
+        """Do the next task, if there is one and no other process is at it. Returns whether something was done."""
+        with self.elected(wait=False) as mine:
+            if not mine:
+                return False
+            with self._store.read() as reader:
+                view = self._views.at(reader)
+                task = next_task(view, quiet=quiet) if view is not None else None
+            if task is None:
+                return False
+            self._remove_orphans()
+            self._perform(task)
+            return True
+
+    def merge_all(self) -> None:
+        """Everything into one run, without the dead rows."""
+        with self.elected(wait=True):
+            self._remove_orphans()
+            with self._store.read() as reader:
+                view = _current(self._views, reader)
+                runs, fresh = view.runs, view.fresh.rows
+                clean = all(run.live == run.rows for run in runs)
+            if fresh or len(runs) > 1 or not clean:
+                self._perform(Task(0, len(runs), seal=fresh > 0))
+
+    def _perform(self, task: Task) -> None:
+        """Build the task's run and swap it in.
+
+        No snapshot is held while building: only the elected process removes runs, so theirs stay where they are.
+        """
+        with self._store.pinned():
+            with self._store.read() as reader:
+                view = _current(self._views, reader)
+            runs = view.runs[task.first : task.last]
+            source = gather(runs, view.fresh if task.seal else None)
+            number = None
+            if len(source):
+                number, _ = write_run(
+                    self._store, source, kernel=self._kernel, sampler=self._sampler, wide=self._wide, r=self._r, bands=self._bands
+                )
+            sealed = view.state.sequence if task.seal else None
+        with self._store.write() as writer:
+            self._swap(writer, [run.number for run in runs], number, source.row_numbers, sealed)
+
+    def _swap(self, writer: Writer, old: list[int], number: int | None, included: NDArray[np.uint64], sealed: int | None) -> None:
+        """Replace the old runs and the sealed part of the journal by the new run, in one transaction."""
+        view = _current(self._views, writer)
+        manifest = writer.manifest()
+        place = manifest.index(old[0]) if old else len(manifest)
+        if number is not None:
+            # Rows that died while the run was built.
+            replaced = tuple(run for run in view.runs if run.number in old)
+            gone = np.intersect1d(_dead_rows(replaced, view.fresh if sealed is not None else None), included)
+            writer.mark_dead(number, np.searchsorted(included, gone))
+        manifest[place : place + len(old)] = [] if number is None else [number]
+        for run in old:
+            writer.delete_run(run)
+        state = writer.state()
+        if sealed is not None:
+            writer.trim_journal(sealed)
+            state = state.with_(sealed=sealed)
+        writer.put_manifest(manifest)
+        writer.put_state(state.with_(manifest=state.manifest + 1))
+
+    def _remove_orphans(self) -> None:
+        """Remove runs that a crash left unfinished. Only the elected process builds, so they are nobody's."""
+        with self._store.read() as reader:
+            orphans = reader.run_numbers() - set(reader.manifest())
+        if orphans:
+            with self._store.write() as writer:
+                for run in orphans:
+                    writer.delete_run(run)
+
+
+def _current(views: Views, reader: Reader) -> View:
+    """The view of the reader's state, which is not behind this process's."""
+    view = views.at(reader)
+    return view if view is not None else Views().at(reader)  # type: ignore[return-value]
+
+
+def _dead_rows(runs: tuple[Run, ...], fresh: Fresh | None) -> NDArray[np.uint64]:
+    """Row numbers of the dead rows of runs and journal."""
+    gone = [np.empty(0, np.uint64)]
+    for run in runs:
+        gone.append(run.row_numbers[np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows])])
+    if fresh is not None:
+        gone.append(fresh.row_numbers[: fresh.rows][np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows])])
+    return np.concatenate(gone)

@@ -1,0 +1,302 @@
+"""What one process knows of a collection at one moment: runs read in place, fresh rows mirrored.
+
+A `View` is immutable once made and belongs to one state of the store: it may be used by any number of
+threads, each inside a read snapshot of that very state (the addresses lie in the store's map). `Views`
+keeps the newest and brings it forward cheaply: after a commit it reads the new journal entries only;
+after a seal or a merge it reads the headers of the runs that are new.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.search._bandkernel import FRESH_BANDS
+from kinbin.search._rundata import FIELDS, RUN_WIDTH
+from kinbin.storage.format import Commit, Part, State
+from kinbin.storage.store import Reader, address_of
+
+__all__ = ["Fresh", "Run", "View", "Views"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A sealed run: its rows and tables lie in the store's map, its dead bits are a copy."""
+
+    number: int
+    header: dict[str, Any]
+    rows: int
+    offsets: NDArray[np.uint32]
+    row_numbers: NDArray[np.uint64]
+    content: NDArray[np.uint64]
+    content_rows: NDArray[np.uint32]
+    blocks: NDArray[np.uint64]
+    lengths: NDArray[np.uint64]
+    tables: NDArray[np.uint64]
+    dead: NDArray[np.uint8]
+    live: int
+
+    @classmethod
+    def load(cls, reader: Reader, number: int) -> Run:
+        """Read a run's header and places. Cost: about 1 µs a block and band."""
+        header = reader.run_header(number)
+        rows = int(header["rows"])
+        blocks = reader.run_parts(number, Part.BLOCK)
+        tables = reader.run_parts(number, Part.BAND)
+        if len(tables) != header["bands"] or len(blocks) != -(-rows >> header["block_shift"]):
+            raise CorruptData(f"run {number} has {len(tables)} bands and {len(blocks)} blocks, its header says otherwise")
+        table_bytes = 4 * ((1 << header["slot_bits"]) + 1) + header["posting_bytes"] * rows
+        if any(len(table) != table_bytes for table in tables):
+            raise CorruptData(f"a band of run {number} has not the size its header gives")
+        dead = reader.run_dead(number, rows)
+        return cls(
+            number,
+            header,
+            rows,
+            np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS), 4 * rows), "<u4"),
+            np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS), 8 * rows), "<u8"),
+            np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
+            np.frombuffer(_sized(reader.run_part(number, Part.CONTENT_ROWS), 4 * rows), "<u4"),
+            np.array([address_of(block) for block in blocks], np.uint64),
+            np.array([len(block) for block in blocks], np.uint64),
+            np.array([address_of(table) - 16 for table in tables], np.uint64),
+            dead,
+            rows - int(np.bitwise_count(dead).sum()),
+        )
+
+    def with_dead(self, local: NDArray[np.int64]) -> Run:
+        """A copy in which these local rows are dead as well."""
+        dead = self.dead.copy()
+        np.bitwise_or.at(dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
+        return self.replaced(dead)
+
+    def replaced(self, dead: NDArray[np.uint8]) -> Run:
+        """A copy with other dead bits."""
+        return Run(
+            self.number, self.header, self.rows, self.offsets, self.row_numbers, self.content, self.content_rows,
+            self.blocks, self.lengths, self.tables, dead, self.rows - int(np.bitwise_count(dead).sum()),
+        )  # fmt: skip
+
+    def local(self, row: int) -> int:
+        """The place of a row number in this run, or -1."""
+        place = int(np.searchsorted(self.row_numbers, np.uint64(row)))
+        return place if place < self.rows and int(self.row_numbers[place]) == row else -1
+
+    def is_dead(self, local: int) -> bool:
+        """Whether the row at this place must not be answered."""
+        return bool(self.dead[local >> 3] >> (local & 7) & 1)
+
+    def place(self, local: int) -> tuple[int, int]:
+        """Address of a row's record and the bytes left in its block."""
+        block = local >> self.header["block_shift"]
+        offset = int(self.offsets[local])
+        return int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
+
+    def places(self, locals_: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Addresses and rooms of many rows."""
+        block = locals_ >> self.header["block_shift"]
+        offset = self.offsets[locals_].astype(np.uint64)
+        rooms = self.lengths[block].astype(np.int64) - offset.astype(np.int64)
+        return self.blocks[block] + offset, rooms
+
+
+def _sized(body: memoryview, size: int) -> memoryview:
+    if len(body) != size:
+        raise CorruptData(f"a part of a run has {len(body)} bytes, its header gives {size}")
+    return body
+
+
+class Fresh:
+    """A mirror of the rows that are in the journal only.
+
+    Arrays grow in place beyond `rows`, so that older views, which know fewer rows, stay right.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.live = 0
+        self.keys = np.zeros((64, FRESH_BANDS), np.uint16)
+        self.addresses = np.zeros(64, np.uint64)
+        self.rooms = np.zeros(64, np.uint64)
+        self.row_numbers = np.zeros(64, np.uint64)
+        self.hashes = np.zeros(64, np.uint64)
+        self.zeros = np.zeros(64, np.uint32)
+        self.dead = np.zeros(8, np.uint8)
+        self._records: list[NDArray[np.uint8]] = []
+
+    def extended(self, commits: list[Commit]) -> Fresh:
+        """A mirror with the rows and deaths of more commits; shares its arrays with this one."""
+        out = Fresh.__new__(Fresh)
+        out.__dict__.update(self.__dict__)
+        out._records = self._records.copy()
+        for commit in commits:
+            out._append(commit)
+        gone = np.concatenate([commit.dead for commit in commits]) if commits else np.empty(0, np.uint64)
+        local = out.locals(gone)
+        if len(local):
+            out.dead = out.dead.copy()
+            np.bitwise_or.at(out.dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
+        out.live = out.rows - int(np.bitwise_count(out.dead).sum())
+        return out
+
+    def _append(self, commit: Commit) -> None:
+        more = len(commit)
+        if not more:
+            return
+        if len(commit.records) != commit.offsets[-1]:
+            raise CorruptData("a journal entry's rows have not the size it gives")
+        stop = self.rows + more
+        if stop > len(self.hashes):
+            self._grow(max(stop, 2 * len(self.hashes)))
+        records = commit.records
+        here = slice(self.rows, stop)
+        self.keys[here] = commit.keys
+        self.addresses[here] = np.uint64(records.__array_interface__["data"][0]) + commit.offsets[:-1].astype(np.uint64)
+        self.rooms[here] = np.diff(commit.offsets)
+        self.row_numbers[here] = np.arange(commit.first_row, commit.first_row + more, dtype=np.uint64)
+        self.hashes[here] = commit.hashes
+        self._records.append(records)
+        self.rows = stop
+
+    def _grow(self, capacity: int) -> None:
+        capacity = -(-capacity // 64) * 64
+        for name in ("keys", "addresses", "rooms", "row_numbers", "hashes", "zeros", "dead"):
+            old = getattr(self, name)
+            size = capacity // 8 if name == "dead" else capacity
+            new = np.zeros((size, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+    def locals(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Places of those of the given row numbers that are fresh."""
+        known = self.row_numbers[: self.rows]
+        place = np.searchsorted(known, rows)
+        inside = place < self.rows
+        inside[inside] = known[place[inside]] == rows[inside]
+        found: NDArray[np.int64] = place[inside]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """The collection at one state. `descriptors` tells kernels of all runs, the fresh rows last."""
+
+    state: State
+    runs: tuple[Run, ...]
+    fresh: Fresh
+    descriptors: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh) -> View:
+        """Describe runs and fresh rows for the kernels."""
+        table = np.zeros((len(runs) + 1, RUN_WIDTH), np.uint64)
+        base = 0
+        for row, run in zip(table, runs, strict=False):
+            header = run.header
+            _describe(
+                row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
+                posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=_address(run.offsets),
+                blocks=_address(run.blocks), lengths=_address(run.lengths), tables=_address(run.tables), mask=_address(run.dead),
+                collect=1, base=base, live=run.live,
+            )  # fmt: skip
+            base += run.rows
+        _describe(
+            table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=_address(fresh.zeros),
+            blocks=_address(fresh.addresses), lengths=_address(fresh.rooms), mask=_address(fresh.dead), collect=1, base=base,
+            fresh_keys=_address(fresh.keys), live=fresh.live,
+        )  # fmt: skip
+        return cls(state, runs, fresh, table)
+
+    @property
+    def total_rows(self) -> int:
+        """Rows in the runs and the journal, dead ones included."""
+        return sum(run.rows for run in self.runs) + self.fresh.rows
+
+    @property
+    def live_rows(self) -> int:
+        """Distinct vectors that can be answered."""
+        return sum(run.live for run in self.runs) + self.fresh.live
+
+    def find(self, row: int) -> tuple[int, int, int]:
+        """Of a row number: the place of its run in `runs` (len(runs): fresh), its address and its room.
+
+        Raises:
+            CorruptData: no run has it.
+        """
+        for i, run in enumerate(self.runs):
+            if int(run.row_numbers[0]) <= row <= int(run.row_numbers[-1]):
+                local = run.local(row)
+                if local >= 0:
+                    return i, *run.place(local)
+        local_fresh = self.fresh.locals(np.array([row], np.uint64))
+        if len(local_fresh):
+            return len(self.runs), int(self.fresh.addresses[local_fresh[0]]), int(self.fresh.rooms[local_fresh[0]])
+        raise CorruptData(f"row {row} is in no run: the files are damaged; restore a copy")
+
+
+def _describe(row: NDArray[np.uint64], **fields: int) -> None:
+    for name, value in fields.items():
+        row[FIELDS[name]] = value
+
+
+def _address(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+class Views:
+    """The newest view of one store, brought forward on demand. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._view: View | None = None
+
+    def at(self, reader: Reader) -> View | None:
+        """The view of the reader's state; None if this process has already moved past it (read again)."""
+        state = reader.state()
+        view = self._view
+        if view is not None and view.state == state:
+            return view
+        with self._lock:
+            view = self._view
+            if view is not None and view.state == state:
+                return view
+            if view is not None and view.state.sequence > state.sequence:
+                return None
+            if view is not None and view.state.manifest > state.manifest:
+                return None
+            self._view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
+            return self._view
+
+
+def _advanced(view: View, reader: Reader, state: State) -> View:
+    """The view brought forward to a later state."""
+    if view.state.manifest != state.manifest:
+        return _loaded(view, reader, state)
+    commits = [commit for _, commit in reader.journal(view.state.sequence)]
+    gone = np.concatenate([np.empty(0, np.uint64), *(commit.dead for commit in commits)])
+    return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits))
+
+
+def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:
+    """The run with those of the gone rows that are in it dead."""
+    inside = gone[(gone >= run.row_numbers[0]) & (gone <= run.row_numbers[-1])]
+    if not len(inside):
+        return run
+    place = np.searchsorted(run.row_numbers, inside)
+    return run.with_dead(place[run.row_numbers[place] == inside])
+
+
+def _loaded(view: View | None, reader: Reader, state: State) -> View:
+    """A view read from the manifest; runs that are known keep their places."""
+    known = {run.number: run for run in view.runs} if view is not None else {}
+    runs = []
+    for number in reader.manifest():
+        run = known.get(number)
+        runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
+    fresh = Fresh().extended([commit for _, commit in reader.journal(0)])
+    return View.of(state, tuple(runs), fresh)

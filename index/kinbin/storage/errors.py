@@ -1,0 +1,58 @@
+"""Where errors of lmdb and of the operating system become Kinbin's: completely, in one place."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import lmdb
+
+from kinbin.errors import Closed, CorruptData, FormatMismatch, KinbinError, StorageBusy, StorageError, StorageFull
+
+__all__ = ["FOREIGN", "translated"]
+
+_FULL = "the disk or the store's map is full: free space (answers go on meanwhile); nothing was written"
+
+FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
+    (lmdb.MapFullError, StorageFull, _FULL),
+    (lmdb.DiskError, StorageFull, _FULL),
+    (lmdb.ReadersFullError, StorageBusy, "every reader slot of the store is taken: try again"),
+    (lmdb.LockError, StorageBusy, "the store's lock could not be had (is it shared between containers?)"),
+    (lmdb.PanicError, StorageBusy, "the store failed while writing and has to be opened again; the outcome is unknown, repeat the request"),
+    (lmdb.MapResizedError, StorageBusy, "another process resized the store: open it again"),
+    (lmdb.CorruptedError, CorruptData, "the store's pages are damaged"),
+    (lmdb.PageNotFoundError, CorruptData, "the store's pages are damaged"),
+    (lmdb.InvalidError, FormatMismatch, "this is not a store of Kinbin"),
+    (lmdb.VersionMismatchError, FormatMismatch, "the store was written by another engine version"),
+    (lmdb.ReadonlyError, StorageError, "the store is read-only"),
+)
+"""lmdb's errors, most specific first; what is not listed becomes StorageError (a test walks all of them)."""
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+def _convert(error: Exception) -> KinbinError:
+    for foreign, ours, text in FOREIGN:
+        if isinstance(error, foreign):
+            return ours(text)
+    # A full disk reaches lmdb as a short write, which it reports as an input/output error.
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return StorageFull(_FULL)
+    if isinstance(error, lmdb.Error) and ("Input/output" in str(error) or "No space" in str(error)):
+        return StorageFull(f"the store could not be written ({error}): most often the disk is full; nothing was written")
+    if isinstance(error, lmdb.Error) and "closed" in str(error):
+        return Closed("the database was closed")
+    return StorageError(f"the store failed: {error}")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Run a block of storage work; foreign errors leave it as Kinbin's."""
+    try:
+        yield
+    except KinbinError:
+        raise
+    except (lmdb.Error, OSError) as error:
+        # The traceback would keep the transaction, and its reader slot, alive.
+        raise _convert(error.with_traceback(None)) from None

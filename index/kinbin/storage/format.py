@@ -1,0 +1,263 @@
+"""Bytes on disk: the one module that knows the layout (index/FORMAT.md). Values here never change.
+
+Everything is little-endian but keys, which are big-endian so that they sort. Every record carries a
+CRC-32, because LMDB has no checksums: a flipped bit in a page would otherwise be an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData, FormatMismatch
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Commit",
+    "Part",
+    "State",
+    "decode_commit",
+    "decode_item",
+    "decode_json",
+    "decode_owners",
+    "decode_state",
+    "encode_commit",
+    "encode_item",
+    "encode_json",
+    "encode_owners",
+    "encode_state",
+    "open_value",
+    "row_key",
+    "run_key",
+    "seal_value",
+    "sequence_key",
+]
+
+FORMAT_VERSION = 1
+FRESH_BANDS = 128
+"""Keys stored with every fresh row (uint16 each)."""
+
+_VALUE = struct.Struct("<IHHQ")
+VALUE_HEADER = _VALUE.size
+"""Bytes before the body of a run's value: crc32 u32, format u16, part u16, body bytes u64."""
+SMALLEST_VALUE = 4096
+"""Run values are at least so long: LMDB then keeps them on pages of their own, where they never move."""
+
+_STATE = struct.Struct("<IHHQQQQQQI")
+_ITEM = struct.Struct("<IQ")
+_COMMIT = struct.Struct("<IHHQIIQ")
+
+
+class Part:
+    """The kinds of values a run has; the byte stands in the key."""
+
+    HEADER = b"h"
+    """JSON: rows, r, bands, slot bits, block shift, planning sample."""
+    OFFSETS = b"o"
+    """u32 × rows: offset of each row's record in its block."""
+    ROW_NUMBERS = b"n"
+    """u64 × rows, ascending: the row's number in the collection."""
+    CONTENT = b"c"
+    """u64 × rows, ascending: content hashes."""
+    CONTENT_ROWS = b"p"
+    """u32 × rows: the local row of each content hash."""
+    BLOCK = b"r"
+    """Row records of 2**block_shift rows."""
+    BAND = b"b"
+    """One band: u32 × (2**slot_bits + 1) offsets, then u16 or u32 × rows postings."""
+    DEAD = b"x"
+    """Bits of DEAD_ROWS rows, set for rows that are deleted or replaced. The only part that changes."""
+
+
+DEAD_ROWS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a commit changes first of all; readers compare `sequence` and `manifest` with what they know."""
+
+    sequence: int = 0
+    """Number of the last commit."""
+    manifest: int = 0
+    """Changes when the list of runs does."""
+    next_row: int = 0
+    items: int = 0
+    sealed: int = 0
+    """Commits up to this one have no journal entry any more: their rows are in runs."""
+    next_run: int = 1
+    dropped: bool = False
+    """The collection is being removed: nothing may be written."""
+
+    def with_(self, **changes: Any) -> State:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+def _corrupt(what: str) -> CorruptData:
+    return CorruptData(f"{what} fails its checksum: the files are damaged; restore a copy (`kinbin check` lists the damage)")
+
+
+def encode_state(state: State) -> bytes:
+    """State as 60 bytes."""
+    body = _STATE.pack(
+        0, FORMAT_VERSION, int(state.dropped), state.sequence, state.manifest, state.next_row, state.items, state.sealed, state.next_run, 0
+    )[4:]
+    return struct.pack("<I", zlib.crc32(body)) + body
+
+
+def decode_state(value: bytes | memoryview) -> State:
+    """The state, checked.
+
+    Raises:
+        FormatMismatch, CorruptData.
+    """
+    if len(value) != _STATE.size or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
+        raise _corrupt("the collection's state record")
+    _, version, dropped, sequence, manifest, next_row, items, sealed, next_run, _ = _STATE.unpack(value)
+    if version != FORMAT_VERSION:
+        raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {FORMAT_VERSION}")
+    return State(sequence, manifest, next_row, items, sealed, next_run, bool(dropped))
+
+
+def encode_json(data: Any) -> bytes:
+    """JSON behind its checksum (configuration, list of runs, run headers)."""
+    body = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    return struct.pack("<I", zlib.crc32(body)) + body
+
+
+def decode_json(value: bytes | memoryview, what: str) -> Any:
+    """The data of `encode_json`, checked."""
+    if len(value) < 4 or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
+        raise _corrupt(what)
+    return json.loads(bytes(value[4:]))
+
+
+def encode_item(key: bytes, row: int, payload: bytes) -> bytes:
+    """An item's record: its row and its payload (JSON, or nothing). The checksum covers the id as well."""
+    return _ITEM.pack(zlib.crc32(payload, zlib.crc32(key, row & 0xFFFFFFFF)), row) + payload
+
+
+def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int, bytes]:
+    """Row and payload, checked."""
+    if len(value) >= _ITEM.size:
+        crc, row = _ITEM.unpack_from(value)
+        payload = bytes(value[_ITEM.size :])
+        if zlib.crc32(payload, zlib.crc32(key, row & 0xFFFFFFFF)) == crc:
+            return row, payload
+    raise _corrupt("an item's record")
+
+
+def encode_owners(row: int, ids: list[bytes]) -> bytes:
+    """The ids that share a row, in the order they came."""
+    body = b"".join(len(key).to_bytes(2, "little") + key for key in ids)
+    return zlib.crc32(body, row & 0xFFFFFFFF).to_bytes(4, "little") + body
+
+
+def decode_owners(row: int, value: bytes | memoryview) -> list[bytes]:
+    """The ids of `encode_owners`, checked."""
+    body = bytes(value[4:])
+    if len(value) < 4 or zlib.crc32(body, row & 0xFFFFFFFF) != int.from_bytes(value[:4], "little"):
+        raise _corrupt("the list of a row's ids")
+    ids, place = [], 0
+    while place < len(body):
+        size = int.from_bytes(body[place : place + 2], "little")
+        ids.append(body[place + 2 : place + 2 + size])
+        place += 2 + size
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one commit adds and takes away: an entry of the journal.
+
+    Rows first_row … first_row+n-1 are new; `dead` rows stop being answered.
+    """
+
+    first_row: int
+    dead: NDArray[np.uint64]
+    """(d,) row numbers, of fresh rows and of rows in runs."""
+    offsets: NDArray[np.int64]
+    """(n+1,) of each row's record in `records`."""
+    hashes: NDArray[np.uint64]
+    """(n,) content hashes."""
+    keys: NDArray[np.uint16]
+    """(n, 128) fresh band keys."""
+    records: NDArray[np.uint8]
+    """Row records, end to end."""
+
+    def __len__(self) -> int:
+        return self.hashes.shape[0]
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """A journal entry."""
+    body = b"".join(
+        (
+            commit.dead.astype("<u8").tobytes(),
+            commit.offsets.astype("<i8").tobytes(),
+            commit.hashes.astype("<u8").tobytes(),
+            commit.keys.astype("<u2").tobytes(),
+            commit.records.tobytes(),
+        )
+    )
+    head = _COMMIT.pack(0, FORMAT_VERSION, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
+    return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body
+
+
+def decode_commit(value: bytes | memoryview) -> Commit:
+    """The commit, checked; its arrays are copies."""
+    data = bytes(value)
+    if len(data) < _COMMIT.size or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
+        raise _corrupt("a journal entry")
+    _, _, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
+    place = _COMMIT.size
+
+    def take(dtype: str, count: int) -> NDArray[Any]:
+        nonlocal place
+        array = np.frombuffer(data, dtype, count, place)
+        place += array.nbytes
+        return array
+
+    gone = take("<u8", dead)
+    offsets = take("<i8", rows + 1)
+    hashes = take("<u8", rows)
+    keys = take("<u2", rows * FRESH_BANDS).reshape(rows, FRESH_BANDS)
+    return Commit(first_row, gone, offsets, hashes, keys, take("u1", size))
+
+
+def seal_value(part: bytes, body: bytes | NDArray[Any]) -> bytes:
+    """A run's value: header, body, zeros up to the smallest length that LMDB keeps in one place."""
+    data = body if isinstance(body, bytes) else memoryview(np.ascontiguousarray(body)).cast("B")
+    header = _VALUE.pack(zlib.crc32(data), FORMAT_VERSION, part[0], len(data))
+    return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
+
+
+def open_value(value: memoryview, part: bytes, *, verify: bool) -> memoryview:
+    """The body of a run's value; its checksum is computed only when asked for (0.5 ns a byte)."""
+    if len(value) >= VALUE_HEADER:
+        crc, version, kind, size = _VALUE.unpack_from(value)
+        body = value[VALUE_HEADER : VALUE_HEADER + size]
+        if version == FORMAT_VERSION and kind == part[0] and len(body) == size and (not verify or zlib.crc32(body) == crc):
+            return body
+    raise _corrupt(f"a part {part.decode()!r} of a run")
+
+
+def sequence_key(sequence: int) -> bytes:
+    """Key of a journal entry."""
+    return sequence.to_bytes(8, "big")
+
+
+def row_key(row: int) -> bytes:
+    """Key of a row's owners."""
+    return row.to_bytes(8, "big")
+
+
+def run_key(run: int, part: bytes, index: int = 0) -> bytes:
+    """Key of a part of a run."""
+    return run.to_bytes(4, "big") + part + index.to_bytes(4, "big")

@@ -1,0 +1,369 @@
+"""The store's contract, and its LMDB form: the only importer of lmdb beside `errors`.
+
+Visibility   A commit is seen by every process at its next `read()`; a reader sees one moment.
+Durability   A commit is on disk before `write()` returns (sync=True, no writemap); an exception inside
+             the block leaves no trace of it.
+Ordering     One writer at a time over all processes; commits are numbered without gaps.
+Threads      `read()` from any thread; `write()` from any thread, one at a time in a process, and the
+             transaction stays in its thread. Transactions are short: a long reader makes the file grow.
+Memory       Values of runs lie still in the map while any reader that sees them is open, so kernels may
+             read them by address; all smaller records are copied.
+Fork         An environment never crosses a fork: `read()` and `write()` refuse in a child process.
+Close        Waits for open readers; afterwards everything raises Closed.
+
+The operations are batches (several ids, several rows), and none assumes that two calls see one
+snapshot unless they are made inside one `read()`: a store on another machine can keep this contract.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import Closed, CollectionNotFound, StorageBusy
+from kinbin.storage import format as fmt
+from kinbin.storage.errors import translated
+from kinbin.storage.format import Commit, Part, State
+
+__all__ = ["Reader", "Store", "Writer", "address_of"]
+
+MAP_SIZE = 1 << 40
+"""Bytes of address space, not of disk: the map is never grown while it is open."""
+MAX_READERS = 2048
+_TREES = (b"meta", b"items", b"owners", b"journal", b"runs")
+
+
+def address_of(value: memoryview) -> int:
+    """Where a value lies in this process's memory."""
+    return int(np.frombuffer(value, np.uint8).__array_interface__["data"][0]) if len(value) else 0
+
+
+class Reader:
+    """One snapshot. Made by `Store.read`; not used after its block."""
+
+    def __init__(self, store: Store, transaction: Any) -> None:
+        self._txn = transaction
+        self._meta, self._items, self._owners, self._journal, self._runs = store.trees
+
+    def state(self) -> State:
+        """The state record."""
+        return fmt.decode_state(self._txn.get(b"state", db=self._meta))
+
+    def configuration(self) -> dict[str, Any]:
+        """What the collection was created with."""
+        data: dict[str, Any] = fmt.decode_json(self._txn.get(b"config", db=self._meta), "the collection's configuration")
+        return data
+
+    def manifest(self) -> list[int]:
+        """Numbers of the runs, oldest rows first."""
+        runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", db=self._meta), "the list of runs")
+        return runs
+
+    def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
+        """Row and payload of each id, None where there is none."""
+        get = self._txn.get
+        tree = self._items
+        out: list[tuple[int, bytes] | None] = []
+        for key in keys:
+            value = get(key, db=tree)
+            out.append(None if value is None else fmt.decode_item(key, value))
+        return out
+
+    def scan_items(self, after: bytes | None) -> Iterator[tuple[bytes, int, bytes]]:
+        """(id, row, payload) in the order of ids, from the first id greater than `after`."""
+        with self._txn.cursor(db=self._items) as cursor:
+            found = cursor.first() if after is None else cursor.set_range(after)
+            if found and after is not None and bytes(cursor.key()) == after:
+                found = cursor.next()
+            while found:
+                key = bytes(cursor.key())
+                row, payload = fmt.decode_item(key, cursor.value())
+                yield key, row, payload
+                found = cursor.next()
+
+    def owners(self, rows: Iterable[int]) -> list[list[bytes]]:
+        """The ids of each row; an empty list for a row that has none."""
+        get = self._txn.get
+        tree = self._owners
+        out = []
+        for row in rows:
+            value = get(fmt.row_key(row), db=tree)
+            out.append([] if value is None else fmt.decode_owners(row, value))
+        return out
+
+    def scan_owners(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Every row and its ids, by row."""
+        with self._txn.cursor(db=self._owners) as cursor:
+            for key, value in cursor:
+                row = int.from_bytes(key, "big")
+                yield row, fmt.decode_owners(row, value)
+
+    def journal(self, after: int) -> Iterator[tuple[int, Commit]]:
+        """Commits after the one numbered `after`, as far as they have entries."""
+        with self._txn.cursor(db=self._journal) as cursor:
+            found = cursor.set_range(fmt.sequence_key(after + 1))
+            while found:
+                yield int.from_bytes(cursor.key(), "big"), fmt.decode_commit(cursor.value())
+                found = cursor.next()
+
+    def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
+        """The body of a run's value, in place.
+
+        Raises:
+            CorruptData: it is absent, of another kind, or (asked to verify) damaged.
+        """
+        value = self._txn.get(fmt.run_key(run, part, index), db=self._runs)
+        return fmt.open_value(memoryview(b"") if value is None else value, part, verify=verify)
+
+    def run_parts(self, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
+        """The bodies of all values of one part of a run, by index, in place."""
+        prefix = fmt.run_key(run, part)[:5]
+        out: list[memoryview] = []
+        with self._txn.cursor(db=self._runs) as cursor:
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()[:5]) == prefix:
+                out.append(fmt.open_value(cursor.value(), part, verify=verify))
+                found = cursor.next()
+        return out
+
+    def run_header(self, run: int) -> dict[str, Any]:
+        """A run's header, checked."""
+        header: dict[str, Any] = fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), "a run's header")
+        return header
+
+    def run_dead(self, run: int, rows: int) -> NDArray[np.uint8]:
+        """One bit a row (a copy), set for rows that must not be answered; padded to whole chunks."""
+        chunks = -(-rows // fmt.DEAD_ROWS)
+        out = np.zeros(max(chunks, 1) * fmt.DEAD_ROWS // 8, np.uint8)
+        with self._txn.cursor(db=self._runs) as cursor:
+            prefix = fmt.run_key(run, Part.DEAD)[:5]
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()[:5]) == prefix:
+                start = int.from_bytes(cursor.key()[5:], "big") * fmt.DEAD_ROWS // 8
+                bits = np.frombuffer(fmt.open_value(cursor.value(), Part.DEAD, verify=True), np.uint8)
+                out[start : start + len(bits)] = bits
+                found = cursor.next()
+        return out
+
+    def run_numbers(self) -> set[int]:
+        """Numbers of all runs that have values, listed in the manifest or not."""
+        out = set()
+        with self._txn.cursor(db=self._runs) as cursor:
+            found = cursor.first()
+            while found:
+                run = int.from_bytes(cursor.key()[:4], "big")
+                out.add(run)
+                found = cursor.set_range((run + 1).to_bytes(4, "big"))
+        return out
+
+
+class Writer(Reader):
+    """One write transaction: reads what it wrote. Made by `Store.write`."""
+
+    def put_state(self, state: State) -> None:
+        """Replace the state record."""
+        self._txn.put(b"state", fmt.encode_state(state), db=self._meta)
+
+    def put_manifest(self, runs: list[int]) -> None:
+        """Replace the list of runs."""
+        self._txn.put(b"manifest", fmt.encode_json(runs), db=self._meta)
+
+    def put_items(self, records: Iterable[tuple[bytes, int, bytes]]) -> None:
+        """Add or replace items: (id, row, payload)."""
+        put = self._txn.put
+        for key, row, payload in records:
+            put(key, fmt.encode_item(key, row, payload), db=self._items)
+
+    def delete_items(self, keys: Iterable[bytes]) -> None:
+        """Remove items."""
+        for key in keys:
+            self._txn.delete(key, db=self._items)
+
+    def put_owners(self, owners: Iterable[tuple[int, list[bytes]]]) -> None:
+        """Replace the ids of rows; a row without ids loses its record."""
+        for row, ids in owners:
+            if ids:
+                self._txn.put(fmt.row_key(row), fmt.encode_owners(row, ids), db=self._owners)
+            else:
+                self._txn.delete(fmt.row_key(row), db=self._owners)
+
+    def append_commit(self, sequence: int, commit: Commit) -> None:
+        """Add a journal entry."""
+        self._txn.put(fmt.sequence_key(sequence), fmt.encode_commit(commit), db=self._journal, append=True)
+
+    def trim_journal(self, through: int) -> None:
+        """Remove the entries up to one number: their rows are in a run now."""
+        with self._txn.cursor(db=self._journal) as cursor:
+            found = cursor.first()
+            while found and int.from_bytes(cursor.key(), "big") <= through:
+                found = cursor.delete()
+
+    def put_run_part(self, run: int, part: bytes, index: int, body: bytes | NDArray[Any]) -> None:
+        """Add or replace one value of a run."""
+        self._txn.put(fmt.run_key(run, part, index), fmt.seal_value(part, body), db=self._runs)
+
+    def put_run_header(self, run: int, header: dict[str, Any]) -> None:
+        """Add a run's header."""
+        self.put_run_part(run, Part.HEADER, 0, fmt.encode_json(header))
+
+    def mark_dead(self, run: int, rows: NDArray[np.int64]) -> None:
+        """Set the dead bits of local rows of a run; rewrites only the chunks they lie in."""
+        chunks = rows // fmt.DEAD_ROWS
+        for chunk in np.unique(chunks):
+            key = fmt.run_key(run, Part.DEAD, int(chunk))
+            value = self._txn.get(key, db=self._runs)
+            bits = np.zeros(fmt.DEAD_ROWS // 8, np.uint8)
+            if value is not None:
+                bits[:] = np.frombuffer(fmt.open_value(value, Part.DEAD, verify=True), np.uint8)
+            inside = rows[chunks == chunk] - chunk * fmt.DEAD_ROWS
+            np.bitwise_or.at(bits, inside >> 3, np.left_shift(1, inside & 7).astype(np.uint8))
+            self.put_run_part(run, Part.DEAD, int(chunk), bits)
+
+    def delete_run(self, run: int) -> None:
+        """Remove all values of a run."""
+        prefix = run.to_bytes(4, "big")
+        with self._txn.cursor(db=self._runs) as cursor:
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()[:4]) == prefix:
+                found = cursor.delete()
+
+
+class Store:
+    """The files of one collection, open in this process. See the head of this file for the contract."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid = os.getpid()
+        self._closed = False
+        self._readers = 0
+        self._idle = threading.Condition()
+        self._write_lock = threading.RLock()
+        self._writes = 0
+        self._open()
+
+    def _open(self) -> None:
+        with translated():
+            self._env = lmdb.open(
+                str(self.path), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS,
+                sync=True, metasync=True, writemap=False, readahead=False, create=False,
+            )  # fmt: skip
+            self.trees = tuple(self._env.open_db(name) for name in _TREES)
+            self._env.reader_check()
+
+    @classmethod
+    def create(cls, path: Path, configuration: dict[str, Any]) -> None:
+        """Make the files of an empty collection: complete under another name first, then renamed.
+
+        Raises:
+            FileExistsError: the path exists.
+        """
+        draft = path.with_name(f".new-{path.name}-{os.getpid()}-{threading.get_ident()}")
+        with translated():
+            draft.mkdir(parents=True)
+            env = lmdb.open(str(draft), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
+            try:
+                meta = [env.open_db(name) for name in _TREES][0]
+                with env.begin(write=True) as txn:
+                    txn.put(b"config", fmt.encode_json(configuration), db=meta)
+                    txn.put(b"manifest", fmt.encode_json([]), db=meta)
+                    txn.put(b"state", fmt.encode_state(State()), db=meta)
+            finally:
+                env.close()
+            (draft / "lock.mdb").unlink(missing_ok=True)
+            try:
+                draft.rename(path)
+            except OSError:
+                for file in draft.iterdir():
+                    file.unlink()
+                draft.rmdir()
+                raise FileExistsError(path) from None
+            _sync_directory(path.parent)
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        """One snapshot for the block."""
+        with self.pinned(), translated(), self._env.begin(buffers=True) as transaction:
+            yield Reader(self, transaction)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
+        with self._idle:
+            self._check_open()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._readers -= 1
+                self._idle.notify_all()
+
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
+        """One write transaction for the block: committed and on disk when the block ends.
+
+        Raises:
+            StorageFull, StorageBusy, CollectionNotFound (it was removed): nothing was written.
+        """
+        with self._write_lock:
+            with self._idle:
+                self._check_open()
+            self._writes += 1
+            try:
+                with translated():
+                    if self._writes % 64 == 1:
+                        self._env.reader_check()
+                    with self._env.begin(write=True, buffers=True) as transaction:
+                        writer = Writer(self, transaction)
+                        if writer.state().dropped:
+                            raise CollectionNotFound("the collection was removed")
+                        yield writer
+            except StorageBusy:
+                self._reopen_after_panic()
+                raise
+
+    def _reopen_after_panic(self) -> None:
+        """After a failed write of a meta page the environment refuses everything: open it anew."""
+        with self._idle:
+            try:
+                with self._env.begin():
+                    return
+            except lmdb.Error:
+                self._idle.wait_for(lambda: self._readers == 0, timeout=30)
+                self._env.close()
+                self._open()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the database was closed")
+        if os.getpid() != self._pid:
+            raise Closed("the database was opened before a fork: open it in the child process")
+
+    def size_on_disk(self) -> int:
+        """Bytes that the files take on disk."""
+        return (self.path / "data.mdb").stat().st_blocks * 512
+
+    def close(self) -> None:
+        """Wait for open readers and writers, then let go of the files. Harmless when repeated."""
+        with self._write_lock, self._idle:
+            if self._closed:
+                return
+            self._closed = True
+            self._idle.wait_for(lambda: self._readers == 0, timeout=60)
+            self._env.close()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

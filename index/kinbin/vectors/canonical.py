@@ -1,0 +1,216 @@
+"""User input → canonical rows: the only place where vectors are validated.
+
+Whatever passes here is safe for every kernel: finite, not zero, in bounds, features ascending without
+duplicates, norms summed in float64. Values below `value_min` are dropped as zeros, -0.0 becomes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import InvalidInput, Problem
+from kinbin.limits import limit
+from kinbin.records import Sparse, Tokens
+from kinbin.vectors.identity import MOST_PROBLEMS
+from kinbin.vectors.rows import Rows
+from kinbin.vectors.tokens import token_feature
+
+__all__ = ["canonical_rows"]
+
+_Pair = tuple[NDArray[np.uint64], NDArray[np.float64]]
+
+
+class _Fault(Exception):
+    """One vector cannot be taken."""
+
+    def __init__(self, code: str, detail: str, over: str | None = None) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.over = code, detail, over
+
+
+def canonical_rows(vectors: Any, *, dim: int | None, signed: bool) -> Rows:
+    """n vectors of any accepted form as canonical rows.
+
+    vectors: (n, d) array | scipy sparse matrix | sequence of vectors: sequences or 1-d arrays of numbers,
+    {int: weight}, {str: weight}, `Sparse`, `Tokens`. dim None: sparse, where a dense vector's positions are
+    its feature ids. signed False: negative values are refused.
+
+    Raises:
+        InvalidInput: naming position, what arrived, what is expected, what to do (the first 8 problems).
+
+    Cost: a few µs a dense row of 512; a few µs and 0.1 µs a nonzero for dicts and lists.
+    """
+    if hasattr(vectors, "indptr") and hasattr(vectors, "tocsr"):
+        return _from_csr(vectors.tocsr(), dim, signed)
+    if isinstance(vectors, np.ndarray) and vectors.ndim == 2:
+        return _from_matrix(vectors, dim, signed)
+    if isinstance(vectors, np.ndarray) and vectors.dtype != object:
+        raise InvalidInput.of(
+            "bad_vector", f"a batch is a matrix of shape (n, d) or a list of vectors, this array has {vectors.ndim} dimension(s)", field="vector"
+        )
+    if not isinstance(vectors, Iterable) or isinstance(vectors, str | bytes | Mapping):
+        raise InvalidInput.of("bad_vector", f"a batch is a sequence of vectors, this is {type(vectors).__name__}", field="vector")
+    return _from_sequence(list(vectors), dim, signed)
+
+
+def _from_matrix(matrix: NDArray[Any], dim: int | None, signed: bool) -> Rows:
+    if matrix.dtype.kind not in "fiu":
+        raise InvalidInput.of("bad_vector", f"vectors are numbers, this array has dtype {matrix.dtype}", field="vector", position=0)
+    n, width = matrix.shape
+    if dim is not None and width != dim:
+        raise InvalidInput.of("dimension_mismatch", _dimension_text(width, dim), field="vector", position=0)
+    places = np.flatnonzero(np.ascontiguousarray(matrix) != 0)
+    rows, columns = np.divmod(places, max(width, 1))
+    return _assemble(n, rows, columns.astype(np.uint64), matrix.reshape(-1)[places].astype(np.float64), dim, signed, ascending=True)
+
+
+def _from_csr(matrix: Any, dim: int | None, signed: bool) -> Rows:
+    n, width = matrix.shape
+    if dim is not None and width != dim:
+        raise InvalidInput.of("dimension_mismatch", _dimension_text(width, dim), field="vector", position=0)
+    if np.asarray(matrix.data).dtype.kind not in "fiu":
+        raise InvalidInput.of("bad_vector", f"vectors are numbers, this matrix has dtype {matrix.data.dtype}", field="vector", position=0)
+    rows = np.repeat(np.arange(n), np.diff(matrix.indptr))
+    return _assemble(n, rows, matrix.indices.astype(np.uint64), np.asarray(matrix.data, np.float64), dim, signed)
+
+
+def _from_sequence(vectors: list[Any], dim: int | None, signed: bool) -> Rows:
+    problems: list[Problem] = []
+    pairs: list[_Pair] = []
+    for position, vector in enumerate(vectors):
+        try:
+            pairs.append(_pair(vector, dim))
+        except _Fault as fault:
+            problems.append(Problem(fault.code, fault.detail, position, "vector", fault.over))
+            if len(problems) == MOST_PROBLEMS:
+                break
+    if problems:
+        raise InvalidInput(problems)
+    rows = np.repeat(np.arange(len(pairs)), [len(pair[0]) for pair in pairs])
+    features = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, np.uint64)
+    values = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0)
+    return _assemble(len(pairs), rows, features, values, dim, signed)
+
+
+def _pair(vector: Any, dim: int | None) -> _Pair:
+    """Feature ids and values of one vector as they came, or a fault."""
+    if isinstance(vector, Sparse):
+        return _features(vector.indices), _numbers(vector.values, len(vector.indices))  # type: ignore[arg-type]
+    if isinstance(vector, Tokens) or (isinstance(vector, Mapping) and vector and isinstance(next(iter(vector)), str)):
+        return _token_pair(vector.counts if isinstance(vector, Tokens) else vector, dim)
+    if isinstance(vector, Mapping):
+        return _features(list(vector)), _numbers(list(vector.values()), len(vector))
+    if hasattr(vector, "tocsr"):
+        row = vector.tocsr()
+        return np.asarray(row.indices, np.uint64), np.asarray(row.data, np.float64)
+    if isinstance(vector, str | bytes) or not isinstance(vector, Sequence | np.ndarray):
+        raise _Fault("bad_vector", f"a vector is a list of numbers, indices with values, or tokens with weights; this is {_kind(vector)}")
+    values = _numbers(vector, None)
+    if dim is not None and len(values) != dim:
+        raise _Fault("dimension_mismatch", _dimension_text(len(values), dim))
+    features = np.flatnonzero(values != 0)
+    return features.astype(np.uint64), values[features]
+
+
+def _token_pair(counts: Any, dim: int | None) -> _Pair:
+    if not isinstance(counts, Mapping):
+        raise _Fault("bad_vector", f"tokens are an object of token and weight, this is {_kind(counts)}")
+    if dim is not None:
+        raise _Fault("bad_vector", f"this collection takes vectors of dimension {dim}; tokens need a collection without a dimension")
+    if not all(isinstance(token, str) for token in counts):
+        raise _Fault("bad_vector", "tokens are strings; this vector mixes strings with other keys")
+    try:
+        features = np.fromiter((token_feature(token) for token in counts), np.uint64, len(counts))
+    except UnicodeEncodeError:
+        raise _Fault("bad_vector", "a token holds a lone surrogate, which is no character; send valid UTF-8") from None
+    return features, _numbers(list(counts.values()), len(counts))
+
+
+def _features(indices: Any) -> NDArray[np.uint64]:
+    if isinstance(indices, np.ndarray):
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise _Fault("bad_vector", f"indices are whole numbers in one dimension, these have dtype {indices.dtype}, {indices.ndim} dimension(s)")
+    elif not isinstance(indices, Sequence) or isinstance(indices, str | bytes):
+        raise _Fault("bad_vector", f"indices are a list of whole numbers, this is {_kind(indices)}")
+    elif not {type(index) for index in indices} <= {int} and not all(isinstance(index, np.integer) for index in indices):
+        wrong = next(index for index in indices if type(index) is not int)
+        raise _Fault("bad_vector", f"indices are whole numbers, one of these is {_kind(wrong)}")
+    if len(indices) and not (min(indices) >= 0 and max(indices) <= limit("feature_id")):
+        raise _Fault("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
+    return np.asarray(indices, np.uint64)
+
+
+def _numbers(values: Any, count: int | None) -> NDArray[np.float64]:
+    """Values as float64, of the right number; strings and booleans are no numbers."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1 or values.dtype.kind not in "fiu":
+            raise _Fault("bad_vector", f"values are numbers in one dimension, these have dtype {values.dtype}, {values.ndim} dimension(s)")
+    elif not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise _Fault("bad_vector", f"values are a list of numbers, this is {_kind(values)}")
+    elif not set(map(type, values)) <= {int, float}:
+        wrong = next((v for v in values if not isinstance(v, int | float | np.number) or isinstance(v, bool)), None)
+        if wrong is not None:
+            raise _Fault("bad_vector", f"values are numbers, one of these is {_kind(wrong)}")
+    if count is not None and len(values) != count:
+        raise _Fault("bad_vector", f"{len(values)} values came with {count} indices; send one value for each index")
+    try:
+        return np.asarray(values, np.float64)
+    except OverflowError:
+        raise _Fault("out_of_range", _range_text()) from None
+
+
+def _assemble(
+    n: int, rows: NDArray[Any], features: NDArray[np.uint64], values: NDArray[np.float64], dim: int | None, signed: bool, *, ascending: bool = False
+) -> Rows:
+    """Check values and features, drop zeros, sort; rows are row numbers, ascending."""
+    _refuse(~np.isfinite(values), rows, "non_finite", "values are finite numbers, this vector has a NaN or an infinity")
+    magnitudes = np.abs(values)
+    _refuse(magnitudes > limit("value"), rows, "out_of_range", _range_text())
+    if not signed:
+        _refuse(values < 0, rows, "negative_value", "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm")
+    if dim is not None and not ascending:
+        _refuse(features >= np.uint64(dim), rows, "dimension_mismatch", f"feature ids of this collection are below its dimension {dim}, one of these is not")
+    if not ascending:
+        ahead = (rows[1:] == rows[:-1]) & (features[1:] <= features[:-1])
+        if ahead.any():
+            order = np.lexsort((features, rows))
+            rows, features, values, magnitudes = rows[order], features[order], values[order], magnitudes[order]
+            same = np.append((rows[1:] == rows[:-1]) & (features[1:] == features[:-1]), False)
+            _refuse(same, rows, "duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first")
+    kept = magnitudes >= limit("value_min")
+    if not kept.all():
+        rows, features, values, magnitudes = rows[kept], features[kept], values[kept], magnitudes[kept]
+    sizes = np.bincount(rows, minlength=n)
+    empty = np.flatnonzero(sizes == 0)
+    _refuse(np.ones(len(empty), bool), empty, "zero_vector", "a vector has at least one value that is not zero, this one has none; leave it out")
+    _refuse(sizes > limit("nonzeros"), np.arange(n), "over_limit", f"a vector has at most {limit('nonzeros')} nonzeros", "nonzeros")
+    stored = values.astype(np.float32)
+    # bincount adds in the order of the elements, in float64, on every machine.
+    norms = np.bincount(rows, weights=np.abs(stored).astype(np.float64), minlength=n)
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(sizes, out=indptr[1:])
+    return Rows(indptr, np.ascontiguousarray(features), stored, norms)
+
+
+def _refuse(wrong: NDArray[np.bool_], rows: NDArray[Any], code: str, detail: str, over: str | None = None) -> None:
+    """Raise for the rows of the elements that are wrong."""
+    if wrong.any():
+        positions = np.unique(rows[wrong])[:MOST_PROBLEMS]
+        raise InvalidInput([Problem(code, detail, int(position), "vector", over) for position in positions])
+
+
+def _dimension_text(arrived: int, expected: int) -> str:
+    return f"this collection takes vectors of dimension {expected}, this one has {arrived}"
+
+
+def _range_text() -> str:
+    return f"values are between -{limit('value'):.0e} and {limit('value'):.0e}, this vector has one outside; rescale it"
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", str: "a string", dict: "an object", list: "a list", type(None): "null", float: "a fraction"}
+    return names.get(type(value), type(value).__name__)

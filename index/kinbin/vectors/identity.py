@@ -1,0 +1,126 @@
+"""Validation of ids, payloads and names, once, at the edge."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from kinbin.errors import InvalidInput, Problem
+from kinbin.limits import limit
+
+__all__ = ["MOST_PROBLEMS", "check_ids", "check_name", "encode_payloads"]
+
+MOST_PROBLEMS = 8
+"""An error names so many problems at the most."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+
+
+def _id_fault(identifier: object) -> tuple[str, str] | None:
+    """Code and text of what is wrong with an id, or None."""
+    if not isinstance(identifier, str):
+        return "bad_id", f"an id is a string, this is {type(identifier).__name__}; convert it with str()"
+    if identifier.isascii() and identifier.isprintable() and 0 < len(identifier) <= 255:
+        return None
+    if not identifier:
+        return "bad_id", "an id has at least one character, this one is empty"
+    if not identifier.isprintable():
+        return "bad_id", "an id holds printable characters only, this one has a control, separator or surrogate character"
+    size = len(identifier.encode())
+    if size > limit("id_bytes"):
+        return "bad_id", f"an id has at most {limit('id_bytes')} bytes of UTF-8, this one has {size}"
+    if not unicodedata.is_normalized("NFC", identifier):
+        return "bad_id", "an id is in Unicode normal form C, this one is not; normalise it first"
+    return None
+
+
+def check_ids(ids: Sequence[object], *, unique: bool = True) -> list[bytes]:
+    """The ids as UTF-8.
+
+    Raises:
+        InvalidInput: codes "bad_id", "duplicate_id"; the first 8 are named.
+    """
+    problems: list[Problem] = []
+    seen: dict[str, int] = {}
+    for position, identifier in enumerate(ids):
+        fault = _id_fault(identifier)
+        if fault is None and unique:
+            assert isinstance(identifier, str)
+            first = seen.setdefault(identifier, position)
+            if first != position:
+                fault = "duplicate_id", f"the same id is at position {first} of this batch; send each id once"
+        if fault is not None:
+            problems.append(Problem(*fault, position=position, field="id"))
+            if len(problems) == MOST_PROBLEMS:
+                break
+    if problems:
+        raise InvalidInput(problems)
+    return [identifier.encode() for identifier in ids]  # type: ignore[attr-defined]
+
+
+def _payload_fault(payload: object) -> tuple[str, str] | None:
+    """Code and text of what is wrong with a payload, or None."""
+    if not isinstance(payload, dict):
+        return "bad_payload", f"a payload is a JSON object (dict) or null, this is {type(payload).__name__}"
+    stack: list[tuple[object, int]] = [(payload, 1)]
+    while stack:
+        value, depth = stack.pop()
+        if isinstance(value, float) and not (value - value == 0.0):
+            return "bad_payload", "a payload has finite numbers only, this one has a NaN or an infinity; use null"
+        if isinstance(value, dict | list | tuple):
+            if depth > limit("payload_depth"):
+                return "bad_payload", f"a payload is nested at most {limit('payload_depth')} levels deep, this one is deeper"
+            stack.extend((inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
+    return None
+
+
+def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
+    """Each payload as canonical JSON (keys sorted, so that a retry compares equal); nothing for None.
+
+    Raises:
+        InvalidInput: codes "bad_payload", "over_limit".
+    """
+    if payloads is None:
+        return [b""] * count
+    if len(payloads) != count:
+        raise InvalidInput.of(
+            "bad_parameter", f"{len(payloads)} payloads came with {count} ids; send one (or None) for each", field="payloads"
+        )
+    problems: list[Problem] = []
+    out: list[bytes] = []
+    for position, payload in enumerate(payloads):
+        if payload is None:
+            out.append(b"")
+            continue
+        fault = _payload_fault(payload)
+        try:
+            data = orjson.dumps(payload, option=orjson.OPT_SORT_KEYS) if fault is None else b""
+        except (TypeError, ValueError) as error:
+            fault, data = ("bad_payload", f"a payload is JSON: {error}"), b""
+        if len(data) > limit("payload_bytes"):
+            fault = "over_limit", f"a payload has at most {limit('payload_bytes')} bytes of JSON, this one has {len(data)}"
+        if fault is not None:
+            over = "payload_bytes" if fault[0] == "over_limit" else None
+            problems.append(Problem(*fault, position=position, field="payload", limit=over))
+            if len(problems) == MOST_PROBLEMS:
+                break
+        out.append(data)
+    if problems:
+        raise InvalidInput(problems)
+    return out
+
+
+def check_name(name: object) -> str:
+    """A collection's name: it is the name of a directory as well.
+
+    Raises:
+        InvalidInput: code "bad_name".
+    """
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise InvalidInput.of(
+        "bad_name", "a collection's name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or a digit", field="name"
+    )
