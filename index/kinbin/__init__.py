@@ -1,11 +1,11 @@
 """Kinbin: near neighbours of histograms, counts, shingle sets and signed vectors under the min-max kernels.
 
-    import kinbin
-    db = kinbin.open("data/")
-    c = db.create_collection("photos", kernel="ngmm", dim=512)
-    c.add(ids, X)
-    a = c.query(x, k=10, target_recall=0.9)
-    a.ids, a.scores, a.recall_lower_bound
+import kinbin
+db = kinbin.open("data/")
+c = db.create_collection("photos", kernel="ngmm", dim=512)
+c.add(ids, X)
+a = c.query(x, k=10, target_recall=0.9)
+a.ids, a.scores, a.recall_lower_bound
 """
 
 from kinbin.collection import Collection

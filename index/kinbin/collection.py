@@ -25,7 +25,7 @@ from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse
-from kinbin.search.build import read_records
+from kinbin.search.build import Recipe, read_records
 from kinbin.search.filters import compile_filter
 from kinbin.search.plan import Plan, plan_query
 from kinbin.search.query import Found, Searcher, fresh_keys, is_wide
@@ -75,7 +75,7 @@ class Collection:
         self._sampler = sampler
         self._views = Views()
         self._searcher = Searcher(self._kernel, sampler, self._wide)
-        self._upkeep = Upkeep(self._store, self._views, self._kernel, sampler, self._wide, data["rows"], data["bands"])
+        self._upkeep = Upkeep(self._store, self._views, Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"]))
         self._writes = GroupCommit(self._commit)
         self._plans: OrderedDict[tuple[int, int, float], Plan] = OrderedDict()
         self._matching: OrderedDict[tuple[int, bytes], _Matching] = OrderedDict()
@@ -107,7 +107,7 @@ class Collection:
         if not keys:
             return AddResult(0, 0, 0, self.count())
         items = self._prepare(keys, encoded, rows)
-        result = self._writes.submit(lambda transaction: transaction.add(items, mode))
+        result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
         self._janitor.wake()
         return result
 
@@ -150,17 +150,21 @@ class Collection:
             for edit in edits:
                 try:
                     edit.result = edit.apply(transaction)
-                except InvalidInput | KinbinError as error:  # type: ignore[misc]
+                except KinbinError as error:
                     edit.error = error
             transaction.finish()
 
     # -- searching
 
-    def query(self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto") -> Answer:
+    def query(
+        self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
+    ) -> Answer:
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
         return self._answer(self._one(x), k, target_recall, min_score, filter, mode)[0]
 
-    def query_id(self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto") -> Answer:
+    def query_id(
+        self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
+    ) -> Answer:
         """The k nearest items of a stored item's vector (itself among them).
 
         Raises:
@@ -194,10 +198,14 @@ class Collection:
     def _one(self, x: Any) -> Rows:
         if isinstance(x, np.ndarray) and x.ndim == 2:
             raise InvalidInput.of("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector")
-        vectors = x if hasattr(x, "tocsr") else x.reshape(1, -1) if isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu" else [x]
+        vectors = (
+            x if hasattr(x, "tocsr") else x.reshape(1, -1) if isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu" else [x]
+        )
         rows = canonical_rows(vectors, dim=self.config.dim, signed=self._kernel.signed)
         if len(rows) != 1:
-            raise InvalidInput.of("bad_vector", f"query takes one vector, this matrix has {len(rows)} rows; use query_batch", field="vector")
+            raise InvalidInput.of(
+                "bad_vector", f"query takes one vector, this matrix has {len(rows)} rows; use query_batch", field="vector"
+            )
         return rows
 
     def _answer(self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str) -> AnswerBatch:
@@ -225,12 +233,12 @@ class Collection:
         bounds = np.full(m, np.nan)
         no_bounds: list[str | None] = [None] * m
         for i, row in enumerate(ids):
-            row = row[:k]
-            names[i, : len(row)] = [name for name, _ in row]
-            scores[i, : len(row)] = [similarity for _, similarity in row]
+            size = min(len(row), k)
+            names[i, :size] = [name for name, _ in row[:size]]
+            scores[i, :size] = [similarity for _, similarity in row[:size]]
             if found.truncated[i]:
                 no_bounds[i] = "a cap was hit: see truncated"
-            elif len(row) < k and min_score is None and not found.scanned[i]:
+            elif size < k and min_score is None and not found.scanned[i]:
                 no_bounds[i] = "fewer than k items were found"
             else:
                 bounds[i] = 1.0 if found.scanned[i] else found.certificate[i]
@@ -332,7 +340,9 @@ class Collection:
     def _stored(self, view: View, rows: list[int]) -> Rows:
         """Stored rows by number, checked."""
         places = [view.find(row)[1:] for row in rows]
-        return read_records(np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide)
+        return read_records(
+            np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide
+        )
 
     def _vector(self, features: NDArray[np.uint64], values: NDArray[np.float32]) -> NDArray[np.float32] | Sparse:
         if self.config.dim is None:
@@ -374,7 +384,8 @@ class Collection:
             writer.put_state(writer.state().with_(dropped=True))
 
     def close(self) -> None:
-        """Stop background work and let go of the files."""
+        """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
+        self._upkeep.stop.set()
         self._janitor.stop()
         self._store.close()
 
@@ -452,7 +463,9 @@ def _identifiers(reader: Reader, view: View, found: Found, allowed: frozenset[by
             source = view.runs[i].row_numbers if i < len(view.runs) else view.fresh.row_numbers
             numbers[here] = source[found.row[here]].astype(np.int64)
     out = []
-    for rows, similarities in zip(numbers.tolist(), found.similarity.tolist(), strict=True):
+    for i in range(len(numbers)):
+        rows: list[int] = numbers[i].tolist()
+        similarities = found.similarity[i].tolist()
         have = [row for row in rows if row >= 0]
         answer = []
         for owners, similarity in zip(reader.owners(have), similarities, strict=False):
@@ -520,9 +533,8 @@ def _cursor(key: bytes) -> str:
 
 def _open_cursor(cursor: object) -> bytes:
     try:
-        if not isinstance(cursor, str):
-            raise ValueError
-        key = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        text = str(cursor)
+        key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if not 0 < len(key) <= limit("id_bytes") or _cursor(key) != cursor:
             raise ValueError
     except (ValueError, binascii.Error):

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import threading
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -60,7 +61,9 @@ class Database:
         with self._lock:
             self._check_open()
             if len(self.collections()) >= limit("collections"):
-                raise InvalidInput.of("over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections")
+                raise InvalidInput.of(
+                    "over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections"
+                )
             try:
                 Store.create(self._folder / name, config)
             except FileExistsError:
@@ -68,7 +71,15 @@ class Database:
             return self.collection(name)
 
     def _existing(
-        self, name: str, kernel: str, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None, exist_ok: bool
+        self,
+        name: str,
+        kernel: str,
+        dim: int | None,
+        sampler: str | None,
+        bands: int | None,
+        rows: int | None,
+        seed: int | None,
+        exist_ok: bool,
     ) -> Collection:
         """The collection of this name, if it is wanted and alike."""
         there = self.collection(name)
@@ -81,7 +92,9 @@ class Database:
         if seed is not None and seed != there.seed:
             differing.append("another seed")
         if differing or not exist_ok:
-            raise CollectionExists(f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first")
+            raise CollectionExists(
+                f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first"
+            )
         return there
 
     def collection(self, name: str) -> Collection:
@@ -110,7 +123,9 @@ class Database:
         """Names of all collections, sorted."""
         self._check_open()
         with translated():
-            return sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists())
+            return sorted(
+                entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists()
+            )
 
     def drop_collection(self, name: str) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
@@ -123,7 +138,7 @@ class Database:
             there.mark_dropped()
             grave = self._folder / f".dropped-{name}-{secrets.token_hex(8)}"
             with translated():
-                os.rename(self._folder / name, grave)
+                (self._folder / name).rename(grave)
             del self._used[name]
             _SHARED.release(there, forget=True)
             shutil.rmtree(grave, ignore_errors=True)
@@ -197,18 +212,16 @@ def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-_hashes_agree = False
-
-
+@cache
 def _refuse_other_hashes() -> None:
     """Hashes are stored for ever: check once that this process computes the ones in the files."""
-    global _hashes_agree
-    if not _hashes_agree and golden_digest() != EXPECTED_GOLDEN_DIGEST:
+    if golden_digest() != EXPECTED_GOLDEN_DIGEST:
         raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")
-    _hashes_agree = True
 
 
-def _configuration(kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None) -> dict[str, Any]:
+def _configuration(
+    kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None
+) -> dict[str, Any]:
     """What is stored of a new collection, checked."""
     _check_whole("dim", dim, int(limit("dimension")))
     _check_whole("bands", bands, MOST_BANDS)

@@ -105,7 +105,12 @@ class Transaction:
         return ids
 
     def _write(
-        self, changed: list[tuple[bytes, int, bytes]], gone: list[bytes], owners: dict[int, list[bytes]], items: NewItems | None, fresh: dict[int, int]
+        self,
+        changed: list[tuple[bytes, int, bytes]],
+        gone: list[bytes],
+        owners: dict[int, list[bytes]],
+        items: NewItems | None,
+        fresh: dict[int, int],
     ) -> None:
         """Write items, owners, the journal entry and the dead bits of one edit."""
         if not changed and not gone:
@@ -161,7 +166,7 @@ class Transaction:
         out = [-1] * len(items.keys)
         for i, candidate in self._same_hash(items.hashes):
             if out[i] < 0 and candidate not in self._dead:
-                run, address, room = self._view.find(candidate)
+                _, address, room = self._view.find(candidate)
                 record = items.record(i)
                 if len(record) <= room and ctypes.string_at(address, len(record)) == record:
                     out[i] = candidate
@@ -186,9 +191,9 @@ class Transaction:
                     at += 1
         fresh = self._view.fresh
         known = fresh.hashes[: fresh.rows]
-        for i, place in _matches(known, hashes):
-            if not fresh.dead[place >> 3] >> (place & 7) & 1:
-                out.append((i, int(fresh.row_numbers[place])))
+        for item, at in _matches(known, hashes):
+            if not fresh.dead[at >> 3] >> (at & 7) & 1:
+                out.append((item, int(fresh.row_numbers[at])))
         return out
 
 
@@ -214,7 +219,9 @@ def _places(run: Run, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which: Sequence[int]) -> Commit:
     """The journal entry of one edit."""
     if items is None or not which:
-        return Commit(first, dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8))
+        return Commit(
+            first, dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8)
+        )
     if len(which) == len(items.keys):
         return Commit(first, dead, items.offsets, items.hashes, items.band_keys, items.records)
     chosen = np.array(which)
@@ -230,5 +237,9 @@ def _refuse_conflicts(keys: list[bytes], known: list[tuple[int, bytes] | None], 
         return
     wrong = [key.decode() for key, old in zip(keys, known, strict=True) if (old is None) == (mode == "update")]
     if wrong:
-        text = "not in the collection; use mode insert or upsert" if mode == "update" else "in the collection already; use mode update or upsert"
+        text = (
+            "not in the collection; use mode insert or upsert"
+            if mode == "update"
+            else "in the collection already; use mode update or upsert"
+        )
         raise ItemConflict(f"{len(wrong)} of {len(keys)} ids are {text}; nothing was written", tuple(wrong[:8]))

@@ -36,7 +36,8 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
         for run, prediction in zip(view.runs, plan.predictions, strict=True)
     ]  # fmt: skip
     return {
-        "name": name, "kernel": config.kernel, "dim": config.dim, "sampler": config.sampler, "bands": config.bands, "rows_per_band": config.rows,
+        "name": name, "kernel": config.kernel, "dim": config.dim, "sampler": config.sampler,
+        "bands": config.bands, "rows_per_band": config.rows,
         "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
         "runs": runs, "bytes": size, "commits": view.state.sequence,
         "auto": "exact" if plan.prefers_scan else "bands",

@@ -1,0 +1,1 @@
+"""Exact kernels and everything they share: the door to numba, memory by address, the row record."""

@@ -5,18 +5,33 @@ whole call (a read snapshot is open) and that the sizes are right; kernels check
 read from stored bytes against those sizes before they use it as a place.
 """
 
+# mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
 
 from typing import Any
 
+import numba.extending
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-__all__ = ["count_equal_u16", "float32_at", "pointer_f32", "pointer_u16", "pointer_u32", "pointer_u64", "prefetch", "u64_at"]
+__all__ = [
+    "count_equal_u16",
+    "float32_at",
+    "float64_at",
+    "pointer_f32",
+    "pointer_u16",
+    "pointer_u32",
+    "pointer_u64",
+    "prefetch",
+    "u8_at",
+    "u16_at",
+    "u32_at",
+    "u64_at",
+]
 
 _LANES = 64
+intrinsic: Any = numba.extending.intrinsic
 
 
 def _pointer(element: Any) -> Any:
@@ -38,7 +53,6 @@ pointer_u16 = _pointer(types.uint16)
 pointer_u32 = _pointer(types.uint32)
 pointer_u64 = _pointer(types.uint64)
 pointer_f32 = _pointer(types.float32)
-pointer_f64 = _pointer(types.float64)
 
 
 def _load(element: Any) -> Any:

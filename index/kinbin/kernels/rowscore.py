@@ -12,6 +12,7 @@ A query is laid out as a look-up: an array of 65,536 float32 for narrow rows (an
 a small open-addressing table for wide ones. A stored row costs its own nonzeros, whatever the query.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np
@@ -152,8 +153,11 @@ def unpack_rows(addresses, wide, indptr, features, values, norms):
 
 @strict
 def fill_lookup(wide, features, values, scale, narrow, keys, weights):
-    """Lay a query out for look-ups: `narrow` (65,536 float32, zero), or `keys`/`weights` (a power of two
-    of slots, keys all ones, at least twice the nonzeros)."""
+    """Lay a query out for look-ups.
+
+    In `narrow` (65,536 float32, zero), or in `keys` (a power of two of slots, all ones, at least twice the
+    nonzeros) and `weights`.
+    """
     if not wide:
         for x in range(len(features)):
             narrow[features[x]] = np.float32(values[x] * scale)
@@ -224,9 +228,6 @@ def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, wei
         return -1.0
     norm = float64_at(address)
     scale = np.float32(1.0 / norm) if normalised else np.float32(1.0)
-    if wide:
-        shared = shared_wide(address, nnz, scale, keys, weights)
-    else:
-        shared = shared_narrow(address, nnz, scale, narrow)
+    shared = shared_wide(address, nnz, scale, keys, weights) if wide else shared_narrow(address, nnz, scale, narrow)
     whole = 2.0 if normalised else query_norm + norm
     return min(shared / (whole - shared), 1.0)

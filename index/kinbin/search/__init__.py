@@ -1,0 +1,1 @@
+"""Finding rows: runs and views, bands and scan, plan, sealing and merging."""

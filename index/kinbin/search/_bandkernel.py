@@ -6,6 +6,7 @@ and verified level by level, always the level that suggests the highest similari
 each run is certified at the score of the k-th best so far (DESIGN.md, "The certificate").
 """
 
+# mypy: disable-error-code="no-untyped-def,assignment,call-overload"
 from __future__ import annotations
 
 import numpy as np
@@ -208,7 +209,27 @@ def _verify_level(run, number, order, position, end, counts, wide, normalised, q
 
 
 @strict
-def _verify(descriptors, need, suggest, found, counts, listed, order, histogram, state, wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows):
+def _verify(
+    descriptors,
+    need,
+    suggest,
+    found,
+    counts,
+    listed,
+    order,
+    histogram,
+    state,
+    wide,
+    normalised,
+    query_norm,
+    narrow,
+    keys,
+    weights,
+    least,
+    sims,
+    runs,
+    rows,
+):
     """Verify level by level over all runs until each is certified.
 
     state: (runs, 4) int64 scratch: position, end, level below which nothing is listed, certified level (0: not yet).

@@ -1,5 +1,6 @@
 """Building a run's tables: one direct-address hash table for each band."""
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np

@@ -4,6 +4,7 @@ The fresh rows are described in the same form (blocks of one row each), so that 
 treats them as one more run. Numbers read from stored bytes are checked here before they are used.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np

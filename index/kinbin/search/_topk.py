@@ -1,5 +1,6 @@
 """The k best so far: three parallel arrays, best first; ties go to the older row."""
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from kinbin.kernels._jit import inline

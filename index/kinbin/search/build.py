@@ -9,8 +9,10 @@ Memory: 4 bytes a row and band while building, in a temporary file once that pas
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +33,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.store import Store
 from kinbin.vectors.rows import Rows
 
-__all__ = ["Source", "gather", "read_records", "write_run"]
+__all__ = ["Cancelled", "Recipe", "Source", "gather", "iterate_rows", "read_records", "write_run"]
 
 _CHUNK = 4096
 _SLICE_BYTES = 4 << 20
@@ -39,6 +41,21 @@ _PAUSE_SECONDS = 0.001
 _IN_MEMORY = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _SAMPLE_ROWS = 65_536
+
+
+class Cancelled(Exception):
+    """The build was told to stop; what it wrote is an orphan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What all runs of a collection have in common; r and bands None: chosen for each run."""
+
+    kernel: Kernel
+    sampler: Sampler
+    wide: bool
+    r: int | None
+    bands: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +67,7 @@ class Source:
     rooms: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return self.row_numbers.shape[0]
+        return len(self.row_numbers)
 
 
 def gather(runs: tuple[Run, ...], fresh: Fresh | None) -> Source:
@@ -98,10 +115,10 @@ def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
     slots = 1 << max(6, (3 * int(np.diff(queries.indptr).max(initial=1))).bit_length()) if wide else 2
     histogram = np.zeros((len(picks), BINS), np.int64)
     kth = np.zeros(len(picks))
-    # In a sample of a part of the rows, the neighbour of the same rank lies that much nearer to the front.
-    rank = max(1, round(SAMPLE_K * len(among) / n))
+    # In a sample of a part of the rows, the neighbour of the same rank is farther away than among all. That is
+    # wanted: rows often lie in clusters of their own kind, and real queries, from outside, have less near neighbours.
     sample_similarities(
-        addresses, rooms, picks, wide, kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, rank,
+        addresses, rooms, picks, wide, kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, SAMPLE_K,
         np.zeros(1 if wide else NARROW_DIMENSION, np.float32), np.full(slots, ~np.uint64(0), np.uint64), np.zeros(slots, np.float32),
         histogram, kth,
     )  # fmt: skip
@@ -120,8 +137,9 @@ def _copy_records(addresses, sizes, offsets, out):  # type: ignore[no-untyped-de
 class _Parts:
     """Writes a run's values in transactions of a few MiB with pauses, so that nobody waits long for the writer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, stop: threading.Event) -> None:
         self._store = store
+        self._stop = stop
         self._waiting: list[tuple[bytes, int, Any]] = []
         self._bytes = 0
         with store.write() as writer:
@@ -131,6 +149,8 @@ class _Parts:
 
     def put(self, part: bytes, index: int, body: NDArray[Any] | bytes) -> None:
         """Write a value, now or with the next ones."""
+        if self._stop.is_set():
+            raise Cancelled
         self._waiting.append((part, index, body))
         self._bytes += len(body) if isinstance(body, bytes) else body.nbytes
         if self._bytes >= _SLICE_BYTES:
@@ -148,21 +168,20 @@ class _Parts:
         time.sleep(_PAUSE_SECONDS)
 
 
-def write_run(
-    store: Store, source: Source, *, kernel: Kernel, sampler: Sampler, wide: bool, r: int | None, bands: int | None
-) -> tuple[int, dict[str, Any]]:
-    """Write a run of all rows of the source, which must stay readable meanwhile. Returns its number and header.
+def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Event) -> int:
+    """Write a run of all rows of the source, which must stay readable meanwhile. Returns its number.
 
-    The caller lists it in the manifest. Cost: hashing (0.25 ns a nonzero and hash), some 8 ns a row and band.
+    The caller lists it in the manifest. Raises Cancelled soon after `stop` is set.
+    Cost: hashing (0.25 ns a nonzero and hash), some 8 ns a row and band.
     """
     n = len(source)
-    contrast = sample_contrast(source, kernel, wide)
-    height, width = choose_bands(contrast, n, r=r, bands=bands)
+    contrast = sample_contrast(source, recipe.kernel, recipe.wide)
+    height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
-    parts = _Parts(store)
+    parts = _Parts(store, stop)
     with _key_columns(store, width, n) as keys:
-        shift, offsets, content = _write_rows(parts, source, sampler, wide, height, width, keys)
+        shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
         for j in range(width):
             table = np.empty((1 << slot_bits) + 1, np.uint32)
             postings = np.empty(n, posting)
@@ -175,45 +194,38 @@ def write_run(
     parts.put(Part.CONTENT_ROWS, 0, order.astype(np.uint32))
     header = {
         "rows": n, "r": height, "bands": width, "slot_bits": slot_bits, "posting_bytes": posting.itemsize,
-        "block_shift": shift, "sampler": sampler.name, "contrast": contrast.to_header(),
+        "block_shift": shift, "sampler": recipe.sampler.name, "contrast": contrast.to_header(),
     }  # fmt: skip
     parts.flush()
     with store.write() as writer:
         writer.put_run_header(parts.number, header)
-    return parts.number, header
+    return parts.number
 
 
-class _key_columns:  # noqa: N801 - reads as a function
+@contextmanager
+def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32]]:
     """(L, n) uint32 work space, in memory or in an unnamed temporary file."""
-
-    def __init__(self, store: Store, width: int, n: int) -> None:
-        self._shape = (width, n)
-        self._file = tempfile.TemporaryFile(dir=store.path) if 4 * width * n > _IN_MEMORY else None
-
-    def __enter__(self) -> NDArray[np.uint32]:
-        if self._file is None:
-            return np.empty(self._shape, np.uint32)
-        return np.memmap(self._file, np.uint32, "w+", shape=self._shape)
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+    if 4 * width * n <= _IN_MEMORY:
+        yield np.empty((width, n), np.uint32)
+        return
+    with tempfile.TemporaryFile(dir=store.path) as file:
+        yield np.memmap(file, np.uint32, "w+", shape=(width, n))
 
 
 def _write_rows(
-    parts: _Parts, source: Source, sampler: Sampler, wide: bool, r: int, width: int, keys: NDArray[np.uint32]
+    parts: _Parts, source: Source, recipe: Recipe, r: int, keys: NDArray[np.uint32]
 ) -> tuple[int, NDArray[np.uint32], NDArray[np.uint64]]:
     """Write the row blocks; fill the key columns. Returns block shift, offsets (n,) and content hashes (n,)."""
-    n = len(source)
+    n, width = len(source), len(keys)
     content = np.empty(n, np.uint64)
     offsets = np.empty(n, np.uint32)
     shift: int | None = None
-    for start, rows in _chunks(source, wide):
+    for start, rows in iterate_rows(source, recipe.wide):
         stop = start + len(rows)
-        record = record_offsets(rows.indptr, wide)
+        record = record_offsets(rows.indptr, recipe.wide)
         if shift is None:
             shift = max(0, min(12, (_BLOCK_BYTES // max(1, int(record[-1]) // len(rows))).bit_length() - 1))
-        keys[:, start:stop] = band_keys(sampler.codes(rows, r, width), r, width).T
+        keys[:, start:stop] = band_keys(recipe.sampler.codes(rows, r, width), r, width).T
         content[start:stop] = content_hash(rows)
         for first in range(0, len(rows), 1 << shift):
             last = min(first + (1 << shift), len(rows))
@@ -225,13 +237,8 @@ def _write_rows(
     return shift or 0, offsets, content
 
 
-def _chunks(source: Source, wide: bool) -> Iterator[tuple[int, Rows]]:
-    """The source's rows in turn, at most 4,096 at once."""
+def iterate_rows(source: Source, wide: bool) -> Iterator[tuple[int, Rows]]:
+    """The source's rows in turn, at most 4,096 at once, each checked: (place of the first, rows)."""
     for start in range(0, len(source), _CHUNK):
         stop = min(start + _CHUNK, len(source))
         yield start, read_records(source.addresses[start:stop], source.rooms[start:stop], wide)
-
-
-def iterate_rows(source: Source, wide: bool) -> Iterator[tuple[int, Rows]]:
-    """All rows of a source in chunks, each checked (for `check`)."""
-    return _chunks(source, wide)

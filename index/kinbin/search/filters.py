@@ -78,7 +78,9 @@ class _Compiler:
         if not isinstance(data, dict) or not data:
             raise _bad('a filter is an object with at least one field, as {"year": {"$gte": 2020}}')
         if depth > limit("filter_depth"):
-            raise InvalidInput.of("over_limit", f"a filter is at most {limit('filter_depth')} levels deep", field="filter", limit="filter_depth")
+            raise InvalidInput.of(
+                "over_limit", f"a filter is at most {limit('filter_depth')} levels deep", field="filter", limit="filter_depth"
+            )
         tests = [self._member(key, value, depth) for key, value in data.items()]
         return tests[0] if len(tests) == 1 else lambda payload: all(test(payload) for test in tests)
 
@@ -115,7 +117,8 @@ class _Compiler:
             raise _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}")
         listed = wanted if name == "$in" else [wanted]
         if not isinstance(listed, list) or not all(isinstance(one, _SCALARS) for one in listed):
-            raise _bad(f"{operator} takes {'a list of strings, numbers, booleans or null' if name == '$in' else 'a string, a number, a boolean or null'}")
+            one = "a string, a number, a boolean or null"
+            raise _bad(f"{operator} takes {f'a list, each {one}' if name == '$in' else one}")
         self._count(len(listed))
         test = _TESTS[name]
 
@@ -129,7 +132,12 @@ class _Compiler:
     def _count(self, more: int) -> None:
         self._terms += more
         if self._terms > limit("filter_terms"):
-            raise InvalidInput.of("over_limit", f"a filter has at most {limit('filter_terms')} conditions and listed values", field="filter", limit="filter_terms")
+            raise InvalidInput.of(
+                "over_limit",
+                f"a filter has at most {limit('filter_terms')} conditions and listed values",
+                field="filter",
+                limit="filter_terms",
+            )
 
 
 def _look_up(payload: Any, path: list[str]) -> Any:

@@ -7,8 +7,6 @@ similarity s shares Binomial(L, s^r) bands, and verification stops at the level 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +18,7 @@ from kinbin.hashing.certificate import binomial_tail
 from kinbin.kernels._jit import strict
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
-from kinbin.search.view import View
+from kinbin.search.view import Run, View
 
 __all__ = ["BINS", "SAMPLE_K", "SMALL", "Contrast", "Plan", "choose_bands", "plan_query", "predict"]
 
@@ -33,6 +31,8 @@ SMALL = 1_000
 DEFAULT_TARGET = 0.9
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
+_LISTED = 2_000.0
+"""Rows that a run may be expected to list while counting."""
 
 # Nanoseconds on the machine of docs/benchmarks.md; only their ratios matter.
 _BAND_NS = 30.0
@@ -41,6 +41,8 @@ _VERIFY_NS = 55.0
 _SCAN_NS = 8.0
 _NONZERO_NS = 0.4
 _HASH_NS = 0.25
+_FRESH_NS = 4.0
+_FRESH_SCAN_NS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,38 +168,74 @@ def _levels(r: int, bands: int, target: float) -> tuple[NDArray[np.float64], NDA
     return _TABLES[key]
 
 
-def _collecting_level(need: NDArray[np.float64], kth: Iterable[float]) -> int:
-    """The level at which nine queries in ten are certified: rows below it are rarely looked at."""
-    values = np.asarray(kth if isinstance(kth, np.ndarray) else list(kth))
-    low = float(np.quantile(values, 0.1)) if len(values) else 0.0
-    return max(1, int(np.searchsorted(need[1:], low, side="right")))
+@strict
+def _level_of(histogram, r, bands, wanted):  # type: ignore[no-untyped-def]
+    """The lowest level that at most `wanted` rows are expected to reach."""
+    bins = len(histogram)
+    for c in range(1, bands):
+        rows = 0.0
+        for b in range(bins):
+            if histogram[b] > 0.0:
+                rows += histogram[b] * binomial_tail(bands, ((b + 0.5) / bins) ** r, c)
+        if rows <= wanted:
+            return c
+    return bands
+
+
+def _collecting_level(need: NDArray[np.float64], contrast: Contrast, r: int, bands: int) -> int:
+    """The level from which rows are listed while counting: low enough that few queries need to look below it.
+
+    At most the level at which nine sampled queries in ten are certified, and one that some thousand rows reach.
+    """
+    low = float(np.quantile(contrast.kth, 0.1))
+    certified = int(np.searchsorted(need[1 : bands + 1], low, side="right"))
+    return max(1, min(certified, int(_level_of(contrast.histogram, r, bands, _LISTED)), 255))
+
+
+@dataclass(frozen=True, slots=True)
+class _RunPlan:
+    """What is planned for one run and target; kept with the run, which never changes."""
+
+    collect: int
+    prediction: Prediction
+    scan_row_ns: float
+
+
+def _plan_run(run: Run, target: float) -> _RunPlan:
+    """Plan one run for one target. Cost: some 500 µs the first time."""
+    known = run.plans.get(target)
+    if not isinstance(known, _RunPlan):
+        r, bands = int(run.header["r"]), int(run.header["bands"])
+        contrast = Contrast.from_header(run.header["contrast"])
+        need, _ = _levels(r, bands, target)
+        known = _RunPlan(_collecting_level(need, contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
+        if len(run.plans) > 16:
+            run.plans.clear()
+        run.plans[target] = known
+    return known
 
 
 def plan_query(view: View, target: float) -> Plan:
-    """Plan the queries of one view for one target recall. Cost: some 100 µs; kept by the caller."""
+    """Plan the queries of one view for one target recall. Cost: some 10 µs a run that is known."""
     descriptors = view.descriptors.copy()
     need = np.empty((len(descriptors), 257))
     suggest = np.empty((len(descriptors), 257))
     layouts: list[tuple[int, int]] = []
-    predictions: list[Prediction] = []
-    bands_ns, scan_ns = 0.0, 0.0
-    contrasts = [Contrast.from_header(run.header["contrast"]) for run in view.runs]
-    for i, (run, contrast) in enumerate(zip(view.runs, contrasts, strict=True)):
-        r, bands = int(run.header["r"]), int(run.header["bands"])
-        need[i], suggest[i] = _levels(r, bands, target)
-        if (r, bands) not in layouts:
-            layouts.append((r, bands))
-        columns = sum(width for _, width in layouts[: layouts.index((r, bands))])
-        descriptors[i, FIELDS["keys"]] = columns
-        descriptors[i, FIELDS["collect"]] = min(_collecting_level(need[i], contrast.kth), 255)
-        prediction = predict(contrast, run.rows, r, bands, target)
-        predictions.append(prediction)
-        bands_ns += prediction.ns
-        scan_ns += contrast.scan_ns(run.live)
+    plans = [_plan_run(run, target) for run in view.runs]
+    for i, (run, plan) in enumerate(zip(view.runs, plans, strict=True)):
+        layout = int(run.header["r"]), int(run.header["bands"])
+        need[i], suggest[i] = _levels(*layout, target)
+        if layout not in layouts:
+            layouts.append(layout)
+        descriptors[i, FIELDS["keys"]] = sum(width for _, width in layouts[: layouts.index(layout)])
+        descriptors[i, FIELDS["collect"]] = plan.collect
     need[-1], suggest[-1] = _levels(1, FRESH_BANDS, target)
-    largest = max(zip(view.runs, contrasts, strict=True), key=lambda pair: pair[0].rows, default=None)
+    largest = max(view.runs, key=lambda run: run.rows, default=None)
     if largest is not None:
-        descriptors[-1, FIELDS["collect"]] = _collecting_level(need[-1], largest[1].kth)
-    bands_ns += view.fresh.rows * 4.0
-    scan_ns += view.fresh.live * 25.0
-    return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns if math.isfinite(scan_ns) else 0.0, predictions)
+        share = view.fresh.rows / largest.rows
+        contrast = Contrast.from_header(largest.header["contrast"])
+        like = Contrast(contrast.histogram * share, contrast.kth, contrast.nonzeros)
+        descriptors[-1, FIELDS["collect"]] = _collecting_level(need[-1], like, 1, FRESH_BANDS)
+    bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
+    scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS
+    return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans])

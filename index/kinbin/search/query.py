@@ -92,7 +92,18 @@ class Searcher:
             if len(self._pool) < 16:
                 self._pool.append(scratch)
 
-    def search(self, view: View, plan: Plan, queries: Rows, k: int, *, least: float, target: float, mode: str, masks: Sequence[NDArray[np.uint8]] | None) -> Found:
+    def search(
+        self,
+        view: View,
+        plan: Plan,
+        queries: Rows,
+        k: int,
+        *,
+        least: float,
+        target: float,
+        mode: str,
+        masks: Sequence[NDArray[np.uint8]] | None,
+    ) -> Found:
         """Answer m queries inside a read snapshot of the view's state.
 
         mode "bands": bands only; "exact": scan; "auto": bands where they are expected to be faster, and a
@@ -108,14 +119,14 @@ class Searcher:
             descriptors[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in masks]
         found = _empty(len(queries), k)
         if mode == "exact" or (mode == "auto" and plan.prefers_scan):
-            self._scan(view, descriptors, queries, np.arange(len(queries)), least, found)
+            self._scan(descriptors, queries, np.arange(len(queries)), least, found)
             return found
         self._bands(view, plan, descriptors, queries, least, found)
         if mode == "auto":
             full = (found.similarity[:, -1] >= 0.0) | (least > 0.0)
             rest = np.flatnonzero(found.truncated | (found.certificate < target) | ~full)
             if len(rest):
-                self._scan(view, descriptors, queries, rest, least, found)
+                self._scan(descriptors, queries, rest, least, found)
         return found
 
     def _bands(self, view: View, plan: Plan, descriptors: NDArray[np.uint64], queries: Rows, least: float, found: Found) -> None:
@@ -123,7 +134,13 @@ class Searcher:
         bands = max((layout[1] for layout in plan.layouts), default=FRESH_BANDS)
         codes = self.sampler.codes(queries, r, max(bands, FRESH_BANDS))
         parts = [band_keys(codes, height, width) for height, width in plan.layouts]
-        keys = np.ascontiguousarray(np.concatenate(parts, axis=1)) if len(parts) > 1 else parts[0] if parts else np.zeros((len(queries), 1), np.uint32)
+        keys = (
+            np.ascontiguousarray(np.concatenate(parts, axis=1))
+            if len(parts) > 1
+            else parts[0]
+            if parts
+            else np.zeros((len(queries), 1), np.uint32)
+        )
         numbers = np.empty((len(queries), 4), np.int64)
         scratch = self._scratch(view.total_rows, queries)
         search_bands(
@@ -139,7 +156,7 @@ class Searcher:
         found.verified[:] = numbers[:, 1]
         found.truncated[:] = numbers[:, 3] & TRUNCATED != 0
 
-    def _scan(self, view: View, descriptors: NDArray[np.uint64], queries: Rows, which: NDArray[np.int64], least: float, found: Found) -> None:
+    def _scan(self, descriptors: NDArray[np.uint64], queries: Rows, which: NDArray[np.int64], least: float, found: Found) -> None:
         chosen = queries if len(which) == len(queries) else _take(queries, which)
         k = found.similarity.shape[1]
         part = _empty(len(which), k)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.hashing import Sampler
-from kinbin.kernels.registry import Kernel
-from kinbin.search.build import gather, write_run
+from kinbin.search.build import Cancelled, Recipe, gather, write_run
 from kinbin.search.view import Fresh, Run, View, Views
 from kinbin.storage.store import Reader, Store, Writer
 
@@ -65,14 +64,12 @@ def next_task(view: View, *, quiet: bool = False) -> Task | None:
 class Upkeep:
     """Seals and merges one collection. Methods may be called from any thread; work is done by one at a time."""
 
-    def __init__(self, store: Store, views: Views, kernel: Kernel, sampler: Sampler, wide: bool, r: int | None, bands: int | None) -> None:
+    def __init__(self, store: Store, views: Views, recipe: Recipe) -> None:
         self._store = store
         self._views = views
-        self._kernel = kernel
-        self._sampler = sampler
-        self._wide = wide
-        self._r = r
-        self._bands = bands
+        self._recipe = recipe
+        self.stop = threading.Event()
+        """Set it to end the build at hand early: its unlisted run is removed by the next upkeep."""
 
     @contextmanager
     def elected(self, *, wait: bool) -> Iterator[bool]:
@@ -99,7 +96,10 @@ class Upkeep:
             if task is None:
                 return False
             self._remove_orphans()
-            self._perform(task)
+            try:
+                self._perform(task)
+            except Cancelled:
+                return False
             return True
 
     def merge_all(self) -> None:
@@ -123,11 +123,7 @@ class Upkeep:
                 view = _current(self._views, reader)
             runs = view.runs[task.first : task.last]
             source = gather(runs, view.fresh if task.seal else None)
-            number = None
-            if len(source):
-                number, _ = write_run(
-                    self._store, source, kernel=self._kernel, sampler=self._sampler, wide=self._wide, r=self._r, bands=self._bands
-                )
+            number = write_run(self._store, source, self._recipe, self.stop) if len(source) else None
             sealed = view.state.sequence if task.seal else None
         with self._store.write() as writer:
             self._swap(writer, [run.number for run in runs], number, source.row_numbers, sealed)
@@ -171,8 +167,7 @@ def _current(views: Views, reader: Reader) -> View:
 def _dead_rows(runs: tuple[Run, ...], fresh: Fresh | None) -> NDArray[np.uint64]:
     """Row numbers of the dead rows of runs and journal."""
     gone = [np.empty(0, np.uint64)]
-    for run in runs:
-        gone.append(run.row_numbers[np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows])])
+    gone += [run.row_numbers[np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows])] for run in runs]
     if fresh is not None:
         gone.append(fresh.row_numbers[: fresh.rows][np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows])])
     return np.concatenate(gone)

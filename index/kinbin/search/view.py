@@ -40,6 +40,8 @@ class Run:
     tables: NDArray[np.uint64]
     dead: NDArray[np.uint8]
     live: int
+    plans: dict[float, object]
+    """What `plan` has worked out for this run, by target."""
 
     @classmethod
     def load(cls, reader: Reader, number: int) -> Run:
@@ -67,6 +69,7 @@ class Run:
             np.array([address_of(table) - 16 for table in tables], np.uint64),
             dead,
             rows - int(np.bitwise_count(dead).sum()),
+            {},
         )
 
     def with_dead(self, local: NDArray[np.int64]) -> Run:
@@ -79,7 +82,7 @@ class Run:
         """A copy with other dead bits."""
         return Run(
             self.number, self.header, self.rows, self.offsets, self.row_numbers, self.content, self.content_rows,
-            self.blocks, self.lengths, self.tables, dead, self.rows - int(np.bitwise_count(dead).sum()),
+            self.blocks, self.lengths, self.tables, dead, self.rows - int(np.bitwise_count(dead).sum()), self.plans,
         )  # fmt: skip
 
     def local(self, row: int) -> int:

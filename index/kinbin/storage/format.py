@@ -192,7 +192,7 @@ class Commit:
     """Row records, end to end."""
 
     def __len__(self) -> int:
-        return self.hashes.shape[0]
+        return len(self.hashes)
 
 
 def encode_commit(commit: Commit) -> bytes:
@@ -233,7 +233,7 @@ def decode_commit(value: bytes | memoryview) -> Commit:
 
 def seal_value(part: bytes, body: bytes | NDArray[Any]) -> bytes:
     """A run's value: header, body, zeros up to the smallest length that LMDB keeps in one place."""
-    data = body if isinstance(body, bytes) else memoryview(np.ascontiguousarray(body)).cast("B")
+    data = body if isinstance(body, bytes) else np.ascontiguousarray(body).tobytes()
     header = _VALUE.pack(zlib.crc32(data), FORMAT_VERSION, part[0], len(data))
     return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
 

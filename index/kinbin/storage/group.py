@@ -56,7 +56,7 @@ class GroupCommit:
         group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
         try:
             self._commit(group)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, every caller of the group has to hear of it
             for edit in group:
                 edit.error = error
         finally:

@@ -270,7 +270,7 @@ class Store:
             draft.mkdir(parents=True)
             env = lmdb.open(str(draft), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
             try:
-                meta = [env.open_db(name) for name in _TREES][0]
+                meta, *_ = [env.open_db(name) for name in _TREES]
                 with env.begin(write=True) as txn:
                     txn.put(b"config", fmt.encode_json(configuration), db=meta)
                     txn.put(b"manifest", fmt.encode_json([]), db=meta)

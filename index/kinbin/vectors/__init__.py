@@ -1,0 +1,1 @@
+"""From user input to canonical rows: the only place where input is validated."""

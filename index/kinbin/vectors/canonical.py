@@ -50,7 +50,9 @@ def canonical_rows(vectors: Any, *, dim: int | None, signed: bool) -> Rows:
         return _from_matrix(vectors, dim, signed)
     if isinstance(vectors, np.ndarray) and vectors.dtype != object:
         raise InvalidInput.of(
-            "bad_vector", f"a batch is a matrix of shape (n, d) or a list of vectors, this array has {vectors.ndim} dimension(s)", field="vector"
+            "bad_vector",
+            f"a batch is a matrix of shape (n, d) or a list of vectors, this array has {vectors.ndim} dimension(s)",
+            field="vector",
         )
     if not isinstance(vectors, Iterable) or isinstance(vectors, str | bytes | Mapping):
         raise InvalidInput.of("bad_vector", f"a batch is a sequence of vectors, this is {type(vectors).__name__}", field="vector")
@@ -133,7 +135,9 @@ def _token_pair(counts: Any, dim: int | None) -> _Pair:
 def _features(indices: Any) -> NDArray[np.uint64]:
     if isinstance(indices, np.ndarray):
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise _Fault("bad_vector", f"indices are whole numbers in one dimension, these have dtype {indices.dtype}, {indices.ndim} dimension(s)")
+            raise _Fault(
+                "bad_vector", f"indices are whole numbers in one dimension, these have dtype {indices.dtype}, {indices.ndim} dimension(s)"
+            )
     elif not isinstance(indices, Sequence) or isinstance(indices, str | bytes):
         raise _Fault("bad_vector", f"indices are a list of whole numbers, this is {_kind(indices)}")
     elif not {type(index) for index in indices} <= {int} and not all(isinstance(index, np.integer) for index in indices):
@@ -164,33 +168,54 @@ def _numbers(values: Any, count: int | None) -> NDArray[np.float64]:
 
 
 def _assemble(
-    n: int, rows: NDArray[Any], features: NDArray[np.uint64], values: NDArray[np.float64], dim: int | None, signed: bool, *, ascending: bool = False
+    n: int,
+    rows: NDArray[Any],
+    features: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    dim: int | None,
+    signed: bool,
+    *,
+    ascending: bool = False,
 ) -> Rows:
     """Check values and features, drop zeros, sort; rows are row numbers, ascending."""
     _refuse(~np.isfinite(values), rows, "non_finite", "values are finite numbers, this vector has a NaN or an infinity")
     magnitudes = np.abs(values)
     _refuse(magnitudes > limit("value"), rows, "out_of_range", _range_text())
     if not signed:
-        _refuse(values < 0, rows, "negative_value", "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm")
+        _refuse(
+            values < 0,
+            rows,
+            "negative_value",
+            "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm",
+        )
     if dim is not None and not ascending:
-        _refuse(features >= np.uint64(dim), rows, "dimension_mismatch", f"feature ids of this collection are below its dimension {dim}, one of these is not")
+        _refuse(
+            features >= np.uint64(dim),
+            rows,
+            "dimension_mismatch",
+            f"feature ids of this collection are below its dimension {dim}, one of these is not",
+        )
     if not ascending:
         ahead = (rows[1:] == rows[:-1]) & (features[1:] <= features[:-1])
         if ahead.any():
             order = np.lexsort((features, rows))
             rows, features, values, magnitudes = rows[order], features[order], values[order], magnitudes[order]
             same = np.append((rows[1:] == rows[:-1]) & (features[1:] == features[:-1]), False)
-            _refuse(same, rows, "duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first")
+            _refuse(
+                same, rows, "duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first"
+            )
     kept = magnitudes >= limit("value_min")
     if not kept.all():
         rows, features, values, magnitudes = rows[kept], features[kept], values[kept], magnitudes[kept]
     sizes = np.bincount(rows, minlength=n)
     empty = np.flatnonzero(sizes == 0)
-    _refuse(np.ones(len(empty), bool), empty, "zero_vector", "a vector has at least one value that is not zero, this one has none; leave it out")
+    _refuse(
+        np.ones(len(empty), bool), empty, "zero_vector", "a vector has at least one value that is not zero, this one has none; leave it out"
+    )
     _refuse(sizes > limit("nonzeros"), np.arange(n), "over_limit", f"a vector has at most {limit('nonzeros')} nonzeros", "nonzeros")
     stored = values.astype(np.float32)
     # bincount adds in the order of the elements, in float64, on every machine.
-    norms = np.bincount(rows, weights=np.abs(stored).astype(np.float64), minlength=n)
+    norms: NDArray[np.float64] = np.bincount(rows, weights=np.abs(stored).astype(np.float64), minlength=n)  # type: ignore[assignment]
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(sizes, out=indptr[1:])
     return Rows(indptr, np.ascontiguousarray(features), stored, norms)

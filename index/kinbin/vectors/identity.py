@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -68,7 +69,7 @@ def _payload_fault(payload: object) -> tuple[str, str] | None:
     stack: list[tuple[object, int]] = [(payload, 1)]
     while stack:
         value, depth = stack.pop()
-        if isinstance(value, float) and not (value - value == 0.0):
+        if isinstance(value, float) and not math.isfinite(value):
             return "bad_payload", "a payload has finite numbers only, this one has a NaN or an infinity; use null"
         if isinstance(value, dict | list | tuple):
             if depth > limit("payload_depth"):

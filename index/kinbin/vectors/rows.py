@@ -29,7 +29,7 @@ class Rows:
     """(n,) sum of absolute values, summed sequentially in float64: positive, finite."""
 
     def __len__(self) -> int:
-        return self.norms.shape[0]
+        return len(self.norms)
 
     def row(self, i: int) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """Features and values of one row (views)."""
@@ -39,6 +39,4 @@ class Rows:
     def slice(self, start: int, stop: int) -> Rows:
         """Rows start … stop-1 (views but for indptr)."""
         low, high = self.indptr[start], self.indptr[stop]
-        return Rows(
-            self.indptr[start : stop + 1] - low, self.features[low:high], self.values[low:high], self.norms[start:stop]
-        )
+        return Rows(self.indptr[start : stop + 1] - low, self.features[low:high], self.values[low:high], self.norms[start:stop])
