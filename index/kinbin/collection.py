@@ -18,8 +18,8 @@ import orjson
 from numpy.typing import NDArray
 
 from kinbin.edits import NewItems, Transaction
-from kinbin.errors import Closed, CollectionNotFound, InvalidInput, KinbinError
-from kinbin.hashing import content_hash, make_sampler
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
+from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
 from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
@@ -66,8 +66,11 @@ class Collection:
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self._store = Store(path)
-        with self._store.read() as reader:
-            data = reader.configuration()
+        try:
+            data = _configuration(self._store)
+        except BaseException:
+            self._store.close()
+            raise
         self.config = CollectionConfig(data["kernel"], data["dim"], data["sampler"], data["bands"], data["rows"])
         self._kernel = KERNELS[data["kernel"]]
         self._wide = is_wide(data["dim"])
@@ -77,7 +80,7 @@ class Collection:
         self._searcher = Searcher(self._kernel, sampler, self._wide)
         self._upkeep = Upkeep(self._store, self._views, Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"]))
         self._writes = GroupCommit(self._commit)
-        self._plans: OrderedDict[tuple[int, int, float], Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[View, float], Plan] = OrderedDict()
         self._matching: OrderedDict[tuple[int, bytes], _Matching] = OrderedDict()
         self._cache_lock = threading.Lock()
         self._janitor = _Janitor(self)
@@ -151,6 +154,8 @@ class Collection:
                 try:
                     edit.result = edit.apply(transaction)
                 except KinbinError as error:
+                    if transaction.writing:
+                        raise
                     edit.error = error
             transaction.finish()
 
@@ -198,20 +203,18 @@ class Collection:
     def _one(self, x: Any) -> Rows:
         if isinstance(x, np.ndarray) and x.ndim == 2:
             raise InvalidInput.of("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector")
-        vectors = (
-            x if hasattr(x, "tocsr") else x.reshape(1, -1) if isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu" else [x]
-        )
-        rows = canonical_rows(vectors, dim=self.config.dim, signed=self._kernel.signed)
-        if len(rows) != 1:
+        if hasattr(x, "tocsr") and x.ndim == 2 and x.shape[0] != 1:
             raise InvalidInput.of(
-                "bad_vector", f"query takes one vector, this matrix has {len(rows)} rows; use query_batch", field="vector"
+                "bad_vector", f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch", field="vector"
             )
-        return rows
+        dense = isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
+        return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
 
     def _answer(self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str) -> AnswerBatch:
         """Search validated queries and put ids to the rows found."""
         _check_query(k, target, min_score, mode)
-        least = 0.0 if min_score is None else self._kernel.similarity(max(float(min_score), 0.0))
+        # A hair less, because turning a score into a similarity rounds; `_batch` compares the scores themselves.
+        least = 0.0 if min_score is None else self._kernel.similarity(float(min_score)) * (1.0 - 1e-14)
         with self._reading() as (reader, view):
             matching = None if filter is None else self._matches(reader, view, filter)
             masks = None if matching is None else _masks(view, matching.rows)
@@ -244,13 +247,16 @@ class Collection:
                 bounds[i] = 1.0 if found.scanned[i] else found.certificate[i]
         if self._kernel.intersection:
             scores = 2.0 * scores / (1.0 + scores)
+        if min_score is not None:
+            below = scores < min_score
+            names[below], scores[below] = None, np.nan
         return AnswerBatch(
             names, scores, bounds, no_bounds, found.verified, found.candidates,
             [["postings"] if cut else [] for cut in found.truncated], ["exact" if scanned else "bands" for scanned in found.scanned],
         )  # fmt: skip
 
     def _plan(self, view: View, target: float) -> Plan:
-        key = (view.state.manifest, view.state.sequence, target)
+        key = (view, target)
         with self._cache_lock:
             plan = self._plans.get(key)
         if plan is None:
@@ -319,8 +325,11 @@ class Collection:
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
-        with self._store.read() as reader:
-            return check_store(reader, self._sampler, self._wide, progress)
+        try:
+            with self._store.read() as reader:
+                return check_store(reader, self._sampler, self._wide, progress)
+        except CorruptData as error:
+            return CheckReport(False, 0, 0, 0, [str(error)])
 
     def compact(self) -> None:
         """Seal and merge everything into one run now; deleted rows leave the files."""
@@ -399,6 +408,20 @@ class Collection:
         return self._upkeep.step(quiet=quiet)
 
 
+def _configuration(store: Store) -> dict[str, Any]:
+    """What a collection was created with.
+
+    Raises:
+        FormatMismatch: it was written in another format or with other hashes.
+    """
+    with store.read() as reader:
+        reader.state()
+        data = reader.configuration()
+    if data["hash_version"] != HASH_VERSION:
+        raise FormatMismatch(f"the collection has hash version {data['hash_version']}, this Kinbin computes version {HASH_VERSION}")
+    return data
+
+
 class _Janitor:
     """Seals and merges in the background: a daemon thread that starts with the first write."""
 
@@ -421,8 +444,15 @@ class _Janitor:
                     self._thread.start()
         self._wake.set()
         deadline = time.monotonic() + 30.0
-        while not self._stop and time.monotonic() < deadline and self._collection.backlog() > _BACKLOG_ROWS:
+        while not self._stop and time.monotonic() < deadline and self._is_behind():
             self._room.wait(0.05)
+
+    def _is_behind(self) -> bool:
+        try:
+            return self._collection.backlog() > _BACKLOG_ROWS
+        except KinbinError:
+            # The write that is told of is on disk: whatever keeps this look from succeeding is not its error.
+            return False
 
     def _run(self) -> None:
         while not self._stop:
@@ -430,7 +460,7 @@ class _Janitor:
             self._wake.clear()
             try:
                 self._work()
-            except KinbinError:
+            except (KinbinError, OSError, MemoryError):
                 # A full disk or a removed collection: the next write tries again, and tells its caller.
                 time.sleep(0.5)
 
@@ -487,9 +517,9 @@ def _masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
 
 def _check_query(k: object, target: object, min_score: object, mode: object) -> None:
     _at_most("k", _whole("k", k), "k")
-    if not _is_number(target) or not 0.0 < float(target) <= 1.0:  # type: ignore[arg-type]
+    if not _is_number(target) or not 0.0 < target <= 1.0:  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", "target_recall is a number above 0 and at most 1", field="target_recall")
-    if min_score is not None and not (_is_number(min_score) and 0.0 <= float(min_score) <= 1.0):  # type: ignore[arg-type]
+    if min_score is not None and not (_is_number(min_score) and 0.0 <= min_score <= 1.0):  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
     _one_of("mode", mode, MODES)
 
@@ -511,7 +541,7 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
 
 def _at_most(name: str, value: int, field: str) -> None:
     if value > limit(name):
-        raise InvalidInput.of("over_limit", f"{field}: at most {limit(name):g}, these are {value}", field=field, limit=name)
+        raise InvalidInput.of("over_limit", f"{field}: at most {limit(name)}, not {value}", field=field, limit=name)
 
 
 def _sequence(name: str, value: Any) -> Sequence[Any]:
@@ -521,10 +551,10 @@ def _sequence(name: str, value: Any) -> Sequence[Any]:
 
 
 def _included(include: Iterable[str]) -> frozenset[str]:
-    wanted = frozenset([include] if isinstance(include, str) else include)
-    if not wanted <= set(INCLUDE):
+    wanted = [include] if isinstance(include, str) else list(include) if isinstance(include, Iterable) else [None]
+    if not all(name in INCLUDE for name in wanted):
         raise InvalidInput.of("bad_parameter", f"include lists some of {', '.join(INCLUDE)}", field="include")
-    return wanted
+    return frozenset(wanted)
 
 
 def _cursor(key: bytes) -> str:

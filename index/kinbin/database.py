@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +21,14 @@ from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPL
 from kinbin.kernels.registry import Kernel, kernel_named
 from kinbin.limits import limit
 from kinbin.storage.errors import translated
-from kinbin.storage.store import Store
+from kinbin.storage.store import Store, sync_directory
 from kinbin.vectors.identity import check_name
 
 __all__ = ["Database", "open"]
 
 MOST_BANDS = 255
 _FOLDER = "collections"
+_OLD_SECONDS = 3600.0
 
 
 class Database:
@@ -41,7 +46,11 @@ class Database:
         self._closed = False
         _refuse_other_hashes()
         with translated():
-            self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._folder.exists():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                sync_directory(self._folder.parent)
+                sync_directory(self._folder.parent.parent)
+            _remove_leftovers(self._folder)
 
     def create_collection(
         self, name: str, *, kernel: str = "ngmm", dim: int | None = None, sampler: str | None = None, bands: int | None = None,
@@ -60,14 +69,19 @@ class Database:
         config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
         with self._lock:
             self._check_open()
-            if len(self.collections()) >= limit("collections"):
+            there = self.collections()
+            if name not in there and len(there) >= limit("collections"):
                 raise InvalidInput.of(
                     "over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections"
                 )
             try:
                 Store.create(self._folder / name, config)
             except FileExistsError:
-                return self._existing(name, kernel, dim, sampler, bands, rows, seed, exist_ok)
+                try:
+                    return self._existing(name, kernel, dim, sampler, bands, rows, seed, exist_ok)
+                except CollectionNotFound:
+                    # What was in the way was half removed, and is gone now.
+                    Store.create(self._folder / name, config)
             return self.collection(name)
 
     def _existing(
@@ -113,11 +127,51 @@ class Database:
                 _SHARED.release(used)
                 used = None
             if used is None:
-                path = self._folder / name
-                if not (path / "data.mdb").exists():
-                    raise CollectionNotFound("no collection has this name")
-                used = self._used[name] = _SHARED.acquire(name, path)
+                used = self._used[name] = self._acquire(name)
             return used
+
+    def _acquire(self, name: str) -> Collection:
+        """Open the collection of this name; one whose removal was cut short is removed."""
+        path = self._folder / name
+        if (path / "data.mdb").exists():
+            found = _SHARED.acquire(name, path)
+            if found.is_current():
+                return found
+            _SHARED.release(found, forget=True)
+            with self._removing():
+                self._bury_if_dropped(name)
+            if (path / "data.mdb").exists():
+                return _SHARED.acquire(name, path)
+        raise CollectionNotFound("no collection has this name")
+
+    def _bury_if_dropped(self, name: str) -> None:
+        """Remove the files of this name if they are marked as dropped: whoever marked them did not live to do it."""
+        path = self._folder / name
+        if not (path / "data.mdb").exists():
+            return
+        found = _SHARED.acquire(name, path)
+        dropped = not found.is_current()
+        _SHARED.release(found, forget=dropped)
+        if dropped:
+            self._bury(name)
+
+    def _bury(self, name: str) -> None:
+        grave = self._folder / f".dropped-{name}-{secrets.token_hex(8)}"
+        with translated():
+            (self._folder / name).rename(grave)
+            sync_directory(self._folder)
+        shutil.rmtree(grave, ignore_errors=True)
+
+    @contextmanager
+    def _removing(self) -> Iterator[None]:
+        """Alone over all processes: between the mark of a removal and the removal of the files no new collection takes the name."""
+        with translated():
+            descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def collections(self) -> list[str]:
         """Names of all collections, sorted."""
@@ -135,13 +189,11 @@ class Database:
         """
         with self._lock:
             there = self.collection(name)
-            there.mark_dropped()
-            grave = self._folder / f".dropped-{name}-{secrets.token_hex(8)}"
-            with translated():
-                (self._folder / name).rename(grave)
+            with self._removing():
+                there.mark_dropped()
+                self._bury(name)
             del self._used[name]
             _SHARED.release(there, forget=True)
-            shutil.rmtree(grave, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of all collections. Harmless when repeated."""
@@ -206,6 +258,16 @@ def open(path: str | os.PathLike[str]) -> Database:
         StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
     """
     return Database(path)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a crash left: files of removed collections, and old drafts of new ones."""
+    for entry in folder.glob(".dropped-*"):
+        shutil.rmtree(entry, ignore_errors=True)
+    for entry in folder.glob(".new-*"):
+        with suppress(FileNotFoundError):
+            if time.time() - entry.stat().st_mtime > _OLD_SECONDS:
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def _resolved(path: Path) -> Path:

@@ -51,6 +51,8 @@ class Transaction:
         self._new: dict[int, list[tuple[int, bytes]]] = {}
         self._dead: set[int] = set()
         self._changed = False
+        self.writing = False
+        """Whether an edit has begun to write and not ended: if it fails now, the whole transaction has to."""
 
     def finish(self) -> None:
         """Write the state, once, if anything changed."""
@@ -115,6 +117,7 @@ class Transaction:
         """Write items, owners, the journal entry and the dead bits of one edit."""
         if not changed and not gone:
             return
+        self.writing = True
         writer = self._writer
         writer.put_items(changed)
         writer.delete_items(gone)
@@ -132,6 +135,7 @@ class Transaction:
             for row, i in fresh.items():
                 self._new.setdefault(int(items.hashes[i]), []).append((row, items.record(i)))
         self._changed = True
+        self.writing = False
 
     def _place_rows(self, items: NewItems) -> tuple[list[int], dict[int, int]]:
         """The row of each item: one that holds the same vector already, or a new one.

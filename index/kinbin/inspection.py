@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import CorruptData
+from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
 from kinbin.records import CheckReport, CollectionConfig
 from kinbin.search.build import Source, iterate_rows
@@ -73,6 +73,8 @@ def check_store(reader: Reader, sampler: Sampler, wide: bool, progress: Callable
         assert view is not None
     except CorruptData as error:
         return CheckReport(False, 0, 0, 0, [str(error)])
+    if view.state.dropped:
+        raise CollectionNotFound("the collection was removed")
     living: list[NDArray[np.uint64]] = []
     for run in view.runs:
         findings.tell(f"run {run.number}: {run.rows} rows")

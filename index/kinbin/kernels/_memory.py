@@ -12,10 +12,11 @@ from typing import Any
 
 import numba.extending
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 
 __all__ = [
+    "carray",
     "count_equal_u16",
     "float32_at",
     "float64_at",

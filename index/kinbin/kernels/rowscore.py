@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 HEADER = 16
+SAME = 1.0 - 4e-7
+"""Above this, a similarity is 1 but for rounding: scale and products are float32, and the ratio doubles their errors."""
 NARROW_DIMENSION = 65_536
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -122,8 +124,9 @@ def records_nnz(addresses, rooms, wide):
     """(n+1,) int64 indptr of the rows at `addresses`; -1 at the end if one does not fit its room."""
     out = np.zeros(len(addresses) + 1, np.int64)
     for i in range(len(addresses)):
-        nnz = np.int64(u32_at(addresses[i] + U64(8)))
-        if rooms[i] < 16 or nnz < 1 or record_bytes(nnz, wide) > rooms[i]:
+        # A damaged offset may point outside the file: the room comes before the first look.
+        nnz = np.int64(u32_at(addresses[i] + U64(8))) if rooms[i] >= HEADER else 0
+        if nnz < 1 or record_bytes(nnz, wide) > rooms[i]:
             out[-1] = -1
             return out
         out[i + 1] = out[i] + nnz
@@ -221,7 +224,8 @@ def shared_wide(address, nnz, scale, keys, weights):
 def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, weights):
     """The min-max similarity of the query and the record at `address`; -1.0 if the record does not fit its room.
 
-    query_norm: the sum of the query as it stands in the look-up (1 for normalised kernels).
+    query_norm: the sum of the query as it stands in the look-up (1 for normalised kernels). Rows that are
+    the same, or multiples of each other under a normalised kernel, are exactly 1.0.
     """
     nnz = np.int64(u32_at(address + U64(8)))
     if record_bytes(nnz, wide) > room:
@@ -230,4 +234,5 @@ def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, wei
     scale = np.float32(1.0 / norm) if normalised else np.float32(1.0)
     shared = shared_wide(address, nnz, scale, keys, weights) if wide else shared_narrow(address, nnz, scale, narrow)
     whole = 2.0 if normalised else query_norm + norm
-    return min(shared / (whole - shared), 1.0)
+    similarity = shared / (whole - shared)
+    return 1.0 if similarity > SAME else similarity

@@ -10,11 +10,10 @@ each run is certified at the score of the k-th best so far (DESIGN.md, "The cert
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from kinbin.hashing.certificate import binomial_tail
 from kinbin.kernels._jit import inline, strict
-from kinbin.kernels._memory import count_equal_u16, pointer_u16, pointer_u32, prefetch, u32_at, u64_at
+from kinbin.kernels._memory import carray, count_equal_u16, pointer_u16, pointer_u32, prefetch, u32_at, u64_at
 from kinbin.kernels.rowscore import clear_lookup, fill_lookup, row_is_sound, similarity_at
 from kinbin.search._rundata import (
     BANDS,
@@ -63,15 +62,11 @@ def _bucket_cap(starts, ends, bands, allowance):
 
 
 @inline
-def _tally(postings, start, size, take, stride, first, rows, level, counts, listed, found):
+def _tally(postings, start, end, rows, level, counts, listed, found):
     """Count one bucket's postings. Returns found, rows touched for the first time, and whether all were in bounds."""
     touched = 0
-    p = first
-    for _ in range(take):
-        row = np.int64(postings[start + p])
-        p += stride
-        if p >= size:
-            p -= size
+    for x in range(start, end):
+        row = np.int64(postings[x])
         if row >= rows:
             return found, touched, False
         c = counts[row] + 1
@@ -79,6 +74,27 @@ def _tally(postings, start, size, take, stride, first, rows, level, counts, list
         listed[found] = row
         found += np.int64(c == level)
         touched += np.int64(c == 1)
+    return found, touched, True
+
+
+@inline
+def _tally_sample(postings, start, end, take, key, rows, level, counts, listed, found):
+    """Count `take` postings of a bucket that has more: spread over all of it, from a place that depends on the key.
+
+    So whoever filled the bucket cannot choose which of its rows are seen.
+    """
+    size = end - start
+    stride = size // take
+    p = np.int64(U64(key) * U64(2654435761) % U64(size))
+    touched = 0
+    for _ in range(take):
+        found, new, sound = _tally(postings, start + p, start + p + 1, rows, level, counts, listed, found)
+        if not sound:
+            return found, touched, False
+        touched += new
+        p += stride
+        if p >= size:
+            p -= size
     return found, touched, True
 
 
@@ -117,19 +133,21 @@ def _count_run(run, keys, allowance, starts, ends, counts, listed):
         size = ends[j] - starts[j]
         take = min(size, cap)
         read += take
-        # A capped bucket gives a sample spread over all of it, from a place that depends on the key:
-        # whoever filled the bucket cannot choose which of its rows are seen.
-        stride = size // take if 0 < take < size else 1
-        first = np.int64(U64(keys[j]) * U64(2654435761) % U64(size)) if 0 < take < size else 0
         table = u64_at(run[TABLES] + U64(8 * j)) + body
+        new = 0
+        sound = True
         if run[POSTING_BYTES] == 2:
-            found, new, sound = _tally(
-                carray(pointer_u16(table), rows), starts[j], size, take, stride, first, rows, level, counts, listed, found
-            )
+            short = carray(pointer_u16(table), rows)
+            if take == size:
+                found, new, sound = _tally(short, starts[j], ends[j], rows, level, counts, listed, found)
+            elif take > 0:
+                found, new, sound = _tally_sample(short, starts[j], ends[j], take, keys[j], rows, level, counts, listed, found)
         else:
-            found, new, sound = _tally(
-                carray(pointer_u32(table), rows), starts[j], size, take, stride, first, rows, level, counts, listed, found
-            )
+            long = carray(pointer_u32(table), rows)
+            if take == size:
+                found, new, sound = _tally(long, starts[j], ends[j], rows, level, counts, listed, found)
+            elif take > 0:
+                found, new, sound = _tally_sample(long, starts[j], ends[j], take, keys[j], rows, level, counts, listed, found)
         if not sound:
             return 0, 0, 0, CORRUPT
         touched += new

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.kernels._jit import strict
-from kinbin.kernels.rowscore import clear_lookup, fill_lookup, similarity_at
+from kinbin.kernels.rowscore import HEADER, clear_lookup, fill_lookup, similarity_at
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
 from kinbin.search._rundata import ROWS, is_masked, row_place
 from kinbin.search._topk import offer, reset
@@ -62,7 +62,7 @@ def sample_similarities(
 ):  # fmt: skip
     """Similarities of sampled rows to all given rows, to plan by.
 
-    addresses, rooms: (n,) records, checked before. picks (m,): which of them the m queries are (left out of
+    addresses, rooms: (n,) records; damaged ones are left out. picks (m,): which of them the m queries are (left out of
     their own sample). Writes histogram (m, B) of similarities over [0, 1] and kth (m,), the k-th best.
     """
     bins = histogram.shape[1]
@@ -76,7 +76,12 @@ def sample_similarities(
         for i in range(len(addresses)):
             if i == picks[m]:
                 continue
-            similarity = similarity_at(addresses[i], rooms[i], wide, normalised, query_norm, narrow, table_keys, table_weights)
+            similarity = -1.0
+            if rooms[i] >= HEADER:
+                similarity = similarity_at(addresses[i], rooms[i], wide, normalised, query_norm, narrow, table_keys, table_weights)
+            if not similarity >= 0.0:
+                # Damaged (perhaps a NaN, which is no place in a histogram): reading the rows to build from them will tell.
+                continue
             histogram[m, min(int(similarity * bins), bins - 1)] += 1
             if similarity > best[k - 1]:
                 p = k - 1

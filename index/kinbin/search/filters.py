@@ -12,6 +12,7 @@ where $eq and $in are not, so also where the field is absent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,10 @@ def compile_filter(data: Any) -> Predicate:
         InvalidInput: codes "bad_filter", "over_limit".
     """
     test = _Compiler().filter(data, 1)
+    try:
+        orjson.dumps(data)
+    except TypeError as error:
+        raise _bad(f"a filter is JSON: {error}") from None
     return lambda payload: test(orjson.loads(payload) if payload else {})
 
 
@@ -119,6 +124,8 @@ class _Compiler:
         if not isinstance(listed, list) or not all(isinstance(one, _SCALARS) for one in listed):
             one = "a string, a number, a boolean or null"
             raise _bad(f"{operator} takes {f'a list, each {one}' if name == '$in' else one}")
+        if any(isinstance(one, float) and not math.isfinite(one) for one in listed):
+            raise _bad(f"{operator} takes finite numbers")
         self._count(len(listed))
         test = _TESTS[name]
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.errors import Closed, CollectionNotFound, StorageError
 from kinbin.search.build import Cancelled, Recipe, gather, write_run
 from kinbin.search.view import Fresh, Run, View, Views
+from kinbin.storage.errors import translated
 from kinbin.storage.store import Reader, Store, Writer
 
 __all__ = ["SEAL_ROWS", "Task", "Upkeep", "next_task"]
@@ -73,8 +75,18 @@ class Upkeep:
 
     @contextmanager
     def elected(self, *, wait: bool) -> Iterator[bool]:
-        """Hold the collection's upkeep lock; False if another process or thread holds it (and not `wait`)."""
-        descriptor = os.open(self._store.path / "upkeep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Hold the collection's upkeep lock; False if another process or thread holds it (and not `wait`).
+
+        Raises:
+            CollectionNotFound: it was removed meanwhile.
+        """
+        try:
+            with translated():
+                descriptor = os.open(self._store.path / "upkeep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except StorageError:
+            if self._store.path.exists():
+                raise
+            raise CollectionNotFound("the collection was removed") from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +115,11 @@ class Upkeep:
             return True
 
     def merge_all(self) -> None:
-        """Everything into one run, without the dead rows."""
+        """Everything into one run, without the dead rows.
+
+        Raises:
+            Closed: the collection was closed meanwhile.
+        """
         with self.elected(wait=True):
             self._remove_orphans()
             with self._store.read() as reader:
@@ -111,7 +127,10 @@ class Upkeep:
                 runs, fresh = view.runs, view.fresh.rows
                 clean = all(run.live == run.rows for run in runs)
             if fresh or len(runs) > 1 or not clean:
-                self._perform(Task(0, len(runs), seal=fresh > 0))
+                try:
+                    self._perform(Task(0, len(runs), seal=fresh > 0))
+                except Cancelled:
+                    raise Closed("the database was closed") from None
 
     def _perform(self, task: Task) -> None:
         """Build the task's run and swap it in.

@@ -45,7 +45,11 @@ class Run:
 
     @classmethod
     def load(cls, reader: Reader, number: int) -> Run:
-        """Read a run's header and places. Cost: about 1 µs a block and band."""
+        """Read a run's header and places.
+
+        What tells which row is whose is verified here, once: a row's own check could not see that it is
+        answered in place of another. Cost: about 1 µs a block and band, 8 ns a row.
+        """
         header = reader.run_header(number)
         rows = int(header["rows"])
         blocks = reader.run_parts(number, Part.BLOCK)
@@ -60,8 +64,8 @@ class Run:
             number,
             header,
             rows,
-            np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS), 4 * rows), "<u4"),
-            np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS), 8 * rows), "<u8"),
+            np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
+            np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT_ROWS), 4 * rows), "<u4"),
             np.array([address_of(block) for block in blocks], np.uint64),
@@ -256,24 +260,29 @@ class Views:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._view: View | None = None
+        self._newest: tuple[int, View] | None = None
 
     def at(self, reader: Reader) -> View | None:
         """The view of the reader's state; None if this process has already moved past it (read again)."""
         state = reader.state()
-        view = self._view
+        view = self._known(reader)
         if view is not None and view.state == state:
             return view
         with self._lock:
-            view = self._view
-            if view is not None and view.state == state:
-                return view
-            if view is not None and view.state.sequence > state.sequence:
-                return None
-            if view is not None and view.state.manifest > state.manifest:
-                return None
-            self._view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
-            return self._view
+            view = self._known(reader)
+            if view is not None:
+                if view.state == state:
+                    return view
+                if view.state.sequence > state.sequence or view.state.manifest > state.manifest:
+                    return None
+            view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
+            self._newest = reader.opening, view
+            return view
+
+    def _known(self, reader: Reader) -> View | None:
+        """The newest view, if its addresses are of the opening that the reader reads."""
+        newest = self._newest
+        return newest[1] if newest is not None and newest[0] == reader.opening else None
 
 
 def _advanced(view: View, reader: Reader, state: State) -> View:

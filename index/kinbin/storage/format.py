@@ -49,6 +49,7 @@ VALUE_HEADER = _VALUE.size
 SMALLEST_VALUE = 4096
 """Run values are at least so long: LMDB then keeps them on pages of their own, where they never move."""
 
+_PREFIX = struct.Struct("<IH")
 _STATE = struct.Struct("<IHHQQQQQQI")
 _ITEM = struct.Struct("<IQ")
 _COMMIT = struct.Struct("<IHHQIIQ")
@@ -103,6 +104,11 @@ def _corrupt(what: str) -> CorruptData:
     return CorruptData(f"{what} fails its checksum: the files are damaged; restore a copy (`kinbin check` lists the damage)")
 
 
+def _refuse_other_format(version: int) -> None:
+    if version != FORMAT_VERSION:
+        raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {FORMAT_VERSION}")
+
+
 def encode_state(state: State) -> bytes:
     """State as 60 bytes."""
     body = _STATE.pack(
@@ -117,11 +123,13 @@ def decode_state(value: bytes | memoryview) -> State:
     Raises:
         FormatMismatch, CorruptData.
     """
-    if len(value) != _STATE.size or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
+    # Checksum and version keep their places in every format, whatever the length: so a newer one is told from damage.
+    if len(value) < _PREFIX.size or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
         raise _corrupt("the collection's state record")
-    _, version, dropped, sequence, manifest, next_row, items, sealed, next_run, _ = _STATE.unpack(value)
-    if version != FORMAT_VERSION:
-        raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {FORMAT_VERSION}")
+    _refuse_other_format(_PREFIX.unpack_from(value)[1])
+    if len(value) != _STATE.size:
+        raise _corrupt("the collection's state record")
+    _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, _ = _STATE.unpack(value)
     return State(sequence, manifest, next_row, items, sealed, next_run, bool(dropped))
 
 
@@ -140,30 +148,33 @@ def decode_json(value: bytes | memoryview, what: str) -> Any:
 
 def encode_item(key: bytes, row: int, payload: bytes) -> bytes:
     """An item's record: its row and its payload (JSON, or nothing). The checksum covers the id as well."""
-    return _ITEM.pack(zlib.crc32(payload, zlib.crc32(key, row & 0xFFFFFFFF)), row) + payload
+    body = row.to_bytes(8, "little") + payload
+    return zlib.crc32(body, zlib.crc32(key)).to_bytes(4, "little") + body
 
 
 def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int, bytes]:
     """Row and payload, checked."""
     if len(value) >= _ITEM.size:
         crc, row = _ITEM.unpack_from(value)
-        payload = bytes(value[_ITEM.size :])
-        if zlib.crc32(payload, zlib.crc32(key, row & 0xFFFFFFFF)) == crc:
-            return row, payload
+        if zlib.crc32(value[4:], zlib.crc32(key)) == crc:
+            return row, bytes(value[_ITEM.size :])
     raise _corrupt("an item's record")
 
 
 def encode_owners(row: int, ids: list[bytes]) -> bytes:
-    """The ids that share a row, in the order they came."""
+    """The ids that share a row, in the order they came. The checksum covers the row's number as well."""
     body = b"".join(len(key).to_bytes(2, "little") + key for key in ids)
-    return zlib.crc32(body, row & 0xFFFFFFFF).to_bytes(4, "little") + body
+    return zlib.crc32(body, zlib.crc32(row_key(row))).to_bytes(4, "little") + body
 
 
 def decode_owners(row: int, value: bytes | memoryview) -> list[bytes]:
     """The ids of `encode_owners`, checked."""
-    body = bytes(value[4:])
-    if len(value) < 4 or zlib.crc32(body, row & 0xFFFFFFFF) != int.from_bytes(value[:4], "little"):
+    body = bytes(value)[4:]
+    if len(value) < 4 or zlib.crc32(body, zlib.crc32(row_key(row))) != int.from_bytes(value[:4], "little"):
         raise _corrupt("the list of a row's ids")
+    if len(body) > 2 and body[1] == 0 and len(body) == 2 + body[0]:
+        # Most rows have one id, and every answer asks for it.
+        return [body[2:]]
     ids, place = [], 0
     while place < len(body):
         size = int.from_bytes(body[place : place + 2], "little")
@@ -215,7 +226,8 @@ def decode_commit(value: bytes | memoryview) -> Commit:
     data = bytes(value)
     if len(data) < _COMMIT.size or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise _corrupt("a journal entry")
-    _, _, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
+    _, version, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
+    _refuse_other_format(version)
     place = _COMMIT.size
 
     def take(dtype: str, count: int) -> NDArray[Any]:

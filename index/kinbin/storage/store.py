@@ -9,7 +9,9 @@ Threads      `read()` from any thread; `write()` from any thread, one at a time 
 Memory       Values of runs lie still in the map while any reader that sees them is open, so kernels may
              read them by address; all smaller records are copied.
 Fork         An environment never crosses a fork: `read()` and `write()` refuse in a child process.
-Close        Waits for open readers; afterwards everything raises Closed.
+Close        Waits for open readers and writers; afterwards everything raises Closed.
+Failure      If the outcome of a commit is unknown (its last page could not be written) `write()` raises
+             StorageBusy, and the next use opens the files anew, as soon as no reader is left.
 
 The operations are batches (several ids, several rows), and none assumes that two calls see one
 snapshot unless they are made inside one `read()`: a store on another machine can keep this contract.
@@ -17,7 +19,10 @@ snapshot unless they are made inside one `read()`: a store on another machine ca
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,12 +33,12 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import Closed, CollectionNotFound, StorageBusy
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, StorageBusy, StorageError
 from kinbin.storage import format as fmt
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Commit, Part, State
 
-__all__ = ["Reader", "Store", "Writer", "address_of"]
+__all__ = ["Reader", "Store", "Writer", "address_of", "sync_directory"]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
@@ -51,29 +56,37 @@ class Reader:
 
     def __init__(self, store: Store, transaction: Any) -> None:
         self._txn = transaction
+        self.opening = store.opening
         self._meta, self._items, self._owners, self._journal, self._runs = store.trees
+
+    opening: int
+    """Which opening of the files this is: addresses of another one are void."""
+
+    def end(self) -> None:
+        """Give the reader slot back at once: a transaction keeps it until the object dies, and a kept traceback keeps that."""
+        transaction, self._txn = self._txn, None
+        transaction.abort()
 
     def state(self) -> State:
         """The state record."""
-        return fmt.decode_state(self._txn.get(b"state", db=self._meta))
+        return fmt.decode_state(self._txn.get(b"state", b"", db=self._meta))
 
     def configuration(self) -> dict[str, Any]:
         """What the collection was created with."""
-        data: dict[str, Any] = fmt.decode_json(self._txn.get(b"config", db=self._meta), "the collection's configuration")
+        data: dict[str, Any] = fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration")
         return data
 
     def manifest(self) -> list[int]:
         """Numbers of the runs, oldest rows first."""
-        runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", db=self._meta), "the list of runs")
+        runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), "the list of runs")
         return runs
 
     def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id, None where there is none."""
-        get = self._txn.get
         tree = self._items
         out: list[tuple[int, bytes] | None] = []
         for key in keys:
-            value = get(key, db=tree)
+            value = self._txn.get(key, db=tree)
             out.append(None if value is None else fmt.decode_item(key, value))
         return out
 
@@ -91,11 +104,10 @@ class Reader:
 
     def owners(self, rows: Iterable[int]) -> list[list[bytes]]:
         """The ids of each row; an empty list for a row that has none."""
-        get = self._txn.get
         tree = self._owners
         out = []
         for row in rows:
-            value = get(fmt.row_key(row), db=tree)
+            value = self._txn.get(fmt.row_key(row), db=tree)
             out.append([] if value is None else fmt.decode_owners(row, value))
         return out
 
@@ -196,8 +208,13 @@ class Writer(Reader):
                 self._txn.delete(fmt.row_key(row), db=self._owners)
 
     def append_commit(self, sequence: int, commit: Commit) -> None:
-        """Add a journal entry."""
-        self._txn.put(fmt.sequence_key(sequence), fmt.encode_commit(commit), db=self._journal, append=True)
+        """Add a journal entry.
+
+        Raises:
+            CorruptData: the journal has one of this number, or of a later one.
+        """
+        if not self._txn.put(fmt.sequence_key(sequence), fmt.encode_commit(commit), db=self._journal, append=True):
+            raise CorruptData("the journal is ahead of the state record: the files are damaged; restore a copy")
 
     def trim_journal(self, through: int) -> None:
         """Remove the entries up to one number: their rows are in a run now."""
@@ -243,20 +260,45 @@ class Store:
         self.path = path
         self._pid = os.getpid()
         self._closed = False
-        self._readers = 0
+        self._failed = False
+        self._users = 0
         self._idle = threading.Condition()
         self._write_lock = threading.RLock()
         self._writes = 0
+        self.opening = 0
         self._open()
 
     def _open(self) -> None:
+        self.opening += 1
+        if not (self.path / "data.mdb").is_file():
+            # lmdb would make one.
+            raise FormatMismatch("this is not a store of Kinbin")
         with translated():
             self._env = lmdb.open(
                 str(self.path), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS,
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
             )  # fmt: skip
-            self.trees = tuple(self._env.open_db(name) for name in _TREES)
-            self._env.reader_check()
+            try:
+                self._fill_up()
+                self.trees = tuple(self._env.open_db(name) for name in _TREES)
+                self._env.reader_check()
+            except BaseException:
+                self._env.close()
+                raise
+
+    def _fill_up(self) -> None:
+        """Lengthen a file that is shorter than its pages, as an incomplete copy is.
+
+        The pages that are missing then read as zeros and fail their checks; a look beyond the end of a mapped
+        file would kill the process. (Unused pages at the end may be missing from a sound file.)
+        """
+        path = self.path / "data.mdb"
+        page = self._env.stat()["psize"]
+        if path.stat().st_size < page * (self._env.info()["last_pgno"] + 1):
+            with self._env.begin(write=True):
+                size = page * (self._env.info()["last_pgno"] + 1)
+                if path.stat().st_size < size:
+                    os.truncate(path, size)
 
     @classmethod
     def create(cls, path: Path, configuration: dict[str, Any]) -> None:
@@ -265,45 +307,60 @@ class Store:
         Raises:
             FileExistsError: the path exists.
         """
-        draft = path.with_name(f".new-{path.name}-{os.getpid()}-{threading.get_ident()}")
-        with translated():
-            draft.mkdir(parents=True)
-            env = lmdb.open(str(draft), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
-            try:
-                meta, *_ = [env.open_db(name) for name in _TREES]
-                with env.begin(write=True) as txn:
-                    txn.put(b"config", fmt.encode_json(configuration), db=meta)
-                    txn.put(b"manifest", fmt.encode_json([]), db=meta)
-                    txn.put(b"state", fmt.encode_state(State()), db=meta)
-            finally:
-                env.close()
-            (draft / "lock.mdb").unlink(missing_ok=True)
-            try:
-                draft.rename(path)
-            except OSError:
-                for file in draft.iterdir():
-                    file.unlink()
-                draft.rmdir()
-                raise FileExistsError(path) from None
-            _sync_directory(path.parent)
+        draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
+        try:
+            with translated():
+                draft.mkdir(parents=True)
+                env = lmdb.open(str(draft), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
+                try:
+                    meta, *_ = [env.open_db(name) for name in _TREES]
+                    with env.begin(write=True) as txn:
+                        txn.put(b"config", fmt.encode_json(configuration), db=meta)
+                        txn.put(b"manifest", fmt.encode_json([]), db=meta)
+                        txn.put(b"state", fmt.encode_state(State()), db=meta)
+                finally:
+                    env.close()
+                (draft / "lock.mdb").unlink(missing_ok=True)
+                sync_directory(draft)
+            _rename_new(draft, path)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
-        """One snapshot for the block."""
-        with self.pinned(), translated(), self._env.begin(buffers=True) as transaction:
-            yield Reader(self, transaction)
+        """One snapshot for the block.
+
+        Raises:
+            StorageBusy: no reader slot is free, or the files are being opened anew.
+        """
+        with self.pinned(), translated():
+            reader = Reader(self, self._snapshot())
+            try:
+                yield reader
+            finally:
+                reader.end()
+
+    def _snapshot(self) -> Any:
+        """A read transaction; if all slots are taken, those of dead processes are freed first."""
+        try:
+            return self._env.begin(buffers=True)
+        except lmdb.ReadersFullError:
+            self._env.reader_check()
+            return self._env.begin(buffers=True)
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
         with self._idle:
             self._check_open()
-            self._readers += 1
+            self._users += 1
         try:
             yield
         finally:
             with self._idle:
-                self._readers -= 1
+                self._users -= 1
+                if self._closed and not self._users:
+                    self._env.close()
                 self._idle.notify_all()
 
     @contextmanager
@@ -311,11 +368,10 @@ class Store:
         """One write transaction for the block: committed and on disk when the block ends.
 
         Raises:
-            StorageFull, StorageBusy, CollectionNotFound (it was removed): nothing was written.
+            StorageFull, CollectionNotFound (it was removed), CorruptData: nothing was written.
+            StorageBusy: the outcome is unknown; repeat the request.
         """
-        with self._write_lock:
-            with self._idle:
-                self._check_open()
+        with self._write_lock, self.pinned():
             self._writes += 1
             try:
                 with translated():
@@ -326,42 +382,70 @@ class Store:
                         if writer.state().dropped:
                             raise CollectionNotFound("the collection was removed")
                         yield writer
-            except StorageBusy:
-                self._reopen_after_panic()
-                raise
+            except StorageError:
+                if not self._refuses_everything():
+                    raise
+                with self._idle:
+                    self._failed = True
+                raise StorageBusy("the store failed while writing; the outcome is unknown: repeat the request") from None
 
-    def _reopen_after_panic(self) -> None:
-        """After a failed write of a meta page the environment refuses everything: open it anew."""
-        with self._idle:
-            try:
-                with self._env.begin():
-                    return
-            except lmdb.Error:
-                self._idle.wait_for(lambda: self._readers == 0, timeout=30)
-                self._env.close()
-                self._open()
+    def _refuses_everything(self) -> bool:
+        """Whether a meta page could not be written: until it is opened anew the environment does nothing more."""
+        try:
+            self._env.begin().abort()
+        except lmdb.PanicError:
+            return True
+        except lmdb.Error:
+            return False
+        return False
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database was closed")
         if os.getpid() != self._pid:
             raise Closed("the database was opened before a fork: open it in the child process")
+        if self._failed:
+            # Nobody may be reading by address while the map goes away.
+            if self._users:
+                raise StorageBusy("the store failed while writing and is being opened anew: try again")
+            self._env.close()
+            self._open()
+            self._failed = False
 
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk."""
         return (self.path / "data.mdb").stat().st_blocks * 512
 
     def close(self) -> None:
-        """Wait for open readers and writers, then let go of the files. Harmless when repeated."""
-        with self._write_lock, self._idle:
+        """Wait for open readers and writers, then let go of the files. Harmless when repeated.
+
+        Who reads for longer than a minute keeps the files open until it ends.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._idle:
             if self._closed:
                 return
             self._closed = True
-            self._idle.wait_for(lambda: self._readers == 0, timeout=60)
-            self._env.close()
+            if self._idle.wait_for(lambda: self._users == 0, timeout=60):
+                self._env.close()
 
 
-def _sync_directory(path: Path) -> None:
+def _rename_new(draft: Path, path: Path) -> None:
+    """Give a finished draft its name, on disk as well."""
+    try:
+        draft.rename(path)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise FileExistsError(path) from None
+        with translated():
+            raise
+    with translated():
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Put a directory's entries on disk: a new file is durable only with its name."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

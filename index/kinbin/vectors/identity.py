@@ -86,6 +86,8 @@ def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
     """
     if payloads is None:
         return [b""] * count
+    if isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence):
+        raise InvalidInput.of("bad_parameter", "payloads are a list of JSON objects (dict) or None, one for each id", field="payloads")
     if len(payloads) != count:
         raise InvalidInput.of(
             "bad_parameter", f"{len(payloads)} payloads came with {count} ids; send one (or None) for each", field="payloads"

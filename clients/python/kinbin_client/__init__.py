@@ -1,0 +1,95 @@
+"""Client of the Kinbin near-neighbour service: `Client` (blocking) and `AsyncClient` (asyncio).
+
+    from kinbin_client import Client
+
+    with Client("http://127.0.0.1:8080") as client:
+        client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]])
+        answer = client.query([0.1, 0, 2], k=1)
+        print(answer.ids, answer.scores, answer.recall_lower_bound)
+
+Everything public is here; modules with an underscore may change. Needs httpx and pydantic only;
+NumPy arrays and SciPy matrices are taken without being imported.
+"""
+
+from kinbin_client._chunks import Chunking
+from kinbin_client._requests import QueryOptions
+from kinbin_client._version import __version__
+from kinbin_client.async_client import AsyncClient, AsyncCollection
+from kinbin_client.client import Client, Collection
+from kinbin_client.errors import (
+    ApiError,
+    BadRequest,
+    ClientClosed,
+    Conflict,
+    ConnectionFailed,
+    ConnectionLost,
+    ConnectTimeout,
+    Forbidden,
+    InvalidArgument,
+    InvalidInput,
+    KinbinClientError,
+    NotFound,
+    Problem,
+    RateLimited,
+    ServerError,
+    StorageFull,
+    Timeout,
+    TooLarge,
+    TransportError,
+    Unauthorized,
+    Unavailable,
+    UnexpectedResponse,
+    UnsupportedMedia,
+)
+from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Hit, Item, Limit, Page
+from kinbin_client.retry import Retry
+from kinbin_client.vectors import Sparse, Tokens, Vector, Vectors
+
+__all__ = [
+    "AddResult",
+    "Answer",
+    "AnswerBatch",
+    "ApiError",
+    "AsyncClient",
+    "AsyncCollection",
+    "BadRequest",
+    "Chunking",
+    "Client",
+    "ClientClosed",
+    "Collection",
+    "CollectionInfo",
+    "Conflict",
+    "ConnectTimeout",
+    "ConnectionFailed",
+    "ConnectionLost",
+    "DeleteResult",
+    "Forbidden",
+    "GetResult",
+    "Health",
+    "Hit",
+    "InvalidArgument",
+    "InvalidInput",
+    "Item",
+    "KinbinClientError",
+    "Limit",
+    "NotFound",
+    "Page",
+    "Problem",
+    "QueryOptions",
+    "RateLimited",
+    "Retry",
+    "ServerError",
+    "Sparse",
+    "StorageFull",
+    "Timeout",
+    "Tokens",
+    "TooLarge",
+    "TransportError",
+    "Unauthorized",
+    "Unavailable",
+    "UnexpectedResponse",
+    "UnsupportedMedia",
+    "Vector",
+    "Vectors",
+    "__version__",
+]

@@ -1,0 +1,191 @@
+"""Large adds and large batches of queries, cut into requests. No I/O; a chunk is encoded when it is asked for.
+
+Two ways for a chunk to travel:
+
+    application/json    always possible; cut by items and by their bytes
+    application/x-npy   2-d arrays of finite real numbers: adds without payloads, as float32 (which is what the
+                        service stores in any case) with the ids in the header X-Kinbin-Ids; queries without
+                        a filter, with all their digits. Cut by items, bytes and the length of that header
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kinbin_client._requests import (
+    AddMode,
+    QueryOptions,
+    Request,
+    Scope,
+    add_repeat,
+    id_list,
+    json_request,
+    npy_request,
+    query_fields,
+    to_json,
+)
+from kinbin_client.errors import InvalidArgument
+from kinbin_client.vectors import Vectors, iterate_vectors
+
+__all__ = ["Chunk", "Chunking", "add_chunks", "query_chunks"]
+
+IDS_HEADER = "x-kinbin-ids"
+_IDS_HEADER_BYTES = 30_000
+"""Servers and proxies refuse headers of more than 32 or 64 kB."""
+_FLOAT32_MAX = 3.4028234e38
+_FLOAT64_MAX = 1.7976931348623157e308
+_ANSWER_ITEMS = 1_000_000
+_ANSWER_CONTENTS = 10_000
+"""Hits that the service returns at most for one request (k times queries), without and with payloads or vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How large one request of a large add may be: each is one atomic transaction of the service.
+
+    An item that alone has more bytes than `max_bytes` travels alone.
+    """
+
+    max_items: int = 1_000
+    max_bytes: int = 8 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if self.max_items < 1 or self.max_bytes < 1:
+            raise InvalidArgument("a chunk holds at least one item and one byte")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One request and how many items (or queries) it carries."""
+
+    request: Request
+    size: int
+
+
+def add_chunks(
+    scope: Scope,
+    ids: Sequence[str],
+    vectors: Vectors,
+    payloads: Sequence[Mapping[str, Any] | None] | None,
+    mode: AddMode,
+    chunking: Chunking,
+) -> tuple[int, Iterator[Chunk]]:
+    """How many items an add has, and its requests; an add of nothing is one request of nothing.
+
+    InvalidArgument at once for lengths that differ and for an id that is there twice (the service
+    could only see that within one chunk), and while iterating for a vector or payload without a JSON form.
+    """
+    names = id_list(ids)
+    total, encoded = iterate_vectors(vectors)
+    if len(names) != total:
+        raise InvalidArgument(f"there are {len(names)} ids and {total} vectors")
+    if payloads is not None and len(payloads) != total:
+        raise InvalidArgument(f"there are {total} items and {len(payloads)} payloads")
+    _refuse_duplicates(names)
+    repeat = add_repeat(mode)
+    if payloads is None and _fits_npy(vectors, _FLOAT32_MAX):
+        return total, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, {"mode": mode}, repeat=repeat))
+    head = b'{"mode":' + to_json(mode, "mode") + b',"items":['
+    return total, _json_chunks(
+        _encoded_items(names, encoded, payloads), chunking, head, partial(json_request, "POST", scope.index_path, repeat=repeat)
+    )
+
+
+def query_chunks(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
+    """The requests of a batch of queries; a batch of none is one request of none."""
+    _, encoded = iterate_vectors(vectors)
+    fields = query_fields(k, options)
+    most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
+    most_queries = most_hits // k if 0 < k <= most_hits else 1
+    limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
+    if "filter" not in fields and _fits_npy(vectors, _FLOAT64_MAX):
+        parameters = {**fields, "include": ",".join(fields["include"])}
+        return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
+    head = to_json(fields, "query")[:-1] + b',"queries":['
+    queries = (to_json(vector, "vector", position) for position, vector in enumerate(encoded))
+    return _json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
+
+
+def _encoded_items(names: Sequence[str], vectors: Iterator[Any], payloads: Sequence[Mapping[str, Any] | None] | None) -> Iterator[bytes]:
+    for position, (name, vector) in enumerate(zip(names, vectors, strict=True)):
+        item = b'{"id":' + to_json(name, "id", position) + b',"vector":' + to_json(vector, "vector", position)
+        payload = None if payloads is None else payloads[position]
+        if payload is not None:
+            item += b',"payload":' + to_json(payload, "payload", position)
+        yield item + b"}"
+
+
+def _json_chunks(parts: Iterator[bytes], limits: Chunking, head: bytes, build: Callable[[bytes], Request]) -> Iterator[Chunk]:
+    """Requests whose bodies are `head part,part,...]}`, each within the limits; at least one."""
+    held: list[bytes] = []
+    held_bytes = 0
+    sent = False
+    for part in parts:
+        if held and (len(held) == limits.max_items or held_bytes + len(part) > limits.max_bytes):
+            yield Chunk(build(head + b",".join(held) + b"]}"), len(held))
+            held, held_bytes, sent = [], 0, True
+        held.append(part)
+        held_bytes += len(part) + 1
+    if held or not sent:
+        yield Chunk(build(head + b",".join(held) + b"]}"), len(held))
+
+
+def _fits_npy(vectors: Any, largest: float) -> bool:
+    """Whether these are a 2-d array of real numbers, all finite and within `largest`."""
+    if not (hasattr(vectors, "astype") and hasattr(vectors, "dtype") and len(getattr(vectors, "shape", ())) == 2):
+        return False
+    if getattr(vectors.dtype, "kind", "") not in "fiu" or vectors.dtype.itemsize > 8 or 0 in vectors.shape or hasattr(vectors, "tocsr"):
+        return False
+    return -largest <= float(vectors.min()) and float(vectors.max()) <= largest
+
+
+def _npy_adds(names: Sequence[str], matrix: Any, limits: Chunking, build: Callable[..., Request]) -> Iterator[Chunk]:
+    most_rows = max(1, min(limits.max_items, limits.max_bytes // (4 * matrix.shape[1])))
+    encoded = [to_json(name, "id", position).decode("ascii") for position, name in enumerate(names)]
+    start = 0
+    while start < len(names):
+        stop = _header_stop(encoded, start, start + most_rows)
+        ids = "[" + ",".join(encoded[start:stop]) + "]"
+        yield Chunk(build(_npy_file(matrix[start:stop], "<f4"), {IDS_HEADER: ids}), stop - start)
+        start = stop
+
+
+def _npy_queries(matrix: Any, limits: Chunking, build: Callable[..., Request]) -> Iterator[Chunk]:
+    type_code = "<f4" if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else "<f8"
+    step = max(1, min(limits.max_items, limits.max_bytes // (int(type_code[2]) * matrix.shape[1])))
+    for start in range(0, matrix.shape[0], step):
+        part = matrix[start : start + step]
+        yield Chunk(build(_npy_file(part, type_code)), part.shape[0])
+
+
+def _header_stop(encoded: Sequence[str], start: int, stop: int) -> int:
+    """The end of the longest run of ids from `start`, at most to `stop`, that the header has room for; at least one id."""
+    length = 2
+    for position in range(start, min(stop, len(encoded))):
+        length += len(encoded[position]) + 1
+        if length > _IDS_HEADER_BYTES and position > start:
+            return position
+    return min(stop, len(encoded))
+
+
+def _npy_file(matrix: Any, type_code: str) -> bytes:
+    """A matrix as an .npy file of format 1.0, little-endian in C order; its head is padded to a multiple of 64 bytes."""
+    rows, columns = matrix.shape
+    description = f"{{'descr': '{type_code}', 'fortran_order': False, 'shape': ({rows}, {columns}), }}".encode("ascii")
+    padding = -(10 + len(description) + 1) % 64
+    head = description + b" " * padding + b"\n"
+    entries: bytes = matrix.astype(type_code, copy=False).tobytes()  # in C order, however it lies in memory
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + entries
+
+
+def _refuse_duplicates(names: Sequence[str]) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: set[str] = set()
+    for position, name in enumerate(names):
+        if name in seen:
+            raise InvalidArgument("its id is there already earlier in this add", position)
+        seen.add(name)

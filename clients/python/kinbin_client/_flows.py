@@ -1,0 +1,210 @@
+"""What a call does, step by step, without doing it: generators that yield requests and pauses.
+
+A flow yields a Request and is sent its Reply (or thrown the TransportError of sending it), or yields
+a Pause; it returns what the caller gets. `_transport.py` drives it, blocking or on the event loop: so
+retries, chunks and waiting are written once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from kinbin_client import _chunks, _requests
+from kinbin_client._chunks import Chunking
+from kinbin_client._requests import AddMode, Operation, QueryOptions, Request, Scope
+from kinbin_client._responses import Reply
+from kinbin_client.errors import (
+    ApiError,
+    InvalidArgument,
+    KinbinClientError,
+    ServerError,
+    Timeout,
+    TransportError,
+    Unavailable,
+    UnexpectedResponse,
+)
+from kinbin_client.models import AddResult, AnswerBatch, GetResult, Item, Page
+from kinbin_client.retry import Retry, may_repeat, retry_after_of
+from kinbin_client.vectors import Vectors
+
+T = TypeVar("T")
+
+_ONCE = Retry(attempts=1)
+_IDS_A_GET = 1_000
+_STARTING_STATUSES = frozenset({502, 503, 504})
+"""What the service, or a proxy before it, answers while it starts; a service that failed to start answers 500."""
+_READY_SECONDS = 5.0
+"""The longest that one question for readiness may take, so that a hanging one is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+Flow: TypeAlias = Generator[Request | Pause, Reply | None, T]
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called as progress(done, total) after every acknowledged request of an add."""
+
+
+def send(operation: Operation[T], retry: Retry) -> Flow[T]:
+    """Send a request, again if that is safe and may help, and parse its answer."""
+    failures = 0
+    while True:
+        try:
+            return operation.parse(_reply((yield operation.request)))
+        except KinbinClientError as error:
+            failures += 1
+            if not may_repeat(error, operation.request.repeat):
+                raise
+            draw = random.random()  # noqa: S311  # spreads clients out, keeps no secret
+            pause = retry.pause(failures, retry_after_of(error), draw)
+            if pause is None:
+                raise
+        yield Pause(pause)
+
+
+def add(
+    scope: Scope,
+    ids: Sequence[str],
+    vectors: Vectors,
+    payloads: Sequence[Mapping[str, Any] | None] | None,
+    mode: AddMode,
+    chunking: Chunking,
+    progress: Progress | None,
+    retry: Retry,
+) -> Flow[AddResult]:
+    """Add chunk by chunk; an error tells how many items had been acknowledged, and where in the whole add it lies."""
+    total, chunks = _chunks.add_chunks(scope, ids, vectors, payloads, mode, chunking)
+    done = 0
+    results: list[AddResult] = []
+    while True:
+        try:
+            chunk = next(chunks, None)
+            if chunk is None:
+                return _sum_of_adds(results)
+            results.append((yield from send(_requests.add(chunk.request), retry)))
+        except KinbinClientError as error:
+            _shift_problems(error, done)
+            error.acknowledged = done
+            raise
+        done += chunk.size
+        if progress is not None:
+            progress(done, total)
+
+
+def query_batch(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+    """Query chunk by chunk; the answers come in the order of the queries."""
+    batches: list[AnswerBatch] = []
+    done = 0
+    for chunk in _chunks.query_chunks(scope, vectors, k, options, chunking):
+        try:
+            batch = yield from send(_requests.query_batch(chunk.request), retry)
+        except KinbinClientError as error:
+            _shift_problems(error, done)
+            raise
+        if len(batch) != chunk.size:
+            raise UnexpectedResponse(f"{chunk.size} queries were sent and {len(batch)} answers came", 200)
+        batches.append(batch)
+        done += chunk.size
+    return AnswerBatch(answers=[answer for batch in batches for answer in batch], took_ms=_sum(batch.took_ms for batch in batches))
+
+
+def is_ready() -> Flow[bool]:
+    """Whether the service takes requests now; not asked again when it says that it does not."""
+    try:
+        yield from send(_requests.ready(), _ONCE)
+    except Unavailable:
+        return False
+    return True
+
+
+def wait_ready(timeout: float, interval: float, clock: Callable[[], float] = time.monotonic) -> Flow[None]:
+    """Ask until the service is ready; Timeout, with the last failure as its cause, when that takes too long."""
+    if timeout < 0 or interval <= 0:
+        raise InvalidArgument("wait_ready takes a timeout of at least 0 and an interval above 0 seconds")
+    deadline = clock() + timeout
+    while True:
+        try:
+            return (yield from send(_requests.ready(timeout=min(_READY_SECONDS, max(deadline - clock(), interval))), _ONCE))
+        except (TransportError, ServerError) as error:
+            if isinstance(error, ServerError) and error.status not in _STARTING_STATUSES:
+                raise
+            left = deadline - clock()
+            if left <= 0:
+                raise Timeout(f"the service was not ready after {timeout:g} s: {error}", outcome_unknown=False) from error
+        yield Pause(min(interval, left))
+
+
+def get(name: str, ids: Sequence[str], include: _requests.Include, retry: Retry) -> Flow[GetResult]:
+    """Get items, a page of ids at a time."""
+    listed = _requests.id_list(ids)
+    items: list[Item] = []
+    missing: list[str] = []
+    for start in range(0, max(1, len(listed)), _IDS_A_GET):
+        try:
+            part = yield from send(_requests.get(name, listed[start : start + _IDS_A_GET], include), retry)
+        except KinbinClientError as error:
+            _shift_problems(error, start)
+            raise
+        items += part.items
+        missing += part.missing
+    return GetResult(items=items, missing=missing)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where a scroll over all pages is: `operation` is the request of the next page, `take` records the page."""
+
+    name: str
+    limit: int
+    filter: _requests.Filter | None
+    include: _requests.Include
+    after: str | None = None
+    finished: bool = False
+
+    def operation(self) -> Operation[Page]:
+        """The request of the next page."""
+        return _requests.scroll(self.name, self.after, self.limit, self.filter, self.include)
+
+    def take(self, page: Page) -> Page:
+        """Move behind a page; UnexpectedResponse if the service would have us read it again for ever."""
+        if page.next is not None and page.next == self.after:
+            raise UnexpectedResponse("the service returned the cursor of this page as that of the next", 200)
+        self.after = page.next
+        self.finished = page.next is None
+        return page
+
+
+def _reply(received: Reply | None) -> Reply:
+    if received is None:
+        raise RuntimeError("whoever drives a flow answers a Request with its Reply")
+    return received
+
+
+def _shift_problems(error: KinbinClientError, offset: int) -> None:
+    """Count the positions in a service's error from the start of the whole batch, not of the chunk."""
+    if isinstance(error, ApiError) and offset:
+        error.errors = tuple(problem.shifted(offset) for problem in error.errors)
+        error.args = (error.status, error.code, error.detail, error.errors, error.limit, error.retry_after, error.request_id)
+
+
+def _sum_of_adds(results: Sequence[AddResult]) -> AddResult:
+    return AddResult(
+        indexed=sum(result.indexed for result in results),
+        updated=sum(result.updated for result in results),
+        unchanged=sum(result.unchanged for result in results),
+        count=results[-1].count,
+        took_ms=_sum(result.took_ms for result in results),
+    )
+
+
+def _sum(times: Iterator[float | None]) -> float | None:
+    known = [time_ms for time_ms in times if time_ms is not None]
+    return sum(known) if known else None

@@ -1,0 +1,286 @@
+"""Requests, built: arguments in, method, path and bytes out, each with the parser of its answer. No I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel
+
+from kinbin_client._responses import Reply, discard, model_parser
+from kinbin_client.errors import InvalidArgument
+from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Limit, Page
+from kinbin_client.retry import Repeat
+from kinbin_client.vectors import Vector, encode_vector
+
+T = TypeVar("T")
+
+Filter: TypeAlias = Mapping[str, Any]
+"""{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
+
+Include: TypeAlias = Sequence[Literal["payload", "vector"]]
+"""What comes with the items of an answer."""
+
+AddMode: TypeAlias = Literal["insert", "update", "upsert"]
+QueryMode: TypeAlias = Literal["auto", "bands", "exact"]
+Kernel: TypeAlias = Literal["minmax", "gmm", "ngmm", "gint"]
+Sampler: TypeAlias = Literal["gcws", "dart"]
+
+JSON_TYPE = "application/json"
+NPY_TYPE = "application/x-npy"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+
+class QueryOptions(TypedDict, total=False):
+    """The options of query, query_id and query_batch.
+
+    `target_recall` (0.9): stop once so much recall is proved. `min_score` (None): leave out what scores
+    less. `filter` (None): only items whose payload fits. `mode` ("auto"): or "bands" or "exact".
+    `include` (()): what comes with each hit besides its id and score: "payload", "vector".
+    """
+
+    target_recall: float
+    min_score: float | None
+    filter: Filter | None
+    mode: QueryMode
+    include: Include
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request without address and credentials.
+
+    `repeat` says when it may be sent again, `timeout` (seconds) replaces the client's if it is set.
+    """
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeat: Repeat = Repeat.ALWAYS
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """A request with the parser of its answer."""
+
+    request: Request
+    parse: Callable[[Reply], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where adds and queries go: the short routes of the default collection, or those of a named one."""
+
+    index_path: str
+    query_path: str
+
+
+DEFAULT_SCOPE = Scope("/index", "/query")
+
+_parse_add = model_parser(AddResult)
+_parse_answer = model_parser(Answer)
+_parse_answers = model_parser(AnswerBatch)
+_parse_get = model_parser(GetResult)
+_parse_delete = model_parser(DeleteResult)
+_parse_page = model_parser(Page)
+_parse_info = model_parser(CollectionInfo)
+_parse_health = model_parser(Health)
+
+
+class _Count(BaseModel):
+    count: int
+
+
+class _Collections(BaseModel):
+    collections: list[str]
+
+
+class _Limits(BaseModel):
+    limits: list[Limit]
+
+
+_parse_count = model_parser(_Count)
+_parse_collections = model_parser(_Collections)
+_parse_limits = model_parser(_Limits)
+
+
+def collection_path(name: str) -> str:
+    """/v1/collections/NAME; InvalidArgument for a name that would lead to another route.
+
+    The service decides which names are good; here only those are refused that no path can carry.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument("the name of a collection consists of letters, digits, '_', '-' and '.', and does not begin with '.'")
+    return f"/v1/collections/{quote(name, safe='')}"
+
+
+def collection_scope(name: str) -> Scope:
+    """The routes of a named collection."""
+    path = collection_path(name)
+    return Scope(f"{path}/index", f"{path}/query")
+
+
+def to_json(value: Any, what: str, position: int | None = None) -> bytes:
+    """The JSON of a value in UTF-8; InvalidArgument, naming `what`, if it has none (NaN, infinity, foreign objects)."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode("ascii")
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise InvalidArgument(f"the {what} has no JSON form: {error}", position) from None
+
+
+def _plain(value: Any) -> Any:
+    """What json does not know: scalars and arrays of NumPy (and of anything alike) as numbers and lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def json_request(method: str, path: str, body: bytes, repeat: Repeat = Repeat.ALWAYS) -> Request:
+    """A request with a JSON body."""
+    return Request(method, path, body, {"content-type": JSON_TYPE}, repeat)
+
+
+def npy_request(
+    path: str, parameters: Mapping[str, Any], body: bytes, headers: Mapping[str, str], repeat: Repeat = Repeat.ALWAYS
+) -> Request:
+    """A request with a matrix as its body: everything else stands in the address and in headers."""
+    return Request("POST", f"{path}?{urlencode(parameters)}", body, {"content-type": NPY_TYPE, **headers}, repeat)
+
+
+def add_repeat(mode: AddMode) -> Repeat:
+    """Adding the same items twice is adding them once with mode upsert only: insert and update would then answer a conflict."""
+    return Repeat.ALWAYS if mode == "upsert" else Repeat.IF_NOT_DONE
+
+
+def add(request: Request) -> Operation[AddResult]:
+    """One request of an add (built by `_chunks`)."""
+    return Operation(request, _parse_add)
+
+
+def query(scope: Scope, vector: Vector, k: int, options: QueryOptions) -> Operation[Answer]:
+    """The k nearest of one vector."""
+    body = {"vector": encode_vector(vector), **query_fields(k, options)}
+    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
+
+
+def query_id(scope: Scope, id: str, k: int, options: QueryOptions) -> Operation[Answer]:
+    """The k nearest of a stored item."""
+    body = {"id": id, **query_fields(k, options)}
+    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
+
+
+def query_batch(request: Request) -> Operation[AnswerBatch]:
+    """One request of a batch of queries (built by `_chunks`)."""
+    return Operation(request, _parse_answers)
+
+
+def query_fields(k: int, options: QueryOptions) -> dict[str, Any]:
+    """The fields of a query besides its vector; TypeError for an option that does not exist."""
+    return _query_fields(k, **options)
+
+
+def _query_fields(
+    k: int,
+    *,
+    target_recall: float = 0.9,
+    min_score: float | None = None,
+    filter: Filter | None = None,
+    mode: QueryMode = "auto",
+    include: Include = (),
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {"k": k, "target_recall": target_recall, "mode": mode, "include": _names(include)}
+    if min_score is not None:
+        fields["min_score"] = min_score
+    if filter is not None:
+        fields["filter"] = dict(filter)
+    return fields
+
+
+def get(name: str, ids: Sequence[str], include: Include) -> Operation[GetResult]:
+    """Stored items by id."""
+    return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": _names(include)}, _parse_get)
+
+
+def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Operation[DeleteResult]:
+    """Delete by exactly one of ids and filter."""
+    if (ids is None) == (filter is None):
+        raise InvalidArgument("delete takes exactly one of ids and filter")
+    body: dict[str, Any] = {"ids": id_list(ids)} if ids is not None else {"filter": dict(filter or {})}
+    return _post(f"{collection_path(name)}/delete", body, _parse_delete)
+
+
+def scroll(name: str, after: str | None, limit: int, filter: Filter | None, include: Include) -> Operation[Page]:
+    """One page of the items in id order."""
+    body = {"after": after, "limit": limit, "filter": None if filter is None else dict(filter), "include": _names(include)}
+    return _post(f"{collection_path(name)}/scroll", body, _parse_page)
+
+
+def count(name: str, filter: Filter | None) -> Operation[int]:
+    """How many items there are."""
+    body = {"filter": None if filter is None else dict(filter)}
+    return _post(f"{collection_path(name)}/count", body, lambda reply: _parse_count(reply).count)
+
+
+def create_collection(name: str, config: Mapping[str, Any]) -> Operation[CollectionInfo]:
+    """Create a collection, or find one that is alike."""
+    body = to_json(dict(config), "configuration")
+    return Operation(json_request("PUT", collection_path(name), body), _parse_info)
+
+
+def collection_info(name: str) -> Operation[CollectionInfo]:
+    """The configuration of a collection."""
+    return Operation(Request("GET", collection_path(name)), _parse_info)
+
+
+def drop_collection(name: str) -> Operation[None]:
+    """Drop a collection; never repeated when it may have been done, for the second would miss it (or hit a new one)."""
+    return Operation(Request("DELETE", collection_path(name), repeat=Repeat.IF_NOT_DONE), discard)
+
+
+def collections() -> Operation[list[str]]:
+    """The names of all collections."""
+    return Operation(Request("GET", "/v1/collections"), lambda reply: _parse_collections(reply).collections)
+
+
+def limits() -> Operation[dict[str, Limit]]:
+    """The limits of the service by name."""
+    return Operation(Request("GET", "/v1/limits"), lambda reply: {limit.name: limit for limit in _parse_limits(reply).limits})
+
+
+def health() -> Operation[Health]:
+    """Whether the service answers at all."""
+    return Operation(Request("GET", "/healthz"), _parse_health)
+
+
+def ready(timeout: float | None = None) -> Operation[None]:
+    """Whether the service takes requests: Unavailable if not yet."""
+    return Operation(Request("GET", "/readyz", timeout=timeout), discard)
+
+
+def id_list(ids: Sequence[str]) -> list[str]:
+    """The ids as a list of plain strings; InvalidArgument for one string in place of a list, or for an id that is none."""
+    if isinstance(ids, str | bytes):
+        raise InvalidArgument("ids are a sequence of strings, not one string")
+    listed: list[Any] = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    for position, identifier in enumerate(listed):
+        if not isinstance(identifier, str):
+            raise InvalidArgument(f"an id is a string, not {type(identifier).__name__}", position)
+    return listed
+
+
+def _names(include: Include) -> list[str]:
+    if isinstance(include, str):
+        raise InvalidArgument("include is a sequence of names, such as ('payload', 'vector'), not one string")
+    return list(include)
+
+
+def _post(path: str, body: Mapping[str, Any], parse: Callable[[Reply], T]) -> Operation[T]:
+    return Operation(json_request("POST", path, to_json(body, "request")), parse)

@@ -1,0 +1,268 @@
+"""The client for asyncio: `AsyncClient` and `AsyncCollection`, with the methods of `Client` and `Collection`, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+
+from kinbin_client import _flows, _requests
+from kinbin_client._chunks import Chunking
+from kinbin_client._flows import Progress
+from kinbin_client._requests import (
+    DEFAULT_SCOPE,
+    AddMode,
+    Filter,
+    Include,
+    Kernel,
+    Operation,
+    QueryOptions,
+    Sampler,
+    Scope,
+    collection_scope,
+)
+from kinbin_client._transport import DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
+from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
+from kinbin_client.retry import Retry
+from kinbin_client.vectors import Vector, Vectors
+
+__all__ = ["AsyncClient", "AsyncCollection"]
+
+T = TypeVar("T")
+
+
+class _AsyncSearchable:
+    """Adding and querying, alike for a named collection and for the default one."""
+
+    def __init__(self, sender: AsyncSender, scope: Scope, retry: Retry) -> None:
+        self._sender = sender
+        self._scope = scope
+        self._retry = retry
+
+    async def _do(self, operation: Operation[T]) -> T:
+        return await self._sender.run(_flows.send(operation, self._retry))
+
+    async def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+        mode: AddMode = "upsert",
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
+    ) -> AddResult:
+        """Add or replace items, as `Client.add`; `progress` is a plain function, called on the event loop.
+
+        Each request is encoded on the event loop, which takes as long as its `chunking.max_bytes` are many.
+
+        Usage: `await client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])`
+        """
+        return await self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
+
+    async def query(self, vector: Vector, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+        """The k nearest items of a vector, best first, with a lower bound on their recall.
+
+        Usage: `answer = await client.query([0.1, 0, 2.5], k=5, target_recall=0.95)`
+        """
+        return await self._do(_requests.query(self._scope, vector, k, options))
+
+    async def query_id(self, id: str, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+        """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
+
+        Usage: `answer = await client.query_id("a", k=5)`
+        """
+        return await self._do(_requests.query_id(self._scope, id, k, options))
+
+    async def query_batch(
+        self,
+        vectors: Vectors,
+        k: int = 10,
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        **options: Unpack[QueryOptions],
+    ) -> AnswerBatch:
+        """One answer for each of many vectors, in their order; many travel in several requests.
+
+        Usage: `for answer in await client.query_batch(matrix, k=5): print(answer.ids)`
+        """
+        return await self._sender.run(_flows.query_batch(self._scope, vectors, k, options, chunking, self._retry))
+
+
+class AsyncCollection(_AsyncSearchable):
+    """A handle of one collection; made by `AsyncClient.collection`, without asking whether the collection is there."""
+
+    def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:
+        super().__init__(sender, collection_scope(name), retry)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<AsyncCollection {self.name!r} of {self._sender.connection!r}>"
+
+    async def info(self) -> CollectionInfo:
+        """The configuration of the collection; NotFound if it is not there.
+
+        Usage: `(await client.collection("photos").info()).kernel`
+        """
+        return await self._do(_requests.collection_info(self.name))
+
+    async def get(self, ids: Sequence[str], include: Include = ("payload", "vector")) -> GetResult:
+        """Stored items by id.
+
+        Usage: `(await collection.get(["a", "b"])).find("a")`
+        """
+        return await self._sender.run(_flows.get(self.name, ids, include, self._retry))
+
+    async def delete(self, ids: Sequence[str] | None = None, filter: Filter | None = None) -> DeleteResult:
+        """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
+
+        Usage: `await collection.delete(["a"])`, `await collection.delete(filter={"year": {"$lt": 2000}})`
+        """
+        return await self._do(_requests.delete(self.name, ids, filter))
+
+    async def count(self, filter: Filter | None = None) -> int:
+        """How many items there are (that fit a filter).
+
+        Usage: `await collection.count({"year": 2020})`
+        """
+        return await self._do(_requests.count(self.name, filter))
+
+    async def scroll(
+        self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)
+    ) -> Page:
+        """One page of the items in id order; its `next` is the `after` of the following page.
+
+        Usage: `page = await collection.scroll(limit=50)`
+        """
+        return await self._do(_requests.scroll(self.name, after, limit, filter, include))
+
+    async def pages(
+        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
+    ) -> AsyncIterator[Page]:
+        """All pages from `after` on, each fetched when it is asked for.
+
+        Usage: `async for page in collection.pages(limit=1000): store(page.items)`
+        """
+        cursor = _flows.Cursor(self.name, limit, filter, include, after)
+        while not cursor.finished:
+            yield cursor.take(await self._do(cursor.operation()))
+
+    async def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> AsyncIterator[Item]:
+        """All items in id order, fetched in pages of `limit`.
+
+        Usage: `ids = [item.id async for item in collection.items()]`
+        """
+        async for page in self.pages(limit, filter, include):
+            for item in page.items:
+                yield item
+
+
+class AsyncClient(_AsyncSearchable):
+    """A Kinbin service, over HTTP, for asyncio. `add` and the queries on the client itself work on the collection "default".
+
+    The arguments are those of `Client` (a transport is an httpx.AsyncBaseTransport). It belongs to the
+    event loop on which it is first used; any number of its tasks may use it at once.
+
+    Usage:
+        async with AsyncClient("http://127.0.0.1:8080", api_key=key) as client:
+            await client.wait_ready()
+            await client.add(["a"], [[0.1, 0, 2.5]])
+            print((await client.query([0.1, 0, 2])).ids)
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        api_key: str | None = None,
+        timeout: TimeoutSetting = DEFAULT_TIMEOUT,
+        retry: Retry = Retry(),  # noqa: B008  # immutable
+        transport: httpx.AsyncBaseTransport | None = None,
+        verify: bool | SSLContext = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(AsyncSender(Connection.to(url, api_key, timeout, verify, headers), transport), DEFAULT_SCOPE, retry)
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self._sender.connection!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; further calls, also those of its collections, raise ClientClosed."""
+        await self._sender.close()
+
+    async def create_collection(
+        self,
+        name: str,
+        *,
+        kernel: Kernel = "ngmm",
+        dim: int | None = None,
+        sampler: Sampler | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        seed: int | None = None,
+    ) -> AsyncCollection:
+        """Create a collection, or find the one that is there alike; Conflict if it differs. See `Client.create_collection`.
+
+        Usage: `photos = await client.create_collection("photos", kernel="ngmm", dim=512)`
+        """
+        config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        await self._do(_requests.create_collection(name, config))
+        return self.collection(name)
+
+    def collection(self, name: str) -> AsyncCollection:
+        """The handle of a collection; sends nothing, and is not awaited.
+
+        Usage: `await client.collection("photos").query([0.1, 0, 2.5])`
+        """
+        return AsyncCollection(self._sender, name, self._retry)
+
+    async def collections(self) -> list[str]:
+        """The names of all collections, sorted.
+
+        Usage: `if "photos" in await client.collections(): ...`
+        """
+        return await self._do(_requests.collections())
+
+    async def drop_collection(self, name: str) -> None:
+        """Delete a collection with all its items; NotFound if it is not there.
+
+        Usage: `await client.drop_collection("photos")`
+        """
+        await self._do(_requests.drop_collection(name))
+
+    async def limits(self) -> dict[str, Limit]:
+        """The limits of the service by name.
+
+        Usage: `(await client.limits())["k"].value`
+        """
+        return await self._do(_requests.limits())
+
+    async def health(self) -> Health:
+        """The state of the worker that answers, if any does.
+
+        Usage: `(await client.health()).status`
+        """
+        return await self._do(_requests.health())
+
+    async def ready(self) -> bool:
+        """Whether the service takes requests now.
+
+        Usage: `await client.ready()`
+        """
+        return await self._sender.run(_flows.is_ready())
+
+    async def wait_ready(self, timeout: float = 60.0, interval: float = 0.25) -> None:  # noqa: ASYNC109  # as Client.wait_ready
+        """Wait until the service takes requests; Timeout, with the reason, after `timeout` seconds.
+
+        Usage: `await client.wait_ready(timeout=30)`
+        """
+        await self._sender.run(_flows.wait_ready(timeout, interval))

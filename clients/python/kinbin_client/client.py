@@ -1,0 +1,281 @@
+"""The blocking client: `Client`, and `Collection`, its handle of one collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+
+from kinbin_client import _flows, _requests
+from kinbin_client._chunks import Chunking
+from kinbin_client._flows import Progress
+from kinbin_client._requests import (
+    DEFAULT_SCOPE,
+    AddMode,
+    Filter,
+    Include,
+    Kernel,
+    Operation,
+    QueryOptions,
+    Sampler,
+    Scope,
+    collection_scope,
+)
+from kinbin_client._transport import DEFAULT_TIMEOUT, Connection, SyncSender, TimeoutSetting
+from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
+from kinbin_client.retry import Retry
+from kinbin_client.vectors import Vector, Vectors
+
+__all__ = ["Client", "Collection"]
+
+T = TypeVar("T")
+
+
+class _Searchable:
+    """Adding and querying, alike for a named collection and for the default one."""
+
+    def __init__(self, sender: SyncSender, scope: Scope, retry: Retry) -> None:
+        self._sender = sender
+        self._scope = scope
+        self._retry = retry
+
+    def _do(self, operation: Operation[T]) -> T:
+        return self._sender.run(_flows.send(operation, self._retry))
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+        mode: AddMode = "upsert",
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
+    ) -> AddResult:
+        """Add or replace items; they are durable and searchable on return.
+
+        Many items travel in several requests, each of them atomic. When one fails, the error's
+        `acknowledged` says how many items had been acknowledged before it; with mode "upsert" the
+        whole add may simply be called again. After a repeated request items may be counted as
+        `unchanged` that were new. `progress(done, total)` is called after every request.
+
+        Usage:
+            client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])
+            client.add(ids, matrix, progress=lambda done, total: print(done, "of", total))
+            client.add(["c"], [{"red": 3, "apple": 1}])
+        """
+        return self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
+
+    def query(self, vector: Vector, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+        """The k nearest items of a vector, best first, with a lower bound on their recall.
+
+        Usage:
+            client.query([0.1, 0, 2.5], k=5, target_recall=0.95)
+            client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
+        """
+        return self._do(_requests.query(self._scope, vector, k, options))
+
+    def query_id(self, id: str, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+        """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
+
+        Usage: `client.query_id("a", k=5)`
+        """
+        return self._do(_requests.query_id(self._scope, id, k, options))
+
+    def query_batch(
+        self,
+        vectors: Vectors,
+        k: int = 10,
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        **options: Unpack[QueryOptions],
+    ) -> AnswerBatch:
+        """One answer for each of many vectors, in their order; many travel in several requests.
+
+        Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
+        """
+        return self._sender.run(_flows.query_batch(self._scope, vectors, k, options, chunking, self._retry))
+
+
+class Collection(_Searchable):
+    """A handle of one collection; made by `Client.collection`, without asking whether the collection is there.
+
+    As safe for threads as its client.
+    """
+
+    def __init__(self, sender: SyncSender, name: str, retry: Retry) -> None:
+        super().__init__(sender, collection_scope(name), retry)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Collection {self.name!r} of {self._sender.connection!r}>"
+
+    def info(self) -> CollectionInfo:
+        """The configuration of the collection; NotFound if it is not there.
+
+        Usage: `client.collection("photos").info().kernel`
+        """
+        return self._do(_requests.collection_info(self.name))
+
+    def get(self, ids: Sequence[str], include: Include = ("payload", "vector")) -> GetResult:
+        """Stored items by id.
+
+        Usage: `collection.get(["a", "b"]).find("a")`
+        """
+        return self._sender.run(_flows.get(self.name, ids, include, self._retry))
+
+    def delete(self, ids: Sequence[str] | None = None, filter: Filter | None = None) -> DeleteResult:
+        """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
+
+        Usage: `collection.delete(["a"])`, `collection.delete(filter={"year": {"$lt": 2000}})`
+        """
+        return self._do(_requests.delete(self.name, ids, filter))
+
+    def count(self, filter: Filter | None = None) -> int:
+        """How many items there are (that fit a filter).
+
+        Usage: `collection.count({"year": 2020})`
+        """
+        return self._do(_requests.count(self.name, filter))
+
+    def scroll(self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> Page:
+        """One page of the items in id order; its `next` is the `after` of the following page.
+
+        Usage: `page = collection.scroll(limit=50)`
+        """
+        return self._do(_requests.scroll(self.name, after, limit, filter, include))
+
+    def pages(
+        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
+    ) -> Iterator[Page]:
+        """All pages from `after` on, each fetched when it is asked for.
+
+        Usage: `for page in collection.pages(limit=1000): store(page.items)`
+        """
+        cursor = _flows.Cursor(self.name, limit, filter, include, after)
+        while not cursor.finished:
+            yield cursor.take(self._do(cursor.operation()))
+
+    def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> Iterator[Item]:
+        """All items in id order, fetched in pages of `limit`.
+
+        Usage: `ids = [item.id for item in collection.items()]`
+        """
+        for page in self.pages(limit, filter, include):
+            yield from page.items
+
+
+class Client(_Searchable):
+    """A Kinbin service, over HTTP. `add` and the queries on the client itself work on the collection "default".
+
+    `api_key` travels in a header only. `timeout` is in seconds, or an httpx.Timeout. `transport` replaces
+    the network (httpx.MockTransport in tests), `verify` is an ssl.SSLContext for a private authority.
+
+    Safe for threads; make one for each process (after a fork), and close it, or use it in a with statement.
+
+    Usage:
+        with Client("http://127.0.0.1:8080", api_key=key) as client:
+            client.wait_ready()
+            client.add(["a"], [[0.1, 0, 2.5]])
+            print(client.query([0.1, 0, 2]).ids)
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        api_key: str | None = None,
+        timeout: TimeoutSetting = DEFAULT_TIMEOUT,
+        retry: Retry = Retry(),  # noqa: B008  # immutable
+        transport: httpx.BaseTransport | None = None,
+        verify: bool | SSLContext = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(SyncSender(Connection.to(url, api_key, timeout, verify, headers), transport), DEFAULT_SCOPE, retry)
+
+    def __repr__(self) -> str:
+        return f"Client({self._sender.connection!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; further calls, also those of its collections, raise ClientClosed."""
+        self._sender.close()
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        kernel: Kernel = "ngmm",
+        dim: int | None = None,
+        sampler: Sampler | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        seed: int | None = None,
+    ) -> Collection:
+        """Create a collection, or find the one that is there alike; Conflict if it differs.
+
+        `dim` None: sparse vectors and tokens; else dense (or sparse) vectors of so many features. None for
+        the others: chosen by Kinbin.
+
+        Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
+        """
+        config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        self._do(_requests.create_collection(name, config))
+        return self.collection(name)
+
+    def collection(self, name: str) -> Collection:
+        """The handle of a collection; sends nothing.
+
+        Usage: `client.collection("photos").query([0.1, 0, 2.5])`
+        """
+        return Collection(self._sender, name, self._retry)
+
+    def collections(self) -> list[str]:
+        """The names of all collections, sorted.
+
+        Usage: `if "photos" in client.collections(): ...`
+        """
+        return self._do(_requests.collections())
+
+    def drop_collection(self, name: str) -> None:
+        """Delete a collection with all its items; NotFound if it is not there.
+
+        Usage: `client.drop_collection("photos")`
+        """
+        self._do(_requests.drop_collection(name))
+
+    def limits(self) -> dict[str, Limit]:
+        """The limits of the service by name.
+
+        Usage: `client.limits()["k"].value`
+        """
+        return self._do(_requests.limits())
+
+    def health(self) -> Health:
+        """The state of the worker that answers, if any does.
+
+        Usage: `client.health().status`
+        """
+        return self._do(_requests.health())
+
+    def ready(self) -> bool:
+        """Whether the service takes requests now.
+
+        Usage: `client.ready()`
+        """
+        return self._sender.run(_flows.is_ready())
+
+    def wait_ready(self, timeout: float = 60.0, interval: float = 0.25) -> None:
+        """Wait until the service takes requests; Timeout, with the reason, after `timeout` seconds.
+
+        Usage: `client.wait_ready(timeout=30)`
+        """
+        self._sender.run(_flows.wait_ready(timeout, interval))

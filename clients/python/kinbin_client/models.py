@@ -1,0 +1,158 @@
+"""What the service answers, as typed and immutable models. Fields that this version does not know are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from kinbin_client.vectors import Sparse
+
+__all__ = [
+    "AddResult",
+    "Answer",
+    "AnswerBatch",
+    "CollectionInfo",
+    "DeleteResult",
+    "GetResult",
+    "Health",
+    "Hit",
+    "Item",
+    "Limit",
+    "Page",
+]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Hit(_Model):
+    """One neighbour: `score` is the exact kernel value, higher is nearer."""
+
+    id: str
+    score: float
+    payload: dict[str, Any] | None = None
+    vector: list[float] | Sparse | None = None
+
+
+class Answer(_Model):
+    """The nearest items, best first, with what is known about how complete they are.
+
+    `recall_lower_bound` is proved (null with the reason in `no_bound` when none can be stated);
+    `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
+    """
+
+    results: list[Hit]
+    recall_lower_bound: float | None = None
+    no_bound: str | None = None
+    mode: str
+    candidates: int
+    verified: int
+    truncated: list[str] = []
+    took_ms: float | None = None
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the results, best first."""
+        return [hit.id for hit in self.results]
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores of the results, best first."""
+        return [hit.score for hit in self.results]
+
+
+class AnswerBatch(_Model):
+    """One Answer per query, in the order of the queries; a sequence of them."""
+
+    answers: list[Answer]
+    took_ms: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, index: int) -> Answer:
+        return self.answers[index]
+
+    def __iter__(self) -> Iterator[Answer]:  # type: ignore[override]  # a batch iterates over its answers, not over its fields
+        return iter(self.answers)
+
+
+class AddResult(_Model):
+    """What an add did: `indexed` new items, `updated` replaced ones, `unchanged` ones stored alike before; `count` items now."""
+
+    indexed: int
+    updated: int
+    unchanged: int = 0
+    count: int
+    took_ms: float | None = None
+
+
+class DeleteResult(_Model):
+    """What a delete did: `deleted` items are gone, `count` are left."""
+
+    deleted: int
+    count: int
+
+
+class Item(_Model):
+    """A stored item; `payload` and `vector` as far as they were asked for and are there.
+
+    The numbers of a vector are float32, written with as few digits as tell them apart: make them float32 to compare.
+    """
+
+    id: str
+    payload: dict[str, Any] | None = None
+    vector: list[float] | Sparse | None = None
+
+
+class GetResult(_Model):
+    """The items that are there, and the ids that are `missing`."""
+
+    items: list[Item]
+    missing: list[str] = []
+
+    def find(self, id: str) -> Item | None:
+        """The item of this id, or None."""
+        return next((item for item in self.items if item.id == id), None)
+
+
+class Page(_Model):
+    """One page of a scroll, in id order; `next` goes into the `after` of the next page, and is None on the last."""
+
+    items: list[Item]
+    next: str | None = None
+
+
+class CollectionInfo(_Model):
+    """A collection: its configuration, its size, and in `stats` how its index is built.
+
+    `sampler`, `bands` and `rows` are None when Kinbin chooses them by itself, run by run.
+    """
+
+    name: str
+    kernel: str
+    dim: int | None = None
+    sampler: str | None = None
+    bands: int | None = None
+    rows: int | None = None
+    count: int
+    stats: dict[str, Any] = {}
+
+
+class Limit(_Model):
+    """One limit of the service: its value in `unit`, and why it is there."""
+
+    name: str
+    value: int | float
+    unit: str = ""
+    reason: str = ""
+
+
+class Health(_Model):
+    """The state of the worker that answered: "starting", "ready" or "stopping", and its version."""
+
+    status: str
+    version: str

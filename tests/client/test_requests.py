@@ -1,0 +1,121 @@
+"""Requests are what the contract says, byte for byte; arguments that no request can hold are refused before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kinbin_client import InvalidArgument, _requests
+from kinbin_client._requests import DEFAULT_SCOPE, Operation, collection_scope
+from kinbin_client.retry import Repeat
+
+
+def parts(operation: Operation[Any]) -> tuple[str, str, Any]:
+    """Method, path and JSON of an operation."""
+    request = operation.request
+    return request.method, request.path, None if request.body is None else json.loads(request.body)
+
+
+def test_operations_have_their_routes() -> None:
+    """Every operation has the method, path and body of the contract."""
+    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"include": ("payload",), "filter": {"year": 2020}})) == (
+        "POST",
+        "/query",
+        {"vector": [1, 2], "k": 5, "target_recall": 0.9, "mode": "auto", "include": ["payload"], "filter": {"year": 2020}},
+    )
+    assert parts(_requests.query_id(collection_scope("p"), "a", 10, {"min_score": 0.5, "mode": "exact", "target_recall": 1.0})) == (
+        "POST",
+        "/v1/collections/p/query",
+        {"id": "a", "k": 10, "target_recall": 1.0, "mode": "exact", "include": [], "min_score": 0.5},
+    )
+    assert parts(_requests.get("p", ["a"], ("vector",))) == ("POST", "/v1/collections/p/get", {"ids": ["a"], "include": ["vector"]})
+    assert parts(_requests.delete("p", ["a"], None)) == ("POST", "/v1/collections/p/delete", {"ids": ["a"]})
+    assert parts(_requests.delete("p", None, {"year": 1})) == ("POST", "/v1/collections/p/delete", {"filter": {"year": 1}})
+    scroll = {"after": "x", "limit": 7, "filter": None, "include": ["payload"]}
+    assert parts(_requests.scroll("p", "x", 7, None, ("payload",))) == ("POST", "/v1/collections/p/scroll", scroll)
+    assert parts(_requests.count("p", None)) == ("POST", "/v1/collections/p/count", {"filter": None})
+    assert parts(_requests.create_collection("p", {"kernel": "gmm"})) == ("PUT", "/v1/collections/p", {"kernel": "gmm"})
+    assert parts(_requests.collection_info("p")) == ("GET", "/v1/collections/p", None)
+    assert parts(_requests.drop_collection("p")) == ("DELETE", "/v1/collections/p", None)
+    assert parts(_requests.collections()) == ("GET", "/v1/collections", None)
+    assert parts(_requests.limits()) == ("GET", "/v1/limits", None)
+    assert parts(_requests.health()) == ("GET", "/healthz", None)
+    assert parts(_requests.ready()) == ("GET", "/readyz", None)
+
+
+def test_only_dropping_is_not_repeated_blindly() -> None:
+    """Of all operations but adds, dropping a collection alone must not be done twice."""
+    operations: list[Operation[Any]] = [
+        _requests.query(DEFAULT_SCOPE, [1], 1, {}),
+        _requests.query_id(DEFAULT_SCOPE, "a", 1, {}),
+        _requests.get("p", ["a"], ()),
+        _requests.delete("p", ["a"], None),
+        _requests.scroll("p", None, 1, None, ()),
+        _requests.count("p", None),
+        _requests.create_collection("p", {}),
+        _requests.collection_info("p"),
+        _requests.collections(),
+        _requests.limits(),
+        _requests.health(),
+        _requests.ready(),
+    ]
+    assert {operation.request.repeat for operation in operations} == {Repeat.ALWAYS}
+    assert _requests.drop_collection("p").request.repeat is Repeat.IF_NOT_DONE
+    assert [_requests.add_repeat(mode) for mode in ("upsert", "insert", "update")] == [
+        Repeat.ALWAYS,
+        Repeat.IF_NOT_DONE,
+        Repeat.IF_NOT_DONE,
+    ]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a b", "a?b", "a#b", "a%2fb", "é", "a\n", ".hidden"])
+def test_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    """A name that would change the path is refused before it is put there."""
+    with pytest.raises(InvalidArgument, match="the name of a collection"):
+        _requests.collection_path(name)
+
+
+@pytest.mark.parametrize("name", ["photos", "a-b_c", "X1", "a..b"])
+def test_name_that_fits_a_path_is_left_to_the_service(name: str) -> None:
+    """Whether a name that can stand in a path is allowed, the service says."""
+    assert _requests.collection_path(name) == f"/v1/collections/{name}"
+
+
+def test_unknown_option_is_a_type_error() -> None:
+    """An option that does not exist is refused as Python does it, not ignored."""
+    with pytest.raises(TypeError, match="target_recal"):
+        _requests.query(DEFAULT_SCOPE, [1], 1, {"target_recal": 0.5})  # type: ignore[typeddict-unknown-key]  # the mistake under test
+
+
+def test_delete_takes_one_of_ids_and_filter() -> None:
+    """Deleting by nothing or by both is refused: it would delete something else than was meant."""
+    with pytest.raises(InvalidArgument, match="exactly one"):
+        _requests.delete("p", None, None)
+    with pytest.raises(InvalidArgument, match="exactly one"):
+        _requests.delete("p", ["a"], {"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"), [("abc", "not one string"), ([1], "item 0: an id is a string, not int"), (["a", None], "item 1")]
+)
+def test_ids_are_strings(ids: Any, words: str) -> None:
+    """Ids that are no strings, or one string in place of many, are refused."""
+    with pytest.raises(InvalidArgument, match=words):
+        _requests.id_list(ids)
+
+
+def test_one_string_is_no_include() -> None:
+    """A string in place of a sequence of names would be taken letter by letter: it is refused."""
+    with pytest.raises(InvalidArgument, match="include"):
+        _requests.get("p", ["a"], "payload")  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_what_has_no_json_is_refused() -> None:
+    """Foreign objects, circles and NaN in payloads and filters are refused, naming what they stand in."""
+    circle: dict[str, Any] = {}
+    circle["self"] = circle
+    for value in (object(), circle, float("nan"), {1, 2}):
+        with pytest.raises(InvalidArgument, match="the payload has no JSON form"):
+            _requests.to_json({"x": value}, "payload")

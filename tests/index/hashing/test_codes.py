@@ -1,0 +1,312 @@
+"""A code is a function of (seed, x, j) and the row: nothing else of how it was asked for shows."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinbin.hashing
+from hashing_rows import AWKWARD, random_rows, rows_of
+from kinbin.hashing import MAX_BANDS, MAX_ROWS, SAMPLERS, Sampler, _gcws_table, default_sampler, gcws, make_sampler
+from kinbin.hashing.gcws import GcwsSampler, _race
+from kinbin.vectors.rows import Rows
+
+TINY_TABLE = 1
+"""Bytes that hold nothing: the table keeps its least size, 16 slots."""
+
+
+def sampler(name: str, seed: int = 7, table_bytes: int = 2**28) -> Sampler:
+    """A sampler of normalised rows over unbounded features."""
+    return make_sampler(name, seed=seed, normalise=True, dim=None, table_bytes=table_bytes)
+
+
+@pytest.fixture(autouse=True)
+def _poisoned_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New tables hold a value that spoils every code, where memory might by chance hold an old table's parameters."""
+    allocate = _gcws_table._aligned
+
+    def poisoned(*shape: int) -> NDArray[np.float32]:
+        table = allocate(*shape)
+        table.fill(-1.0)
+        return table
+
+    monkeypatch.setattr(_gcws_table, "_aligned", poisoned)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    """300 signed rows of 1-80 nonzeros over 2,000 features."""
+    return random_rows(np.random.default_rng(3), 300, 80, features=2_000)
+
+
+@pytest.fixture(scope="module")
+def expected(rows: Rows) -> dict[str, NDArray[np.uint32]]:
+    """All codes of the rows by sampler name, hashed in one batch."""
+    return {name: sampler(name).codes(rows, MAX_ROWS, MAX_BANDS) for name in SAMPLERS}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_codes_are_contiguous_and_of_the_promised_shape(name: str, rows: Rows) -> None:
+    """Codes are uint32 (n, r, bands), C-contiguous, also of no rows."""
+    for count in (0, 1, 5):
+        codes = sampler(name).codes(rows.slice(0, count), 3, 70)
+        assert codes.shape == (count, 3, 70)
+        assert codes.dtype == np.uint32
+        assert codes.flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("r", "bands"), [(1, 1), (1, 128), (2, 127), (4, 129), (6, 200), (8, 255), (1, 256)])
+def test_fewer_rows_and_bands_give_a_prefix(name: str, r: int, bands: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """Asking for fewer r or bands gives the same codes, from a fresh sampler and from one that made more."""
+    fresh, used = sampler(name), sampler(name)
+    used.codes(rows, MAX_ROWS, MAX_BANDS)
+    for each in (fresh, used):
+        np.testing.assert_array_equal(each.codes(rows, r, bands), expected[name][:, :r, :bands])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(1, 128), (2, 100), (4, 128), (1, 256), (6, 200), (8, 256), (1, 1)],
+        [(8, 16), (3, 256), (8, 256), (5, 100)],
+        [(2, 256), (1, 256), (8, 1), (1, 128), (8, 256)],
+    ],
+)
+def test_shapes_may_be_asked_for_in_any_order(shapes: list[tuple[int, int]], rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """A table that grows in r, in bands, in both or not at all, and features met at a small r first, never show."""
+    one = sampler("gcws")
+    for r, bands in shapes:
+        half = one.codes(rows.slice(0, 150), r, bands)
+        np.testing.assert_array_equal(half, expected["gcws"][:150, :r, :bands])
+    for r, bands in reversed(shapes):
+        np.testing.assert_array_equal(one.codes(rows, r, bands), expected["gcws"][:, :r, :bands])
+    np.testing.assert_array_equal(one.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_single_rows_and_batches_agree(name: str, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """Rows hashed one by one, or in odd batches, have the codes of the whole batch."""
+    one = sampler(name)
+    for i in range(0, len(rows), 9):
+        np.testing.assert_array_equal(one.codes(rows.slice(i, i + 1), MAX_ROWS, MAX_BANDS)[0], expected[name][i])
+    for start, stop in pairwise((0, 1, 8, 8, 100, 217, 300)):
+        np.testing.assert_array_equal(one.codes(rows.slice(start, stop), MAX_ROWS, MAX_BANDS), expected[name][start:stop])
+
+
+@pytest.mark.parametrize("table_bytes", [TINY_TABLE, 2**19, 2**22])
+def test_an_evicted_table_changes_nothing(table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """A table too small for one row, for ten rows or for the batch gives the same codes and keeps to its limit."""
+    small = sampler("gcws", table_bytes=table_bytes)
+    least = ParameterBytes.of_slots(16)
+    for _ in range(2):
+        np.testing.assert_array_equal(small.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
+        assert small.nbytes <= 1.01 * max(table_bytes, least)
+    assert sampler("gcws").nbytes < 2**17
+
+
+class ParameterBytes:
+    """What parameters weigh by the documented layout."""
+
+    @staticmethod
+    def of_slots(slots: int) -> int:
+        """Full slots of MAX_ROWS x MAX_BANDS, with their look-up."""
+        return slots * (MAX_ROWS * MAX_BANDS * 12 + 40)
+
+
+def test_parameters_are_kept_once_generated(rows: Rows) -> None:
+    """Memory grows with the features seen, not with the calls, and stays within a bounded space's features."""
+    one = sampler("gcws")
+    one.codes(rows, 2, 64)
+    memory = one.nbytes
+    one.codes(rows, 2, 64)
+    assert one.nbytes == memory
+    few = GcwsSampler(seed=1, normalise=True, dim=10)
+    few.codes(rows_of([[(feature, 1.0) for feature in range(10)]]), MAX_ROWS, MAX_BANDS)
+    assert few.nbytes <= ParameterBytes.of_slots(20)
+
+
+def test_the_lock_is_never_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many nonzeros and new features a batch brings, one hold looks up and generates a bounded number."""
+    held: list[int] = []
+    generated: list[int] = []
+    look_up = _gcws_table.resolve
+
+    def counting(start: int, end: int, *arguments: Any) -> int:
+        levels = arguments[5]
+        before = int(levels.sum())
+        stop: int = look_up(start, end, *arguments)
+        held.append(end - start)
+        generated.append(int(levels.sum()) - before)
+        return stop
+
+    monkeypatch.setattr(gcws, "resolve", counting)
+    wide = rows_of([[(feature, 1.0) for feature in range(start, start + 5_000)] for start in (0, 3_000, 0, 2_000)])
+    made = sampler("gcws").codes(wide, 3, 4)
+    np.testing.assert_array_equal(made[0], made[2])
+    assert max(held) <= gcws._CHUNK < sum(held)
+    assert sum(generated) == 3 * 8_000
+    assert max(generated) <= gcws._BUDGET
+
+
+def test_features_beyond_the_stated_dim_are_hashed_all_the_same(rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """`dim` sizes the table, it is no part of the hash."""
+    narrow = make_sampler("gcws", seed=7, normalise=True, dim=3)
+    np.testing.assert_array_equal(narrow.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
+
+
+@pytest.mark.parametrize("table_bytes", [TINY_TABLE, 2**21, 2**28])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_concurrent_callers_get_the_same_codes(name: str, table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """Eight threads on one cold sampler, with shapes that differ and tables that overflow, all get the right codes."""
+    shared = sampler(name, table_bytes=table_bytes)
+    shapes = [(8, 256), (1, 128), (4, 200), (2, 256)] * 8
+
+    def hash_all(shape: tuple[int, int]) -> bool:
+        r, bands = shape
+        return bool(np.array_equal(shared.codes(rows, r, bands), expected[name][:, :r, :bands]))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(hash_all, shapes))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_read_only_and_strided_rows_hash_alike_and_compile_nothing(name: str, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+    """Arrays that are read-only (as from a memory map) or strided are taken, without another compiled kernel."""
+    one = sampler(name)
+    one.codes(rows, 1, 16)
+    compiled = compiled_signatures()
+    frozen = Rows(rows.indptr.copy(), rows.features.copy(), rows.values.copy(), rows.norms.copy())
+    for array in (frozen.indptr, frozen.features, frozen.values, frozen.norms):
+        array.setflags(write=False)
+    strided = replace(frozen, features=np.repeat(rows.features, 2)[::2], values=np.repeat(rows.values, 2)[::2])
+    for each in (frozen, strided):
+        np.testing.assert_array_equal(one.codes(each, MAX_ROWS, MAX_BANDS), expected[name])
+    assert compiled_signatures() == compiled
+
+
+def kernels() -> dict[str, object]:
+    """Every compiled function of the hashing layer by its full name."""
+    found = {}
+    for module_name, module in sys.modules.items():
+        if module_name.startswith(kinbin.hashing.__name__ + "."):
+            for value in vars(module).values():
+                if hasattr(value, "targetoptions"):
+                    found[f"{value.__module__}.{value.__name__}"] = value
+    return found
+
+
+def compiled_signatures() -> dict[str, int]:
+    """How often each kernel was compiled."""
+    return {name: len(kernel.signatures) for name, kernel in kernels().items()}  # type: ignore[attr-defined]
+
+
+def test_every_kernel_is_strict_serial_and_releases_the_interpreter() -> None:
+    """No kernel whose bits are stored may reorder arithmetic, run parallel loops or hold the interpreter."""
+    assert len(kernels()) >= 15
+    for name, kernel in kernels().items():
+        options = kernel.targetoptions  # type: ignore[attr-defined]
+        assert options.get("nogil") is True, name
+        assert not options.get("fastmath"), name
+        assert not options.get("parallel"), name
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 9])
+def test_the_first_nonzero_wins_a_tie(count: int) -> None:
+    """Nonzeros of equal height keep the order of the row, inside a group of four and after it."""
+    parameters = np.full((count, 1, 3, 16), 0.5, np.float32)
+    best, winners = np.full(5, np.inf, np.float32), np.zeros(5, np.int32)
+    logs = np.full(count, -1.0, np.float32)
+    logs[0] = -2.0
+    _race(np.arange(count, dtype=np.int32), logs, 3, parameters, 0, best, winners)
+    assert np.all(winners == 4)
+    _race(np.arange(count, dtype=np.int32), logs, 100, parameters, 0, best, winners)
+    assert np.all(winners == 4)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_seeds_and_signs_matter(name: str) -> None:
+    """Another seed, or the other sign of a lone feature, gives codes that agree nowhere."""
+    plus, minus = rows_of([[(5, 1.0)]]), rows_of([[(5, -1.0)]])
+    codes = sampler(name, seed=1).codes(plus, MAX_ROWS, MAX_BANDS)
+    assert not np.any(codes == sampler(name, seed=2).codes(plus, MAX_ROWS, MAX_BANDS))
+    assert not np.any(codes == sampler(name, seed=1).codes(minus, MAX_ROWS, MAX_BANDS))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_scaled_row_has_the_same_codes_when_normalised(name: str) -> None:
+    """Normalised kernels do not see a row's scale (powers of two are exact in every step)."""
+    rows = rows_of(AWKWARD[5:])
+    scaled = replace(rows, values=rows.values * np.float32(0.125), norms=rows.norms * 0.125)
+    one = sampler(name)
+    np.testing.assert_array_equal(one.codes(rows, 4, 200), one.codes(scaled, 4, 200))
+
+
+def test_gcws_without_normalising_sees_the_scale() -> None:
+    """Kernels that do not normalise tell a row from its multiple."""
+    one = make_sampler("gcws", seed=1, normalise=False, dim=None)
+    rows = rows_of([[(0, 1.0), (1, 2.0)], [(0, 16.0), (1, 1.0)]])
+    scaled = replace(rows, values=rows.values * np.float32(64), norms=rows.norms * 64)
+    assert np.any(one.codes(rows, 8, 256)[1] != one.codes(rows, 8, 256)[0])
+    np.testing.assert_array_equal(one.codes(rows, 1, 256), make_sampler("gcws", seed=1, normalise=False, dim=2).codes(rows, 1, 256))
+    assert np.any(one.codes(rows, 8, 256) != one.codes(scaled, 8, 256))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_bit_of_a_code_is_used(name: str) -> None:
+    """Codes of 2,000 non-negative one-feature rows differ, and each of their 32 bits is set half the time (z < 5)."""
+    rows = rows_of([[(feature, 1.0)] for feature in range(2_000)])
+    codes = sampler(name).codes(rows, 2, 32)
+    count = codes.size
+    set_bits = np.array([np.count_nonzero(codes & np.uint32(1 << bit)) for bit in range(32)])
+    assert np.max(np.abs(set_bits - count / 2) / np.sqrt(count / 4)) < 5
+    assert all(np.unique(codes[:, x, j]).size >= 1_998 for x in range(2) for j in range(32))
+
+
+def test_wrong_sizes_are_refused(rows: Rows) -> None:
+    """r and bands outside their limits are refused in words."""
+    for name in SAMPLERS:
+        for r, bands in ((0, 1), (9, 1), (-1, 1), (1, 0), (1, 257)):
+            with pytest.raises(ValueError, match="must be 1 to"):
+                sampler(name).codes(rows, r, bands)
+
+
+def test_dart_refuses_a_norm_that_is_not_the_sum(rows: Rows) -> None:
+    """A row whose buckets can never be filled is refused by its number instead of looping for ever."""
+    norms = rows.norms.copy()
+    norms[4] *= 1e9
+    with pytest.raises(ValueError, match="row 4: its norm is not the sum"):
+        sampler("dart").codes(replace(rows, norms=norms), 1, 1)
+
+
+def test_samplers_are_made_by_name() -> None:
+    """make_sampler refuses unknown names, seeds out of range, and dart without normalising."""
+    for name in SAMPLERS:
+        made = make_sampler(name, seed=2**64 - 1, normalise=True, dim=4)
+        assert (made.name, made.seed, made.normalise) == (name, 2**64 - 1, True)
+    with pytest.raises(ValueError, match="no sampler is called 'minhash'"):
+        make_sampler("minhash", seed=0, normalise=True, dim=None)
+    with pytest.raises(ValueError, match="weights that sum to 1"):
+        make_sampler("dart", seed=0, normalise=False, dim=None)
+    for seed in (-1, 2**64):
+        with pytest.raises(ValueError, match="seed must be"):
+            make_sampler("gcws", seed=seed, normalise=True, dim=None)
+
+
+def test_the_default_sampler_is_gcws_while_its_parameters_are_small() -> None:
+    """Kernels that do not normalise get gcws always; others get dart past 32 MiB of parameters and without a dim."""
+    assert default_sampler(False, None) == default_sampler(False, 10**6) == "gcws"
+    assert default_sampler(True, 784) == default_sampler(True, 1_165) == "gcws"
+    assert default_sampler(True, 1_166) == default_sampler(True, None) == "dart"

@@ -1,0 +1,174 @@
+"""Codes of real rows agree as often as the kernel says, and scatter no more than independent hashes do.
+
+Hashes share the rows but not their random numbers: over (x, j) they are independent and alike. So every
+test makes one number per hash (or per seed), averaged over all pairs, and asks how many standard errors
+these numbers' mean is from what it should be. Nothing is assumed about the pairs, which share rows and
+features. Seeds are fixed; the limit of 4.5 standard errors would be passed by chance once in 150,000 tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hashing_rows import rows_of_csr, rows_of_dense
+from kinbin.hashing import MAX_BANDS, MAX_ROWS, band_keys, certificate, make_sampler
+from kinbin.vectors.rows import Rows
+
+Loader = Callable[[str], dict[str, NDArray[Any]]]
+
+LIMIT = 4.5
+ROWS = 120
+PAIRS = 200
+
+DATA_SETS = ["cifar10_rgbhist512", "mnist", "news20_counts", "phoneme256", "letter signed", "vowel"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs (left[p], right[p]) of rows, their exact kernel values, and the nonzeros of the smaller row."""
+
+    rows: Rows
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+    nonzeros: NDArray[np.int64]
+
+    def agreement(self, codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Which hashes agree: (pairs, hashes), hashes in the order (x, j)."""
+        flat = codes.reshape(len(self.rows), -1)
+        agree: NDArray[np.bool_] = flat[self.left] == flat[self.right]
+        return agree
+
+
+def load_rows(data_set: Loader, name: str) -> Rows:
+    """120 rows of a data set."""
+    arrays = data_set(name.removesuffix(" signed"))
+    if "train_indptr" in arrays:
+        return rows_of_csr(arrays["train_data"], arrays["train_indices"], arrays["train_indptr"], range(0, 30 * ROWS, 30))
+    X = arrays["X_train"][:: len(arrays["X_train"]) // ROWS][:ROWS].astype(np.float64)
+    if name.endswith(" signed"):
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return rows_of_dense(X)
+
+
+def weights_of(rows: Rows, normalise: bool) -> NDArray[np.float64]:
+    """The split, normalised weights as a dense matrix over the features that occur."""
+    split = 2 * rows.features.astype(object) + (rows.values < 0)
+    seen, column = np.unique(split.astype(np.uint64), return_inverse=True)
+    weights = np.zeros((len(rows), seen.size))
+    row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+    weights[row, column] = np.abs(rows.values.astype(np.float64)) / (rows.norms[row] if normalise else 1.0)
+    return weights
+
+
+def pairs_of(rows: Rows, normalise: bool = True) -> Pairs:
+    """200 pairs whose kernel values are spread over all that occur."""
+    weights = weights_of(rows, normalise)
+    left, right = np.triu_indices(len(rows), 1)
+    least = np.concatenate([np.minimum(weights[i], weights[i + 1 :]).sum(axis=1) for i in range(len(rows) - 1)])
+    norms = weights.sum(axis=1)
+    similarity = least / (norms[left] + norms[right] - least)
+    order = np.argsort(similarity)
+    near = order[-PAIRS // 2 :]
+    spread = order[np.linspace(0, len(order) - 1 - PAIRS // 2, PAIRS // 2).astype(np.int64)]
+    picked = np.concatenate([near, spread])
+    nonzeros = np.diff(rows.indptr)
+    return Pairs(rows, left[picked], right[picked], similarity[picked], np.minimum(nonzeros[left[picked]], nonzeros[right[picked]]))
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean of independent numbers and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def codes_of(name: str, rows: Rows, seed: int, normalise: bool = True) -> NDArray[np.uint32]:
+    """All codes that a sampler has for the rows."""
+    return make_sampler(name, seed=seed, normalise=normalise, dim=None).codes(rows, MAX_ROWS, MAX_BANDS)
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_dart_codes_agree_exactly_as_often_as_the_kernel_says(name: str, data_set: Loader) -> None:
+    """The share of agreeing dart codes is the kernel: over all pairs, and over the nearest and the farthest."""
+    pairs = pairs_of(load_rows(data_set, name))
+    excess = pairs.agreement(codes_of("dart", pairs.rows, 11)) - pairs.similarity[:, None]
+    for part in (slice(None), slice(0, PAIRS // 2), slice(PAIRS // 2, None)):
+        mean, error = mean_and_error(excess[part].mean(axis=0))
+        assert error < 0.01
+        assert abs(mean) < LIMIT * error
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_gcws_codes_agree_as_often_as_the_kernel_says_and_a_little_more(name: str, normalise: bool, data_set: Loader) -> None:
+    """The share of agreeing 0-bit codes is never below the kernel, and above it by less than 0.45 / nonzeros."""
+    pairs = pairs_of(load_rows(data_set, name), normalise)
+    excess = pairs.agreement(codes_of("gcws", pairs.rows, 12, normalise)) - pairs.similarity[:, None]
+    for part in (slice(None), slice(0, PAIRS // 2), slice(PAIRS // 2, None)):
+        mean, error = mean_and_error(excess[part].mean(axis=0))
+        assert error < 0.01
+        assert -LIMIT * error < mean < (0.45 / pairs.nonzeros[part]).mean() + LIMIT * error
+
+
+@pytest.mark.parametrize("sampler", ["gcws", "dart"])
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_estimates_scatter_like_independent_hashes(name: str, sampler: str, data_set: Loader) -> None:
+    """Estimates from k = 64 hashes have variance J(1-J)/k, whether the 64 lie along j, along x, or far apart (8 seeds)."""
+    pairs = pairs_of(load_rows(data_set, name))
+    agree = np.stack([pairs.agreement(codes_of(sampler, pairs.rows, seed)) for seed in range(20, 28)], axis=1)
+    share = agree.mean(axis=(1, 2))
+    picked = (share > 0.02) & (share < 0.98)
+    agree, share = agree[picked], share[picked]
+    k = 64
+    groupings = {
+        "along j": agree,
+        "along x": agree.reshape(-1, MAX_ROWS, MAX_BANDS // 8, 8).transpose(0, 2, 1, 3),
+        "apart": agree.reshape(-1, k, agree.shape[2] // k).transpose(0, 2, 1),
+    }
+    for grouping, grouped in groupings.items():
+        estimates = grouped.reshape(share.size, -1, k).mean(axis=2)
+        groups = estimates.shape[1]
+        expected = share * (1 - share) / k * (1 - 1 / groups)
+        ratios = ((estimates - share[:, None]) ** 2 / expected[:, None]).mean(axis=0)
+        mean, error = mean_and_error(ratios)
+        assert error < 0.05, grouping
+        assert abs(mean - 1) < LIMIT * error, grouping
+
+
+@pytest.mark.parametrize(("sampler", "slack"), [("dart", 0.0), ("gcws", 0.02)])
+def test_shared_bands_keep_the_certificate(sampler: str, slack: float, data_set: Loader) -> None:
+    """Over 60 seeds, the share of pairs with at least c of L = 64 equal keys is the certificate (0-bit: or more)."""
+    pairs = pairs_of(load_rows(data_set, "mnist"))
+    r, bands, seeds = 2, 64, 60
+    counts = np.empty((seeds, PAIRS))
+    for seed in range(seeds):
+        codes = make_sampler(sampler, seed=1_000 + seed, normalise=True, dim=None).codes(pairs.rows, r, bands)
+        keys = band_keys(codes, r, bands)
+        counts[seed] = np.count_nonzero(keys[pairs.left] == keys[pairs.right], axis=1)
+    for c in (1, 2, 4, 8, 16):
+        promised = np.array([certificate(similarity, r, bands, c) for similarity in pairs.similarity])
+        mean, error = mean_and_error(((counts >= c) - promised).mean(axis=1))
+        assert error < 0.01
+        assert -LIMIT * error < mean < slack + LIMIT * error
+
+
+@pytest.mark.parametrize("sampler", ["gcws", "dart"])
+def test_different_codes_share_short_keys_by_chance_only(sampler: str, data_set: Loader) -> None:
+    """Of the different codes of a band, as many pairs share the top 16 bits of their keys as chance gives: 2**-16."""
+    arrays = data_set("news20_counts")
+    rows = rows_of_csr(arrays["train_data"], arrays["train_indices"], arrays["train_indptr"], range(0, 11_000, 8))
+    codes = make_sampler(sampler, seed=14, normalise=True, dim=None).codes(rows, 1, MAX_BANDS)
+    top = band_keys(codes, 1, MAX_BANDS) >> np.uint32(16)
+    shared = expected = 0.0
+    for j in range(MAX_BANDS):
+        _, first = np.unique(codes[:, 0, j], return_index=True)
+        same_top = np.unique(top[first, j], return_counts=True)[1]
+        shared += float((same_top * (same_top - 1) / 2).sum())
+        expected += first.size * (first.size - 1) / 2 / 2**16
+    assert expected > 50
+    assert abs(shared - expected) < LIMIT * np.sqrt(expected)
