@@ -20,11 +20,14 @@ __all__ = [
     "count_equal_u16",
     "float32_at",
     "float64_at",
+    "mask_at_least",
     "pointer_f32",
     "pointer_u16",
     "pointer_u32",
     "pointer_u64",
     "prefetch",
+    "set_bits",
+    "trailing_zeros",
     "u8_at",
     "u16_at",
     "u32_at",
@@ -115,5 +118,44 @@ def count_equal_u16(_typing: Any, left: Any, right: Any) -> Any:
         equal = builder.icmp_unsigned("==", loads[0], loads[1])
         mask = builder.bitcast(equal, ir.IntType(_LANES))
         return builder.ctpop(mask)
+
+    return signature, generate
+
+
+@intrinsic
+def mask_at_least(_typing: Any, address: Any, level: Any) -> Any:
+    """A bit for each of the 64 uint8 from an address on: set where it is at least `level`."""
+    signature = types.uint64(types.uint64, types.uint8)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.IntType(8), _LANES)
+        load = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+        load.align = 1
+        first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[1], ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+        levels = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
+        return builder.bitcast(builder.icmp_unsigned(">=", load, levels), ir.IntType(_LANES))
+
+    return signature, generate
+
+
+@intrinsic
+def trailing_zeros(_typing: Any, mask: Any) -> Any:
+    """The place of the lowest set bit of a uint64 (64 for none)."""
+    signature = types.int64(types.uint64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return signature, generate
+
+
+@intrinsic
+def set_bits(_typing: Any, mask: Any) -> Any:
+    """How many bits of a uint64 are set."""
+    signature = types.int64(types.uint64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
 
     return signature, generate

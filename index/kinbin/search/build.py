@@ -105,11 +105,11 @@ def read_records(addresses: NDArray[np.uint64], rooms: NDArray[np.int64], wide: 
 
 
 def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
-    """Similarities of 16 to 32 sampled rows to (a sample of) all rows. The sample is the same for the same rows."""
+    """Similarities of 24 or 64 sampled rows to (a sample of) all rows. The sample is the same for the same rows."""
     n = len(source)
     rng = np.random.default_rng(n)
     among = np.arange(n) if n <= _SAMPLE_ROWS else np.sort(rng.choice(n, _SAMPLE_ROWS, replace=False))
-    picks = np.sort(rng.choice(len(among), min(len(among), 16 if n < 8 * _CHUNK else 32), replace=False))
+    picks = np.sort(rng.choice(len(among), min(len(among), 24 if n < 8 * _CHUNK else 64), replace=False))
     addresses, rooms = source.addresses[among], source.rooms[among]
     queries = read_records(addresses[picks], rooms[picks], wide)
     slots = 1 << max(6, (3 * int(np.diff(queries.indptr).max(initial=1))).bit_length()) if wide else 2
@@ -122,8 +122,8 @@ def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
         np.zeros(1 if wide else NARROW_DIMENSION, np.float32), np.full(slots, ~np.uint64(0), np.uint64), np.zeros(slots, np.float32),
         histogram, kth,
     )  # fmt: skip
-    mean = histogram.sum(axis=0) / max(len(picks), 1) * (n / max(len(among), 1))
-    return Contrast(mean, np.sort(kth), float(np.diff(queries.indptr).mean()))
+    scaled: NDArray[np.float64] = histogram.astype(np.float64) * (n / len(among))
+    return Contrast(scaled, kth, float(np.diff(queries.indptr).mean()))
 
 
 @strict

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kinbin.hashing import MAX_ROWS, similarity_needed, suggested_similarity
 from kinbin.hashing.certificate import binomial_tail
 from kinbin.kernels._jit import strict
+from kinbin.limits import limit
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
 from kinbin.search.view import Run, View
@@ -31,8 +32,8 @@ SMALL = 1_000
 DEFAULT_TARGET = 0.9
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
-_LISTED = 2_000.0
-"""Rows that a run may be expected to list while counting."""
+_LISTED = 300.0
+"""Rows that a run may be expected to list at first."""
 
 # Nanoseconds on the machine of docs/benchmarks.md; only their ratios matter.
 _BAND_NS = 30.0
@@ -50,17 +51,17 @@ class Contrast:
     """How a run's rows lie to each other, from sampled rows."""
 
     histogram: NDArray[np.float64]
-    """(BINS,) expected number of rows of the run by similarity to a row."""
+    """(q, BINS) expected number of rows of the run by similarity to each of the sampled rows."""
     kth: NDArray[np.float64]
-    """(q,) similarity of each sampled row's 10th neighbour, ascending."""
+    """(q,) similarity of each sampled row's 10th neighbour."""
     nonzeros: float
     """Mean nonzeros a row."""
 
     def to_header(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "histogram": [round(float(x), 3) for x in self.histogram],
-            "kth": [round(float(x), 5) for x in self.kth],
+            "histogram": self.histogram.round(1).tolist(),
+            "kth": self.kth.round(5).tolist(),
             "nonzeros": round(self.nonzeros, 2),
         }
 
@@ -75,25 +76,29 @@ class Contrast:
 
 
 @strict
-def _expect(histogram, kth, r, bands, need):  # type: ignore[no-untyped-def]
-    """Expected postings, verified rows, and the share of queries that no level certifies."""
-    bins = len(histogram)
-    postings = 0.0
+def _expect(histogram, kth, r, bands, need, cap):  # type: ignore[no-untyped-def]
+    """Means over the sampled queries: postings, verified rows, and the share that is not certified (or capped)."""
+    queries, bins = histogram.shape
+    shared = np.empty(bins)
     for b in range(bins):
-        postings += histogram[b] * bands * ((b + 0.5) / bins) ** r
+        shared[b] = ((b + 0.5) / bins) ** r
+    postings = 0.0
     verified = 0.0
     uncertified = 0.0
-    for q in range(len(kth)):
+    for q in range(queries):
+        read = 0.0
+        for b in range(bins):
+            read += histogram[q, b] * bands * shared[b]
         stop = 0
         while stop < bands and need[stop + 1] <= kth[q]:
             stop += 1
-        if stop == 0:
+        if stop == 0 or read > cap:
             uncertified += 1.0
-            stop = 1
         for b in range(bins):
-            if histogram[b] > 0.0:
-                verified += histogram[b] * binomial_tail(bands, ((b + 0.5) / bins) ** r, stop)
-    return postings, verified / len(kth), uncertified / len(kth)
+            if histogram[q, b] > 0.0:
+                verified += histogram[q, b] * binomial_tail(bands, shared[b], max(stop, 1))
+        postings += min(read, cap)
+    return postings / queries, verified / queries, uncertified / queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class Prediction:
 def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) -> Prediction:
     """Predict a query of a run of so many rows with bands of r hashes."""
     need = similarity_needed(r, bands, target)
-    postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need)
+    postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, limit("postings"))
     ns = bands * _BAND_NS + postings * _POSTING_NS + verified * (_VERIFY_NS + _NONZERO_NS * contrast.nonzeros)
     ns += uncertified * contrast.scan_ns(rows)
     ns += _HASH_NS * r * bands * contrast.nonzeros
@@ -172,24 +177,19 @@ def _levels(r: int, bands: int, target: float) -> tuple[NDArray[np.float64], NDA
 def _level_of(histogram, r, bands, wanted):  # type: ignore[no-untyped-def]
     """The lowest level that at most `wanted` rows are expected to reach."""
     bins = len(histogram)
-    for c in range(1, bands):
+    for c in range(1, min(bands, 255)):
         rows = 0.0
         for b in range(bins):
             if histogram[b] > 0.0:
                 rows += histogram[b] * binomial_tail(bands, ((b + 0.5) / bins) ** r, c)
         if rows <= wanted:
             return c
-    return bands
+    return min(bands, 255)
 
 
-def _collecting_level(need: NDArray[np.float64], contrast: Contrast, r: int, bands: int) -> int:
-    """The level from which rows are listed while counting: low enough that few queries need to look below it.
-
-    At most the level at which nine sampled queries in ten are certified, and one that some thousand rows reach.
-    """
-    low = float(np.quantile(contrast.kth, 0.1))
-    certified = int(np.searchsorted(need[1 : bands + 1], low, side="right"))
-    return max(1, min(certified, int(_level_of(contrast.histogram, r, bands, _LISTED)), 255))
+def _collecting_level(contrast: Contrast, r: int, bands: int) -> int:
+    """The level from which rows are listed at first; a query that needs lower ones lists them as it goes."""
+    return int(_level_of(contrast.histogram.mean(axis=0), r, bands, _LISTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,7 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
     if not isinstance(known, _RunPlan):
         r, bands = int(run.header["r"]), int(run.header["bands"])
         contrast = Contrast.from_header(run.header["contrast"])
-        need, _ = _levels(r, bands, target)
-        known = _RunPlan(_collecting_level(need, contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
+        known = _RunPlan(_collecting_level(contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
         if len(run.plans) > 16:
             run.plans.clear()
         run.plans[target] = known
@@ -235,7 +234,7 @@ def plan_query(view: View, target: float) -> Plan:
         share = view.fresh.rows / largest.rows
         contrast = Contrast.from_header(largest.header["contrast"])
         like = Contrast(contrast.histogram * share, contrast.kth, contrast.nonzeros)
-        descriptors[-1, FIELDS["collect"]] = _collecting_level(need[-1], like, 1, FRESH_BANDS)
+        descriptors[-1, FIELDS["collect"]] = _collecting_level(like, 1, FRESH_BANDS)
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS
     return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans])

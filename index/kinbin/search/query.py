@@ -54,9 +54,9 @@ class _Scratch:
     def __init__(self, rows: int, slots: int, wide: bool) -> None:
         self.rows = rows
         self.slots = slots
-        self.counts = np.zeros(rows, np.uint8)
-        self.listed = np.empty(rows + 8, np.uint32)
-        self.order = np.empty(rows + 8, np.uint32)
+        self.counts = np.zeros(rows + 63, np.uint8)
+        self.listed = np.empty(rows, np.uint32)
+        self.order = np.empty(rows, np.uint32)
         self.narrow = np.zeros(1 if wide else NARROW_DIMENSION, np.float32)
         self.keys = np.full(slots, ~np.uint64(0), np.uint64)
         self.weights = np.zeros(slots, np.float32)
@@ -147,7 +147,7 @@ class Searcher:
             descriptors, plan.need, plan.suggest, self.wide, self.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
             least, int(limit("postings")),
-            scratch.counts[: view.total_rows], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
+            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, numbers, found.certificate,
         )  # fmt: skip
         _check(numbers)

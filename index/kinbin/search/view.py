@@ -289,7 +289,7 @@ def _advanced(view: View, reader: Reader, state: State) -> View:
     """The view brought forward to a later state."""
     if view.state.manifest != state.manifest:
         return _loaded(view, reader, state)
-    commits = [commit for _, commit in reader.journal(view.state.sequence)]
+    commits = _commits(reader, view.state.sequence, state)
     gone = np.concatenate([np.empty(0, np.uint64), *(commit.dead for commit in commits)])
     return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits))
 
@@ -310,5 +310,17 @@ def _loaded(view: View | None, reader: Reader, state: State) -> View:
     for number in reader.manifest():
         run = known.get(number)
         runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
-    fresh = Fresh().extended([commit for _, commit in reader.journal(0)])
+    fresh = Fresh().extended(_commits(reader, state.sealed, state))
     return View.of(state, tuple(runs), fresh)
+
+
+def _commits(reader: Reader, after: int, state: State) -> list[Commit]:
+    """The commits after one number, up to the state's: each of them has its journal entry.
+
+    Raises:
+        CorruptData: one is missing.
+    """
+    entries = list(reader.journal(after))
+    if [number for number, _ in entries] != list(range(after + 1, state.sequence + 1)):
+        raise CorruptData(f"the journal has not just the commits {after + 1} to {state.sequence}: the files are damaged; restore a copy")
+    return [commit for _, commit in entries]

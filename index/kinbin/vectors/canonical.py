@@ -235,8 +235,9 @@ def _assemble(
     )
     _refuse(sizes > limit("nonzeros"), np.arange(n), "over_limit", f"a vector has at most {limit('nonzeros')} nonzeros", "nonzeros")
     stored = values.astype(np.float32)
-    # bincount adds in the order of the elements, in float64, on every machine.
-    norms: NDArray[np.float64] = np.bincount(rows, weights=np.abs(stored).astype(np.float64), minlength=n)  # type: ignore[assignment]
+    # bincount adds in the order of the elements, in float64, on every machine. Of nothing it makes integers,
+    # for which every kernel would be compiled again.
+    norms = np.bincount(rows, weights=np.abs(stored).astype(np.float64), minlength=n).astype(np.float64, copy=False)
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(sizes, out=indptr[1:])
     return Rows(indptr, np.ascontiguousarray(features), stored, norms)

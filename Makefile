@@ -1,0 +1,117 @@
+# One menu of commands, the same for people and for CI. `make help` prints it.
+#
+# Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve),
+# UPGRADE=--upgrade (lock), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV ?= .venv
+DATA ?= ./kinbin-data
+PORT ?= 8080
+ARGS ?=
+UPGRADE ?=
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= kinbin:$(VERSION)
+ENGINE ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Wheels only: building a source distribution would fetch build requirements that no lock pins.
+INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
+PROJECTS := pyproject.toml clients/python/pyproject.toml
+# So that neither a test nor a first request waits for the compiler; a second or two when that is done.
+WARM_UP := @echo 'Making sure that the kernels are compiled (half a minute at the first time)'; \
+	$(BIN)/python -c 'import kinbin; kinbin.warm_up()'
+INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
+
+.PHONY: help run serve check lint types layers docs-check test bench format docs lock image clean
+
+help: ## print this menu
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ------------------------------------------------------------------------------------ environments
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kinbin needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# Each stamp is newer than the lock that was installed. The larger sets hold the smaller ones.
+$(VENV)/.demo: requirements-demo.lock $(PROJECTS) | $(BIN)/python
+	@echo 'Installing into $(VENV) what requirements-demo.lock holds (half a minute)'
+	$(INSTALL) -r requirements-demo.lock
+	$(INSTALL_PROJECTS)
+	$(PIP) check
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(PROJECTS) | $(BIN)/python
+	@echo 'Installing into $(VENV) what requirements-dev.lock holds (half a minute)'
+	$(INSTALL) -r requirements-dev.lock
+	$(INSTALL_PROJECTS)
+	$(PIP) check
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: requirements-bench.lock $(VENV)/.dev
+	$(INSTALL) -r requirements-bench.lock
+	touch $@
+
+# ------------------------------------------------------------------------------------- use it
+
+run: $(VENV)/.demo ## start the demo: a server on 127.0.0.1 with real data, a query and its answer
+	$(WARM_UP)
+	$(BIN)/python -m kinbin_service.demo --data $(DATA) --port $(PORT) $(ARGS)
+
+serve: $(VENV)/.demo ## start the server on 127.0.0.1 (DATA=./kinbin-data PORT=8080)
+	$(BIN)/kinbin serve --data $(DATA) --host 127.0.0.1 --port $(PORT) $(ARGS)
+
+# ------------------------------------------------------------------------------------- work on it
+
+check: lint types layers docs-check ## lint, format, types, layers, documents
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports --no-logo
+
+docs-check: $(VENV)/.dev
+	$(BIN)/python docs/check_docs.py
+
+test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it)
+	$(WARM_UP)
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/.bench ## measure against exact scans and other libraries
+	$(BIN)/python -m benchmarks $(ARGS)
+
+format: $(VENV)/.dev ## repair formatting and import order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## write generated documents anew, then check all of them
+	$(BIN)/python docs/check_docs.py --write
+
+# Hashes only, and no address of an index: every machine uses the index of its own configuration.
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate $(UPGRADE)
+SERVER := --extra service --group server
+
+lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for newer versions)
+	$(COMPILE) $(SERVER) -o requirements.lock
+	$(COMPILE) $(SERVER) --group demo -c requirements.lock -o requirements-demo.lock
+	$(COMPILE) $(SERVER) --group demo --group dev -c requirements-demo.lock -o requirements-dev.lock
+	$(COMPILE) $(SERVER) --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
+
+image: ## build the container image with docker, podman or buildah (IMAGE=, ENGINE=, ARGS=)
+	ENGINE="$(ENGINE)" deploy/build-image $(IMAGE) $(ARGS)
+
+clean: ## remove the environment, caches and build products (never data)
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find index service clients tests benchmarks docs \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

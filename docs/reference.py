@@ -1,0 +1,65 @@
+"""Write docs/reference.md: tables of kernels, limits, settings and errors, from the code that enforces them.
+
+`make docs` writes it; `make docs-check` and the test suite compare it with the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import kinbin
+from kinbin_service.limits import all_limits
+from kinbin_service.problems import CODES
+from kinbin_service.settings import Settings
+
+TARGET = Path(__file__).resolve().parent / "reference.md"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    names = list(head)
+    yield "| " + " | ".join(names) + " |"
+    yield "|" + "---|" * len(names)
+    for row in rows:
+        yield "| " + " | ".join(str(cell) for cell in row) + " |"
+    yield ""
+
+
+def _number(value: float) -> str:
+    if value == 2**63 - 1:
+        return "2⁶³ − 1"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def reference() -> str:
+    """The document."""
+    settings = Settings.model_construct()
+    fields = Settings.model_fields
+    lines = ["# Reference", "", "This page is written from the code (`make docs`).", "", "## Kernels", ""]
+    lines += _table(
+        ("name", "kernel", "definition", "signed values"),
+        ((f"`{k.name}`", k.title, k.formula, "yes" if k.signed else "refused") for k in kinbin.KERNELS.values()),
+    )
+    lines += ["## Limits", "", "`GET /v1/limits` returns this table. An error names the limit that was passed.", ""]
+    lines += _table(
+        ("name", "value", "unit", "why"),
+        (
+            (f"`{x.name}`", "by the number of cores" if x.name == "threads" else _number(x.value), x.unit, x.reason)
+            for x in all_limits(settings).values()
+        ),
+    )
+    lines += ["## Settings of the service", "", "Environment variables; `kinbin serve` has options for the first four.", ""]
+    lines += _table(
+        ("variable", "default", "what it is"),
+        (
+            (f"`KINBIN_{name.upper()}`", "by the number of cores" if name == "threads" else f"`{field.default}`", field.description)
+            for name, field in fields.items()
+        ),
+    )
+    lines += ["## Errors of the service", "", "The `code` of a problem document, its status, and its title.", ""]
+    lines += _table(("code", "status", "title"), ((f"`{name}`", code.status, code.title) for name, code in CODES.items()))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(reference(), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""Fixtures for every test: seeded random numbers, real data sets, free ports, a clean environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# KINBIN_DATA names the folder of data sets for the tests. It is read once, before the environment is
+# cleaned, because KINBIN_* variables are also the server's settings.
+DATA_SETS = Path(os.environ.get("KINBIN_DATA") or ROOT.parent / "shared" / "data")
+
+hypothesis.settings.register_profile("kinbin", deadline=None, print_blob=True, max_examples=60)
+hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kinbin"))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No KINBIN_* variable of the shell reaches a test or a server that it starts."""
+    for name in [name for name in os.environ if name.startswith("KINBIN_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A random generator whose seed is the test's own name: the same in any order and on any machine."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(scope="session")
+def data_set() -> Callable[[str], dict[str, NDArray[Any]]]:
+    """Load a real data set by name ("cifar10_rgbhist512"), or skip the test with the reason."""
+    loaded: dict[str, dict[str, NDArray[Any]]] = {}
+
+    def load(name: str) -> dict[str, NDArray[Any]]:
+        if name not in loaded:
+            path = DATA_SETS / f"{name}.npz"
+            if not path.is_file():
+                pytest.skip(f"data set {name}.npz is not in {DATA_SETS} (set KINBIN_DATA to a folder that holds it)")
+            with np.load(path, allow_pickle=False) as arrays:
+                loaded[name] = {key: _read_only(arrays[key]) for key in arrays.files}
+        return loaded[name]
+
+    return load
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,104 @@
+"""The wheels hold the packages, all of them and nothing else, and work away from the source tree."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD_INPUTS = ["pyproject.toml", "README.md", "LICENSE", "index", "service", "clients"]
+CACHES = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*")
+WITHOUT_SERVER_PACKAGES = "import sys; sys.modules.update(dict.fromkeys(('kinbin', 'kinbin_service', 'numba', 'lmdb', 'fastapi')))"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both wheels, built offline from a copy of the sources."""
+    copy = tmp_path_factory.mktemp("sources")
+    for name in BUILD_INPUTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=CACHES)
+        else:
+            shutil.copy(source, copy / name)
+    out = tmp_path_factory.mktemp("wheels")
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(out)]
+    sources = [str(copy), str(copy / "clients/python")]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, *sources], check=True, capture_output=True, timeout=100)
+    return {path.name.split("-")[0]: path for path in out.glob("*.whl")}
+
+
+def modules_in(folder: Path) -> set[str]:
+    """The files of a source root that belong into its wheel."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix == ".py" or path.name == "py.typed"}
+
+
+def names_in(wheel: Path) -> set[str]:
+    """The files of a wheel, without its metadata."""
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def test_library_wheel_holds_every_module(wheels: dict[str, Path]) -> None:
+    """Every module of the library and the service is in the wheel, with the marks that they are typed."""
+    expected = modules_in(ROOT / "index") | modules_in(ROOT / "service")
+    held = names_in(wheels["kinbin"])
+    assert {name for name in held if name.endswith((".py", "py.typed"))} == expected
+    assert {name.split("/")[0] for name in held} == {"kinbin", "kinbin_service"}
+
+
+def test_client_wheel_holds_the_client_alone(wheels: dict[str, Path]) -> None:
+    """The client's wheel has all of the client and nothing of the server."""
+    assert names_in(wheels["kinbin_client"]) == modules_in(ROOT / "clients/python")
+
+
+@pytest.mark.parametrize("distribution", ["kinbin", "kinbin_client"])
+def test_wheel_carries_its_licence(wheels: dict[str, Path], distribution: str) -> None:
+    """The licence is named in the metadata."""
+    archive = zipfile.ZipFile(wheels[distribution])
+    (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    assert "License-Expression: Apache-2.0" in archive.read(metadata).decode()
+
+
+def test_library_works_from_its_wheel(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Unpacked anywhere, the wheel's library and service can be imported, and come from there."""
+    zipfile.ZipFile(wheels["kinbin"]).extractall(tmp_path)
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport kinbin, kinbin_service.app\nprint(kinbin.__file__)"
+    answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip().startswith(str(tmp_path))
+
+
+def test_client_works_without_the_server(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """The client can be imported where neither the library nor what it needs is installed."""
+    zipfile.ZipFile(wheels["kinbin_client"]).extractall(tmp_path)
+    script = f"{WITHOUT_SERVER_PACKAGES}; sys.path.insert(0, {str(tmp_path)!r})\nimport kinbin_client\nprint(kinbin_client.__file__)"
+    answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip().startswith(str(tmp_path))
+
+
+def test_library_needs_no_server_packages() -> None:
+    """Without the extra `service` the library still imports: no web framework is pulled in."""
+    script = "import sys; sys.modules.update(dict.fromkeys(('fastapi', 'pydantic', 'uvicorn', 'httpx', 'scipy', 'sklearn'))); import kinbin"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_command_is_installed() -> None:
+    """The command `kinbin` leads to an application that can be called."""
+    (command,) = importlib.metadata.entry_points(group="console_scripts", name="kinbin")
+    assert callable(command.load())
+
+
+@pytest.mark.parametrize("distribution", ["kinbin", "kinbin-client"])
+def test_installed_version_is_that_of_the_sources(distribution: str) -> None:
+    """Library, service and client are installed in the version that pyproject.toml names."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert importlib.metadata.version(distribution) == declared
