@@ -1,0 +1,75 @@
+"""A million real colour histograms: 8×8×8 RGB bins of 16×16 patches of photographs.
+
+Neighbouring patches overlap, as in an index of image regions. Queries are patches of images whose patches are not indexed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from common import data_set
+
+__all__ = ["DIMENSION", "histograms", "open_matrix", "query_histograms"]
+
+DIMENSION = 512
+SIDE = 16
+"""Pixels of a patch's edge; images have 32."""
+_PLACES = 32 - SIDE + 1
+_IMAGES_AT_ONCE = 50
+_PARTS = ("data", "indices", "indptr")
+
+
+def histograms(count: int, cache: Path) -> Path:
+    """The folder that holds `count` histograms of training images as CSR arrays; made if it is not there.
+
+    Every image gives equally many patches, at the same distinct places, chosen at random from all 289.
+    """
+    folder = cache / f"rgb-patches-{SIDE}-{count}"
+    if not (folder / "indptr.npy").exists():
+        bins = _bins(data_set("cifar10_rgb_small")["X_train"])
+        each = -(-count // len(bins))
+        if each > _PLACES**2:
+            raise ValueError(f"{len(bins)} images have {len(bins) * _PLACES**2} distinct patches, not {count}")
+        places = np.random.default_rng(0).permutation(_PLACES**2)[:each]
+        matrix = scipy.sparse.vstack([_counted(bins[i : i + _IMAGES_AT_ONCE], places) for i in range(0, len(bins), _IMAGES_AT_ONCE)], "csr")
+        # In a random order, so that the first rows are a sample of all.
+        matrix = matrix[np.random.default_rng(1).permutation(matrix.shape[0])[:count]]
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in _PARTS:  # indptr last: it says that all are there
+            np.save(folder / f"{part}.npy", getattr(matrix, part))
+    return folder
+
+
+def open_matrix(folder: Path, count: int | None = None) -> Any:
+    """The first `count` histograms (or all) as CSR, mapped from the files."""
+    data, indices, indptr = (np.load(folder / f"{part}.npy", mmap_mode="r") for part in _PARTS)
+    rows = len(indptr) - 1 if count is None else count
+    return scipy.sparse.csr_matrix((data[: indptr[rows]], indices[: indptr[rows]], indptr[: rows + 1]), shape=(rows, DIMENSION), copy=False)
+
+
+def query_histograms(count: int) -> Any:
+    """Histograms of one random patch of each of the first test images, as CSR."""
+    bins = _bins(data_set("cifar10_rgb_small")["X_test"][:count])
+    places = np.random.default_rng(2).integers(0, _PLACES**2, len(bins))
+    return scipy.sparse.vstack([_counted(bins[i : i + 1], places[i : i + 1]) for i in range(len(bins))], "csr")
+
+
+def _bins(images: NDArray[Any]) -> NDArray[np.int64]:
+    """(n, 32, 32) the bin of every pixel of images (n, 3072), which are RGB bytes row by row."""
+    red, green, blue = np.moveaxis(images.reshape(-1, 32, 32, 3).astype(np.int64) >> 5, -1, 0)
+    bins: NDArray[np.int64] = (red << 6) | (green << 3) | blue
+    return bins
+
+
+def _counted(bins: NDArray[np.int64], places: NDArray[np.int64]) -> Any:
+    """Histograms of the patches at `places` of each image, as CSR."""
+    windows = np.lib.stride_tricks.sliding_window_view(bins, (SIDE, SIDE), axis=(1, 2))
+    patches = windows[:, places // _PLACES, places % _PLACES].reshape(-1, SIDE * SIDE)
+    keys = np.arange(len(patches))[:, None] * DIMENSION + patches
+    counts = np.bincount(keys.ravel(), minlength=len(patches) * DIMENSION).reshape(-1, DIMENSION)
+    return scipy.sparse.csr_matrix(counts.astype(np.uint16))

@@ -1,0 +1,37 @@
+"""The application: routes, error handlers, the gate around them, and the service that lives as long as they do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+import kinbin
+from kinbin_service.gate import Gate
+from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
+from kinbin_service.routes import collections, items, operations, queries
+from kinbin_service.service import Service
+from kinbin_service.settings import Settings
+
+__all__ = ["create_app"]
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The ASGI application of these settings. Opens nothing yet: the database is opened when a process begins to serve."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with Service.running(settings) as service:
+            app.state.service = service
+            yield
+
+    app = FastAPI(title="Kinbin", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    for router in (items.router, queries.router, collections.router, operations.router):
+        app.include_router(router)
+    app.add_exception_handler(Refusal, answer_refusal)
+    app.add_exception_handler(kinbin.KinbinError, answer_library_error)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_middleware(Gate, settings=settings)
+    return app

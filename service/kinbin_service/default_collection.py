@@ -1,0 +1,43 @@
+"""The collection of the short routes, which nobody has to create: the first add does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import kinbin
+from kinbin_service.convert import VectorIn
+
+__all__ = ["NAME", "add_to_default"]
+
+NAME = "default"
+KERNEL = "ngmm"
+
+
+def add_to_default(
+    database: kinbin.Database, ids: list[str], vectors: Any, payloads: list[dict[str, Any] | None] | None, mode: str
+) -> kinbin.AddResult:
+    """Add items to `default`; if it is not there, create it as its first vector is: of that dimension, or sparse.
+
+    A first add that is refused leaves no collection behind, as its dimension would bind the next
+    add: so it is tried on a database of its own before.
+    """
+    try:
+        collection = database.collection(NAME)
+    except kinbin.CollectionNotFound:
+        if not ids:
+            return kinbin.AddResult(0, 0, 0, 0)
+        dim = dimension(vectors[0])
+        with tempfile.TemporaryDirectory(prefix="kinbin-first-add-") as scratch, kinbin.open(scratch) as trial:
+            trial.create_collection(NAME, kernel=KERNEL, dim=dim).add(ids, vectors, payloads=payloads, mode=mode)
+        try:
+            collection = database.create_collection(NAME, kernel=KERNEL, dim=dim)
+        except kinbin.CollectionExists:
+            collection = database.collection(NAME)
+    return collection.add(ids, vectors, payloads=payloads, mode=mode)
+
+
+def dimension(vector: VectorIn | Sequence[float]) -> int | None:
+    """The dimension that a first vector gives a collection; None for a sparse one."""
+    return None if isinstance(vector, kinbin.Sparse | kinbin.Tokens) else len(vector)

@@ -1,0 +1,242 @@
+"""`make run`: a server with 1,797 handwritten digits in it, a first query with its certificate, and what to try next.
+
+    python -m kinbin_service.demo --data ./kinbin-data --host 127.0.0.1 --port 8080 [--once]
+
+The server is a child process in a session of its own: Ctrl-C reaches this program only, which ends the server with SIGTERM, waits
+until it has answered what was under way, and passes its exit code on.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.columns import Columns
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.text import Text
+
+from kinbin_service.cli import Failure, api_key, certificate_line, check_port, failing_in_one_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinbin_client import Client
+    from kinbin_client.models import Answer
+
+_SHADES = " ░▒▓█"
+_QUERY = 1_796
+"""The digit that is asked for: the last one, an 8."""
+_SHOWN = 6
+_READY_SECONDS = 180.0
+"""The first start compiles the kernels."""
+_END_SECONDS = 40.0
+"""The server's own time to answer what is under way, and some more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Digits:
+    """scikit-learn's bundled digits: n images of 8 × 8 as rows of 64 values from 0 to 16, and what each shows."""
+
+    images: NDArray[Any]
+    shown: list[int]
+
+    @property
+    def ids(self) -> list[str]:
+        """An id for every image, in order."""
+        return [f"digit-{row:04d}" for row in range(len(self.shown))]
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Directory of the database; created if absent.")] = Path("kinbin-data"),
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8080,
+    once: Annotated[bool, typer.Option("--once", help="End after the printout instead of serving on.")] = False,
+) -> None:
+    """Serve a database of handwritten digits, and show a query and its answer."""
+    console = Console()
+    with failing_in_one_line():
+        check_port(host, port)
+        digits = _load_digits()
+        with _ending_on_signals(), _server(data, host, port) as server:
+            _prepare_and_show(console, _address(host, port), digits, server)
+            if once:
+                return
+            _say(console, "\nServing until Ctrl-C.")
+            if server.wait() != 0:
+                raise Failure(f"the server ended by itself with exit code {server.returncode}")
+
+
+# ------------------------------------------------------------------------------------------ the server
+
+
+class _Ended(Exception):
+    """A signal asked to end."""
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """For the block, SIGINT and SIGTERM leave it; that is the usual end of serving, no error."""
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        raise _Ended
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except _Ended:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A server process for the block, ended behind it: SIGTERM, some patience, then SIGKILL to all of its session."""
+    command = [sys.executable, "-m", "kinbin_service.cli", "serve", "--data", str(data), "--host", host, "--port", str(port)]
+    environment = {"KINBIN_ACCESS_LOG": "false", "KINBIN_LOG_LEVEL": "warning", **os.environ}
+    server = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - this program, its own options
+    try:
+        yield server
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # being ended once is enough: what follows takes a bounded time
+        if server.poll() is None:
+            server.terminate()
+            try:
+                server.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+
+
+def _address(host: str, port: int) -> str:
+    """Where this machine reaches the server."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
+    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
+
+
+def _wait_ready(client: Client, server: subprocess.Popen[bytes]) -> None:
+    from kinbin_client.errors import Timeout
+
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        if server.poll() is not None:
+            raise Failure(f"the server ended with exit code {server.returncode} before it was ready: see its messages above")
+        try:
+            client.wait_ready(timeout=1.0)
+        except Timeout:
+            if time.monotonic() > deadline:
+                raise Failure(f"the server was not ready after {_READY_SECONDS:g} s") from None
+        else:
+            return
+
+
+# ------------------------------------------------------------------------------------------ the digits
+
+
+def _load_digits() -> _Digits:
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError:
+        raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn") from None
+    images, shown = load_digits(return_X_y=True)
+    return _Digits(images, shown.tolist())
+
+
+def _prepare_and_show(console: Console, address: str, digits: _Digits, server: subprocess.Popen[bytes]) -> None:
+    try:
+        from kinbin_client import Client
+    except ModuleNotFoundError:
+        raise Failure("the demo needs the client: pip install kinbin-client") from None
+    with Client(address, api_key=api_key()) as client:
+        with console.status("Starting the server (the first start compiles the kernels)"):
+            _wait_ready(client, server)
+        if _fill(console, client, digits):
+            answer = client.query(digits.images[_QUERY], k=_SHOWN)
+            _show_answer(console, digits, answer)
+        else:
+            _say(console, 'The collection "default" holds other data: the digits were not loaded.')
+    _show_addresses(console, address)
+
+
+def _fill(console: Console, client: Client, digits: _Digits) -> bool:
+    """Load the digits into "default" if it is empty or was filled by half; whether they are in it."""
+    collection = client.collection("default")
+    ids = digits.ids
+    if "default" in client.collections() and collection.count() > 0:
+        there = {item.id for item in collection.get([ids[0], ids[-1]], include=()).items}
+        if ids[0] not in there:
+            return False
+        if ids[-1] in there:
+            return True
+    began = time.monotonic()
+    payloads = [{"digit": number} for number in digits.shown]
+    with console.status("Adding the digits"):
+        client.add(ids, digits.images, payloads)
+    seconds = time.monotonic() - began
+    _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "default" in {seconds:.1f} s.')
+    return True
+
+
+# ------------------------------------------------------------------------------------------ the printout
+
+
+def _show_answer(console: Console, digits: _Digits, answer: Answer) -> None:
+    rows = {identifier: row for row, identifier in enumerate(digits.ids)}
+    _say(console, f"\nThe {_SHOWN} nearest of {digits.ids[_QUERY]} by the kernel ngmm (it finds itself first):\n")
+    pictures = []
+    for hit in answer.results:
+        row = rows.get(hit.id)
+        caption = f"{hit.id}\nscore {hit.score:.3f}"
+        picture = _picture(digits.images[row]) if row is not None else Text("?")
+        shown = f"a {digits.shown[row]}" if row is not None else "?"
+        pictures.append(Panel(Group(picture, Text(caption, style="dim")), title=shown, width=20))
+    console.print(Columns(pictures, padding=(0, 1)))
+    line = certificate_line(answer.recall_lower_bound, answer.no_bound, answer.mode, answer.verified, answer.candidates)
+    took = "" if answer.took_ms is None else f"; {answer.took_ms:.1f} ms"
+    _say(console, f"Certificate: {line}{took}.", "bold")
+
+
+def _picture(image: NDArray[Any]) -> Text:
+    """An image of 8 × 8 pixels from 0 to 16, two characters a pixel."""
+    lines = ("".join(_SHADES[min(int(value) * len(_SHADES) // 17, len(_SHADES) - 1)] * 2 for value in row) for row in image.reshape(8, 8))
+    return Text("\n".join(lines))
+
+
+def _show_addresses(console: Console, address: str) -> None:
+    """Where to look, and a request to paste."""
+    secret = '$(cat "$KINBIN_API_KEY_FILE")' if os.environ.get("KINBIN_API_KEY_FILE") else "$KINBIN_API_KEY"
+    key = "" if api_key() is None else f' -H "Authorization: Bearer {secret}"'
+    body = orjson.dumps({"id": f"digit-{_QUERY:04d}", "k": 5, "filter": {"digit": {"$ne": 8}}, "include": ["payload"]}).decode()
+    console.print()
+    for path, what in (("/docs", "the API"), ("/openapi.json", "the same for programs"), ("/healthz", "health"), ("/v1/limits", "limits")):
+        _say(console, f"  {address}{path:<14} {what}")
+    _say(console, "\nTry the nearest digits that are no 8:\n")
+    _say(console, f"  curl -s {address}/query{key} -H 'content-type: application/json' -d {shlex.quote(body)}")
+
+
+def _say(console: Console, line: str, style: str = "") -> None:
+    """A line as it is: no markup, no wrapping."""
+    console.print(Text(line, style=style), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,89 @@
+"""How routes describe themselves for the OpenAPI document: bodies, parameters, answers and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from kinbin_service.bodies import JSON, NDJSON, NPY
+from kinbin_service.problems import CODES
+
+__all__ = ["PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
+
+PROBLEMS = "x-problems"
+"""Where a route leaves the statuses of its refusals; the document turns them into responses."""
+
+EVERYWHERE = frozenset({400, 401, 500, 503})
+WITH_BODY = frozenset({408, 413, 415, 422})
+WITH_WORK = frozenset({429})
+
+IDS = "the ids of a matrix's rows, as a JSON array of strings or with commas; without it ids are made, sorted by time and row"
+
+
+def reference(model: type[BaseModel]) -> dict[str, str]:
+    """A reference to the schema of a model."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def route(
+    summary: str,
+    answer: Any,
+    *,
+    body: type[BaseModel] | None = None,
+    other_bodies: dict[str, Any] | None = None,
+    parameters: list[dict[str, Any]] | None = None,
+    refusals: frozenset[int] = frozenset(),
+    works: bool = True,
+) -> dict[str, Any]:
+    """Arguments of a route's decorator. `works`: its calls to the library go through admission."""
+    statuses = EVERYWHERE | refusals | (WITH_WORK if works else frozenset()) | (WITH_BODY if body else frozenset())
+    assert statuses <= {code.status for code in CODES.values()}
+    extra: dict[str, Any] = {PROBLEMS: sorted(statuses)}
+    if body:
+        content = {JSON: {"schema": reference(body), **_examples(body)}, **(other_bodies or {})}
+        extra["requestBody"] = {"required": True, "content": content}
+    if parameters:
+        extra["parameters"] = parameters
+    return {"summary": summary, "response_model": answer, "openapi_extra": extra}
+
+
+def _examples(model: type[BaseModel]) -> dict[str, Any]:
+    """The examples of a model, as a media type carries them."""
+    found = model.model_json_schema().get("examples", [])
+    return {"examples": {f"example {number}": {"value": value} for number, value in enumerate(found, 1)}} if found else {}
+
+
+def matrix() -> dict[str, Any]:
+    """The .npy body."""
+    description = "an .npy file (version 1.0 or 2.0) of a 2-D little-endian float32 or float64 matrix, a vector a row"
+    return {NPY: {"schema": {"type": "string", "format": "binary", "description": description}}}
+
+
+def bulk(item: type[Any]) -> dict[str, Any]:
+    """The .npy body and the body of lines."""
+    description = f"one {item.__name__} as JSON a line; blank lines are skipped, and error pointers count the others: #/items/3"
+    return {NDJSON: {"schema": {"type": "string", "description": description}}, **matrix()}
+
+
+def parameters(options: type[BaseModel], *, ids: bool = False) -> list[dict[str, Any]]:
+    """The options of a body that is not JSON, as parameters of the address, and the header with its ids."""
+    schemas = options.model_json_schema()["properties"]
+    listed: list[dict[str, Any]] = []
+    for name, schema in schemas.items():
+        schema.pop("title", None)
+        style = {"style": "form", "explode": False} if schema.get("type") == "array" else {}
+        description = f"{schema.pop('description', '')} (not with a JSON body, which holds it itself)".strip()
+        listed.append({"name": name, "in": "query", "required": False, "description": description, "schema": schema, **style})
+    if ids:
+        listed.append(
+            {
+                "name": "X-Kinbin-Ids",
+                "in": "header",
+                "required": False,
+                "description": IDS,
+                "schema": {"type": "string"},
+                "example": "a,b",
+            }
+        )
+    return listed

@@ -1,0 +1,133 @@
+"""The outermost layer: what every request passes before its route, and what every answer passes on the way out.
+
+In: a body that says that it is too large is refused (413), then a key in the address (400), then a
+missing or wrong key (401). Nothing of the body has been read by then. Out: a request id, one line in
+the access log, and a problem document for whatever nobody foresaw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kinbin_service.admission import ClientGone
+from kinbin_service.bodies import too_large
+from kinbin_service.limits import body_limit
+from kinbin_service.problems import Refusal
+from kinbin_service.settings import Settings
+
+__all__ = ["OPEN_PATHS", "Gate"]
+
+OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+"""Paths that need no key: orchestrators ask them."""
+
+KEY_PARAMETERS = frozenset({"api_key", "api-key", "apikey", "key", "token", "access_token", "x-api-key", "authorization"})
+CLIENT_LEFT = 499
+PATH_CHARACTERS = 200
+
+log = logging.getLogger("kinbin.service")
+access_log = logging.getLogger("kinbin.access")
+
+
+class Gate:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        self._key_digest = hashlib.sha256(settings.key.encode()).digest() if settings.key else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request through."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = secrets.token_hex(8)
+        status = 0
+        headers = Headers(scope=scope)
+        body_left = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+        async def receive_watched() -> Message:
+            nonlocal body_left
+            message = await receive()
+            body_left = body_left and message.get("more_body", False)
+            return message
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                # An answer before the end of the body: closing the connection is the way not to receive the rest.
+                closing = [(b"connection", b"close")] if body_left else []
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode()), *closing]
+            await send(message)
+
+        try:
+            await self._pass(scope, headers, receive_watched, send_marked)
+        except (ClientDisconnect, ClientGone):
+            status = status or CLIENT_LEFT
+        except Exception:
+            log.exception("request failed", extra={"fields": {"request_id": request_id}})
+            if status == 0:
+                failure = Refusal("internal", f"the log of the server tells more about request {request_id}")
+                await failure.response()(scope, receive_watched, send_marked)
+        finally:
+            if self.settings.access_log:
+                access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
+
+    async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            self._check_size(scope, headers)
+            self._check_key(scope, headers)
+        except Refusal as refusal:
+            await refusal.response()(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _check_size(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a body whose declared length is over the limit of its route; bodies without one are counted as they arrive."""
+        declared = headers.get("content-length")
+        if declared is None:
+            return
+        name, limit = body_limit(scope["path"], self.settings)
+        if not (declared.isascii() and declared.isdecimal()):
+            raise Refusal("bad_request", "Content-Length is not a number")
+        if len(declared) > 19 or int(declared) > limit:
+            raise too_large(name, limit)
+
+    def _check_key(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a key in the address, and a request without the key where one is set."""
+        query: bytes = scope["query_string"]
+        if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
+            raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
+        if self._key_digest is None or scope["path"] in OPEN_PATHS:
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        if not hmac.compare_digest(hashlib.sha256(given.encode("latin-1", "replace")).digest(), self._key_digest):
+            raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
+
+
+def _access_fields(scope: Scope, request_id: str, status: int, started: float) -> dict[str, Any]:
+    """The fields of a line of the access log: the path as it was sent, still encoded, and never the query string."""
+    client = scope.get("client")
+    route = scope.get("route")
+    return {
+        "request_id": request_id,
+        "method": scope["method"],
+        "path": (scope.get("raw_path") or scope["path"].encode())[:PATH_CHARACTERS].decode("ascii", "backslashreplace"),
+        "route": getattr(route, "path", None),
+        "status": status,
+        "took_ms": round((time.perf_counter() - started) * 1_000, 3),
+        "client": client[0] if client else None,
+    }

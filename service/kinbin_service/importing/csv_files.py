@@ -1,0 +1,202 @@
+"""CSV: one dense vector a line, every column a feature but the id and those that are named otherwise."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin_service.importing.batches import Batch, Naming, Position, Record, SourceError, gather
+from kinbin_service.importing.lines import Lines
+from kinbin_service.importing.vectors import shown
+
+__all__ = ["CsvFile"]
+
+_JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What each column of the file is."""
+
+    names: list[str]
+    id: int | None
+    payload: list[int]
+    vector: list[int]
+
+
+class CsvFile:
+    """A CSV file as a source of batches of dense vectors.
+
+    A column is named by its name in the header, or by its position from 0. `header` says whether the first line is one; None finds
+    out: it is when a column is named by what is no position, or when no cell of a vector column is a number.
+    The delimiter is a tab for `.tsv`, otherwise the most frequent of `,` `;` and tab in the first line, unless given.
+    Rows are counted from 0 without the header; blank lines are skipped.
+    """
+
+    format = "csv"
+    unit = "bytes"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        naming: Naming,
+        id_column: str | None = None,
+        payload_columns: tuple[str, ...] = (),
+        ignore_columns: tuple[str, ...] = (),
+        delimiter: str | None = None,
+        header: bool | None = None,
+    ) -> None:
+        self.path = path
+        self._naming = naming
+        self._file = path.open("rb")
+        self.total = path.stat().st_size
+        try:
+            self._delimiter = delimiter or self._guess_delimiter()
+            self._read_head(id_column, payload_columns, ignore_columns, header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
+        """Batches of at most `rows` items from `start` on."""
+        return gather(self.path, self._records(start), rows, start)
+
+    def done(self, position: Position) -> int:
+        """Bytes before a position."""
+        return position.offset
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    # ------------------------------------------------------------------ the first line
+
+    def _guess_delimiter(self) -> str:
+        if self.path.suffix.lower() == ".tsv":
+            return "\t"
+        first = next(Lines(self.path, self._file), "")
+        return max(",;\t", key=first.count)
+
+    def _read_head(self, id_column: str | None, payload: tuple[str, ...], ignored: tuple[str, ...], header: bool | None) -> None:
+        lines = Lines(self.path, self._file)
+        first = next((cells for cells, _ in self._rows(lines) if cells), None)
+        if first is None:
+            raise SourceError(self.path, "the file is empty: expected one vector a line")
+        positions = [str(position) for position in range(len(first))]
+        named = [name for name in (id_column, *payload, *ignored) if name is not None]
+        if header is None and any(not name.isdecimal() for name in named):
+            header = True
+        if header is None:
+            header = self._looks_like_header([first[column] for column in self._assign(positions, id_column, payload, ignored).vector])
+        self._columns = self._assign(first if header else positions, id_column, payload, ignored)
+        self._data = Position(0, lines.offset, lines.number) if header else Position()
+
+    def _looks_like_header(self, cells: list[str]) -> bool:
+        """Whether the first line is a header: all text is one, all numbers are data. Guesses nothing that would lose or invent a row."""
+        numbers = [_number(cell) for cell in cells]
+        counted = len(cells) > 2 and numbers in ([float(n) for n in range(len(cells))], [float(n + 1) for n in range(len(cells))])
+        if counted or None in numbers:
+            if any(number is not None for number in numbers):
+                raise SourceError(self.path, "cannot tell whether this line is a header or a row: say --header or --no-header", line=1)
+            return True
+        return False
+
+    def _assign(self, names: list[str], id_column: str | None, payload: tuple[str, ...], ignored: tuple[str, ...]) -> _Columns:
+        identifier = None if id_column is None else self._find(names, id_column)
+        payload_at = [self._find(names, name) for name in payload]
+        taken = {identifier, *payload_at, *(self._find(names, name) for name in ignored)}
+        vector = [column for column in range(len(names)) if column not in taken]
+        if not vector:
+            raise SourceError(self.path, "no column is left for the vector", line=1)
+        return _Columns(names, identifier, payload_at, vector)
+
+    def _find(self, names: list[str], name: str) -> int:
+        """The column with this name, or at this position."""
+        found = [column for column, present in enumerate(names) if present.strip() == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise SourceError(self.path, f"{len(found)} columns are named {shown(name)}: name it by its position from 0", line=1)
+        if name.isdecimal() and int(name) < len(names):
+            return int(name)
+        raise SourceError(
+            self.path, f"no column {shown(name)}: the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}", line=1
+        )
+
+    # ------------------------------------------------------------------ rows
+
+    def _rows(self, lines: Lines) -> Iterator[tuple[list[str], int]]:
+        """The cells of each row and the line it starts on; a quoted cell may span lines. Takes no line before it is needed."""
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        while True:
+            line = lines.number + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                detail = f"not CSV ({error}): a cell with quotes or line breaks must be quoted, and every quote closed"
+                raise SourceError(self.path, detail, line=line) from None
+            yield cells, line
+
+    def _records(self, start: Position) -> Iterator[Record]:
+        lines = Lines(self.path, self._file, start if start.rows else self._data)
+        row = start.rows
+        width = len(self._columns.names)
+        for cells, line in self._rows(lines):
+            if not cells:
+                continue
+            if len(cells) != width:
+                detail = f"expected {width} cells, as in the first line, got {len(cells)} (delimiter {shown(self._delimiter)})"
+                raise SourceError(self.path, detail, line=line)
+            record = self._record(cells, row, line, Position(row + 1, lines.offset, lines.number))
+            row += 1
+            yield record
+
+    def _record(self, cells: list[str], row: int, line: int, end: Position) -> Record:
+        columns = self._columns
+        payload = {columns.names[column].strip(): _payload_value(cells[column]) for column in columns.payload if cells[column] != ""}
+        identifier = self._naming.of(row) if columns.id is None else cells[columns.id]
+        return Record(identifier, self._vector(cells, line), payload or None, line, end)
+
+    def _vector(self, cells: list[str], line: int) -> NDArray[np.float64]:
+        texts = [cells[column] for column in self._columns.vector]
+        try:
+            numbers = list(map(float, texts))
+        except ValueError:
+            numbers = []
+        # float() takes "1_000"; the most likely meaning of one in a file is a name, not a number.
+        if not numbers or "_" in "".join(texts):
+            wrong = next(column for column in self._columns.vector if _number(cells[column]) is None)
+            name, cell = self._columns.names[wrong], cells[wrong]
+            got = f"got {shown(cell)}" if cell.strip() else "the cell is empty"
+            advice = "correct it, or name the column in --id-column, --payload-columns or --ignore-columns"
+            raise SourceError(self.path, f"column {shown(name)}: expected a number, {got}: {advice}", line=line)
+        return np.array(numbers, dtype=np.float64)
+
+
+def _number(text: str) -> float | None:
+    if "_" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _payload_value(text: str) -> int | float | str:
+    """A cell as JSON: what is written as a JSON number is one, all else stays text ("007", "nan" and whole numbers past 18 digits too)."""
+    if not _JSON_NUMBER.fullmatch(text):
+        return text
+    if text.removeprefix("-").isdecimal():
+        return int(text) if len(text) < 19 else text
+    number = float(text)
+    return number if math.isfinite(number) else text

@@ -1,0 +1,91 @@
+"""NDJSON: one item a line, `{"id": …, "vector": …, "payload": …}`, the same item form as `POST /index` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kinbin_service.importing.batches import Batch, Naming, Position, Record, SourceError, gather
+from kinbin_service.importing.lines import Lines
+from kinbin_service.importing.vectors import FORMS, Vector, parse_vector, shown
+
+__all__ = ["NdjsonFile"]
+
+
+class NdjsonFile:
+    """An NDJSON file as a source of batches.
+
+    `id_field` names the field that holds the id; `payload_fields` names further fields that go into the payload.
+    With `naming`, ids are made from row numbers and the file must bring none. Blank lines are skipped, not counted as rows.
+    """
+
+    format = "ndjson"
+    unit = "bytes"
+
+    def __init__(self, path: Path, *, id_field: str = "id", payload_fields: tuple[str, ...] = (), naming: Naming | None = None) -> None:
+        self.path = path
+        self._id_field, self._payload_fields, self._naming = id_field, payload_fields, naming
+        self._known = {"vector", "payload", *payload_fields} | (set() if naming else {id_field})
+        self._file = path.open("rb")
+        self.total = path.stat().st_size
+
+    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
+        """Batches of at most `rows` items from `start` on."""
+        return gather(self.path, self._records(start), rows, start)
+
+    def done(self, position: Position) -> int:
+        """Bytes before a position."""
+        return position.offset
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _records(self, start: Position) -> Iterator[Record]:
+        lines = Lines(self.path, self._file, start)
+        row = start.rows
+        for line in lines:
+            if not line.strip():
+                continue
+            try:
+                identifier, vector, payload = self._item(line, row)
+            except ValueError as error:
+                raise SourceError(self.path, str(error), line=lines.number) from None
+            row += 1
+            yield Record(identifier, vector, payload, lines.number, Position(row, lines.offset, lines.number))
+
+    def _item(self, line: str, row: int) -> tuple[str, Vector, dict[str, Any] | None]:
+        """Id, vector and payload of one line; ValueError says what is wrong with it."""
+        try:
+            item = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not a line of JSON ({error.msg}, column {error.colno}): every line must be one whole item") from None
+        if not isinstance(item, dict):
+            raise ValueError(f'expected an object {{"{self._id_field}": …, "vector": …}}, got {shown(item)}')  # noqa: TRY004
+        unknown = item.keys() - self._known
+        if unknown:
+            raise ValueError(f"unknown field {shown(min(unknown))}: name it in --payload-columns to keep it, or remove it")
+        if "vector" not in item:
+            raise ValueError(f'field "vector" is missing: expected {FORMS}')
+        return self._id(item, row), parse_vector(item["vector"]), self._payload(item)
+
+    def _id(self, item: dict[str, Any], row: int) -> str:
+        if self._naming:
+            return self._naming.of(row)
+        if self._id_field not in item:
+            advice = "name the field with --id-field, or number the rows with --id-format '{row}'"
+            raise ValueError(f'field "{self._id_field}" is missing: {advice}')
+        identifier = item[self._id_field]
+        if not isinstance(identifier, str):
+            raise ValueError(f'field "{self._id_field}" must be a string, got {shown(identifier)}: ids are text, write it in quotes')  # noqa: TRY004
+        return identifier
+
+    def _payload(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        payload = item.get("payload")
+        if payload is not None and not isinstance(payload, dict):
+            raise ValueError(f'field "payload" must be an object or null, got {shown(payload)}')
+        named = {field: item[field] for field in self._payload_fields if field in item}
+        return {**(payload or {}), **named} if named else payload

@@ -1,0 +1,112 @@
+"""The import of all files of one command, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from kinbin_service.importing.batches import SourceError
+from kinbin_service.importing.formats import ROW_TEMPLATE, ReadOptions, brings_ids, detect, open_source
+from kinbin_service.importing.job import AddOptions, ImportJob, Outcome, StopRequest, stopping_on_signals
+from kinbin_service.importing.progress import Watch, watch
+from kinbin_service.importing.targets import Added, Target
+
+__all__ = ["Summary", "import_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a command did with its files together."""
+
+    files: int
+    """Files finished."""
+    rows: int
+    """Rows acknowledged in this run."""
+    skipped: int
+    """Rows that interrupted runs of the same command had imported."""
+    added: Added
+    seconds: float
+    stopped_by: int | None
+    """The signal that ended the run early, None when all files are finished."""
+    last: Path
+    last_rows: int
+    """Rows of the last file that are imported, in this run or before."""
+
+
+def import_files(
+    files: Sequence[Path], target: Target, folder: Path, read: ReadOptions, add: AddOptions, *, resume: bool, console: Console
+) -> Summary:
+    """Import files into a collection, keeping in `folder` what is needed to resume; notes and progress go to `console`.
+
+    Raises SourceError, TargetDiffers, OSError, and what the target raises when the database or the service fails.
+    """
+    _check_ids_differ(files, read)
+    jobs: list[ImportJob] = []
+    outcomes: list[Outcome] = []
+    with stopping_on_signals() as stop, watch(console) as progress:
+        for file in files:
+            job, outcome = _import_file(file, target, folder, read, add, resume, console, progress, stop)
+            jobs.append(job)
+            outcomes.append(outcome)
+            if not outcome.finished:
+                break
+    finished = len(outcomes) == len(files) and outcomes[-1].finished
+    if finished:
+        for job in jobs:
+            job.forget()
+    return _summary(files, outcomes, None if finished else stop.signal)
+
+
+def _import_file(
+    file: Path,
+    target: Target,
+    folder: Path,
+    read: ReadOptions,
+    add: AddOptions,
+    resume: bool,
+    console: Console,
+    progress: Watch,
+    stop: StopRequest,
+) -> tuple[ImportJob, Outcome]:
+    source = open_source(file, read, folder)
+    try:
+        job = ImportJob(source, target, folder, read.as_json(), add)
+        note = job.resume() if resume else None
+        if note:
+            console.print(f"{file}: {note}", markup=False, highlight=False, soft_wrap=True)
+        return job, job.run(progress, stop)
+    finally:
+        source.close()
+
+
+def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], stopped_by: int | None) -> Summary:
+    added = Added()
+    for outcome in outcomes:
+        added = added.plus(outcome.added)
+    last = outcomes[-1]
+    return Summary(
+        files=sum(outcome.finished for outcome in outcomes),
+        rows=sum(outcome.rows for outcome in outcomes),
+        skipped=sum(outcome.skipped for outcome in outcomes),
+        added=added,
+        seconds=sum(outcome.seconds for outcome in outcomes),
+        stopped_by=stopped_by,
+        last=files[len(outcomes) - 1],
+        last_rows=last.skipped + last.rows,
+    )
+
+
+def _check_ids_differ(files: Sequence[Path], read: ReadOptions) -> None:
+    """Refuse several files whose rows would all be numbered from 0: each would replace the items of the one before."""
+    template = read.id_format or ROW_TEMPLATE
+    numbered = [file for file in files if not brings_ids(detect(file, read), read)]
+    names = {template.replace("{stem}", file.stem) for file in numbered}
+    if len(names) == len(numbered):
+        return
+    advice = "the file names are alike: import them one by one" if "{stem}" in template else 'say --id-format "{stem}-{row}"'
+    raise SourceError(
+        numbered[1], f"its rows would get the same ids as those of {numbered[0]}, row numbers from 0, and replace them: {advice}"
+    )

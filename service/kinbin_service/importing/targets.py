@@ -1,0 +1,130 @@
+"""Where imported items go: a collection, in the database itself or behind a running service."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import kinbin
+from kinbin_service.importing.batches import Batch
+
+__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "check_alike", "try_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What one add did, or several; `count` is the number of items in the collection after it, where it is known."""
+
+    indexed: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    count: int | None = None
+
+    def plus(self, later: Added) -> Added:
+        """The sum of two adds, this one first."""
+        count = self.count if later.count is None else later.count
+        return Added(self.indexed + later.indexed, self.updated + later.updated, self.unchanged + later.unchanged, count)
+
+
+class Refused(Exception):
+    """Nothing of a batch was written, for what is in it: at most 8 problems as (position in the batch or None, what is wrong)."""
+
+    def __init__(self, problems: Sequence[tuple[int | None, str]], *, conflict: bool = False) -> None:
+        super().__init__(problems[0][1])
+        self.problems = tuple(problems)
+        self.conflict = conflict
+        """An id is there that must not be (mode insert), or is not there and must be (mode update)."""
+
+
+class TargetDiffers(Exception):
+    """The collection that is there has another kernel or dimension than was asked for."""
+
+
+def check_alike(name: str, kernel: str, dim: int | None, *, asked_kernel: str | None, asked_dim: int | None) -> None:
+    """Compare a collection with what was asked for, where something was. Raises TargetDiffers."""
+    if asked_kernel not in {None, kernel}:
+        raise TargetDiffers(
+            f'collection "{name}" is there with kernel {kernel}, not {asked_kernel}: leave --kernel out, or choose another name'
+        )
+    if asked_dim not in {None, dim}:
+        has = "sparse, without a dimension" if dim is None else f"of dimension {dim}"
+        raise TargetDiffers(f'collection "{name}" is there and is {has}, not {asked_dim}: leave --dim out, or choose another name')
+
+
+class Target(Protocol):
+    """A collection that takes batches. An add is all or nothing, and durable when it returns."""
+
+    place: str
+    """What tells one database from another: the path or the address."""
+    name: str
+
+    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
+        """Make the collection, of dimension `dim`, else that of the first batch; or see that the one that is there is as asked for.
+
+        Raises Refused when the first batch does not fit a collection that would be made, and TargetDiffers.
+        """
+        ...
+
+    def add(self, batch: Batch, mode: str) -> Added:
+        """Add a batch. Raises Refused."""
+        ...
+
+    def present(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these items are in the collection; none when there is no collection."""
+        ...
+
+
+class DatabaseTarget:
+    """A collection of an open database of this machine."""
+
+    def __init__(self, database: kinbin.Database, name: str) -> None:
+        self.place = str(database.path.resolve())
+        self.name = name
+        self._database = database
+        self._collection = database.collection(name) if name in database.collections() else None
+
+    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
+        """Make the collection, or compare the one that is there."""
+        if self._collection is None:
+            chosen, wanted = kernel or "ngmm", first.dim if dim is None else dim
+            try_out(first, chosen, wanted)
+            self._collection = self._database.create_collection(self.name, kernel=chosen, dim=wanted)
+        else:
+            config = self._collection.config
+            check_alike(self.name, config.kernel, config.dim, asked_kernel=kernel, asked_dim=dim)
+
+    def add(self, batch: Batch, mode: str) -> Added:
+        """Add a batch in one transaction."""
+        assert self._collection is not None, "prepare() comes first"
+        try:
+            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode)
+        except kinbin.InvalidInput as error:
+            raise _refused(error) from None
+        except kinbin.ItemConflict as error:
+            positions = [batch.ids.index(identifier) for identifier in error.ids if identifier in batch.ids]
+            raise Refused([(positions[0] if positions else None, str(error))], conflict=True) from None
+        return Added(done.indexed, done.updated, done.unchanged, done.count)
+
+    def present(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these items are in the collection."""
+        if self._collection is None:
+            return [False] * len(ids)
+        return [item is not None for item in self._collection.get(list(ids), include=())]
+
+
+def try_out(batch: Batch, kernel: str, dim: int | None) -> None:
+    """See that a new collection would take a batch, on a database of its own: a refused import leaves no collection behind.
+
+    The dimension of what was left behind would bind the next try. Raises Refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:
+        try:
+            trial.create_collection("trial", kernel=kernel, dim=dim).add(batch.ids, batch.vectors, payloads=batch.payloads)
+        except kinbin.InvalidInput as error:
+            raise _refused(error) from None
+
+
+def _refused(error: kinbin.InvalidInput) -> Refused:
+    return Refused([(problem.position, problem.detail) for problem in error.problems])

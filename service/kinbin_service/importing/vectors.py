@@ -1,0 +1,62 @@
+"""The forms a vector arrives in, from parsed JSON to what the library takes; nothing here reads files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kinbin
+
+__all__ = ["FORMS", "Vector", "feature_array", "parse_vector", "shown"]
+
+Vector = NDArray[Any] | kinbin.Sparse | kinbin.Tokens
+"""One vector as a reader hands it over: dense (1-d array), sparse or tokens."""
+
+FORMS = 'a list of numbers, {"indices": […], "values": […]} or {"tokens": {…}}'
+"""The wire forms of a vector, as messages name them."""
+
+
+def shown(value: object, longest: int = 40) -> str:
+    """A value as it is quoted in a message: on one line, cut, control characters escaped."""
+    text = repr(value)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def parse_vector(value: Any) -> Vector:
+    """A vector in one of the wire forms; ValueError says which form it fails, never converting text or booleans to numbers."""
+    if isinstance(value, list):
+        return _numbers(value, "the vector")
+    if isinstance(value, dict) and value.keys() == {"indices", "values"}:
+        return _sparse(value["indices"], value["values"])
+    if isinstance(value, dict) and value.keys() == {"tokens"} and isinstance(value["tokens"], dict):
+        tokens = value["tokens"]
+        _numbers(list(tokens.values()), "the tokens' counts")
+        return kinbin.Tokens(tokens)
+    raise ValueError(f"the vector must be {FORMS}, got {shown(value)}")
+
+
+def _numbers(values: list[Any], what: str) -> NDArray[np.float64]:
+    if not set(map(type, values)) <= {int, float}:
+        wrong = next(position for position, number in enumerate(values) if type(number) not in {int, float})
+        raise ValueError(f"{what} must hold numbers only, got {shown(values[wrong])} at place {wrong}")
+    return np.array(values, dtype=np.float64)
+
+
+def _sparse(indices: Any, values: Any) -> kinbin.Sparse:
+    if not isinstance(indices, list) or not isinstance(values, list) or len(indices) != len(values):
+        raise ValueError('"indices" and "values" must be lists of one length')
+    if not set(map(type, indices)) <= {int}:
+        wrong = next(position for position, index in enumerate(indices) if type(index) is not int)
+        raise ValueError(f'"indices" must hold whole numbers only, got {shown(indices[wrong])} at place {wrong}')
+    return kinbin.Sparse(feature_array(indices), _numbers(values, '"values"'))
+
+
+def feature_array(indices: list[int]) -> NDArray[np.int64]:
+    """Feature numbers as an array; ValueError names one that is negative or too large."""
+    largest = int(kinbin.LIMITS["feature_id"].value)
+    for index in indices:
+        if not 0 <= index <= largest:
+            raise ValueError(f"feature number {shown(index)} is not in 0 … {largest}")
+    return np.array(indices, dtype=np.int64)

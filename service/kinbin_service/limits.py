@@ -1,0 +1,40 @@
+"""The service's limits, added to the library's: the table that `/v1/limits` returns."""
+
+from __future__ import annotations
+
+from kinbin.limits import LIMITS, Limit
+from kinbin_service.settings import Settings
+
+__all__ = ["all_limits", "body_limit"]
+
+PROBLEM_BYTES = 2_048
+PROBLEM_ENTRIES = 8
+
+
+def all_limits(settings: Settings) -> dict[str, Limit]:
+    """Every limit by name: what the library takes, and what this server takes."""
+    own = (
+        Limit("index_body_bytes", settings.max_index_body_bytes, "bytes", "an add is held in memory"),
+        Limit("query_body_bytes", settings.max_query_body_bytes, "bytes", "a query is held in memory"),
+        Limit("body_bytes", settings.max_body_bytes, "bytes", "any other body is held in memory"),
+        Limit("answer_items", settings.max_answer_items, "k times queries", "an answer is held in memory"),
+        Limit(
+            "answer_contents", settings.max_answer_contents, "k times queries with include", "payloads and vectors are larger than scores"
+        ),
+        Limit("threads", settings.threads, "requests at work in a worker", "more would share the same processors"),
+        Limit("queue_length", settings.queue_length, "requests waiting in a worker", "a longer wait helps nobody"),
+        Limit("deadline_seconds", settings.deadline_seconds, "seconds of waiting", "work that nobody waits for any more is not started"),
+        Limit("body_seconds", settings.body_seconds, "seconds for a body to arrive", "a slow sender holds memory"),
+        Limit("problem_bytes", PROBLEM_BYTES, "bytes of an error answer", "errors must not amplify"),
+        Limit("problem_entries", PROBLEM_ENTRIES, "entries of an error answer", "errors must not amplify"),
+    )
+    return {**LIMITS, **{limit.name: limit for limit in own}}
+
+
+def body_limit(path: str, settings: Settings) -> tuple[str, int]:
+    """Name and value of the limit on the body of a request to this path."""
+    if path.endswith("/index"):
+        return "index_body_bytes", settings.max_index_body_bytes
+    if path.endswith("/query"):
+        return "query_body_bytes", settings.max_query_body_bytes
+    return "body_bytes", settings.max_body_bytes

@@ -1,0 +1,97 @@
+"""The OpenAPI document: routes and wire models put together. `python -m kinbin_service.openapi` writes the committed file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from kinbin_service.documented import PROBLEMS
+from kinbin_service.problems import CODES, MEDIA_TYPE
+from kinbin_service.schemas.answers import ProblemAnswer
+from kinbin_service.schemas.requests import REQUESTS, ItemIn
+
+__all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
+
+CONTRACT_VERSION = "1.0"
+"""The version of the contract, not of the program: it grows when routes or fields are added."""
+
+COMMITTED = Path(__file__).resolve().parent.parent / "openapi.json"
+
+DESCRIPTION = """\
+Finds the near neighbours of histograms, counts, shingle sets and signed vectors under the min-max family of kernels: \
+exact scores, and a proved lower bound on recall with every answer.
+
+Every request passes the same gates in this order: size (413), key (401), parsing (400, 415), validation (422), admission (429, 503). \
+An add or a delete is one transaction, durable when it is answered. Repeating it changes nothing, so any request may be sent again \
+after a lost connection, a 429 or a 503. Of a key that occurs twice in a JSON object, the last one counts.
+"""
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The document of an application, made once."""
+    if app.openapi_schema is None:
+        made = get_openapi(title="Kinbin", version=CONTRACT_VERSION, description=DESCRIPTION, routes=app.routes)
+        _add_schemas(made)
+        _add_problems(made)
+        made["security"] = [{"bearer": []}, {"header": []}, {}]
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _add_schemas(made: dict[str, Any]) -> None:
+    """Request models, which the routes read themselves, and what they refer to."""
+    models = [(model, "validation") for model in (*REQUESTS, ProblemAnswer)]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # modes are literals
+    schemas = made["components"]["schemas"]
+    schemas.update(definitions["$defs"])
+    assert ItemIn.__name__ in schemas
+    for leftover in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(leftover, None)
+    made["components"]["schemas"] = dict(sorted(schemas.items()))
+    made["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "where a key is set"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "the same key in another header"},
+    }
+
+
+def _add_problems(made: dict[str, Any]) -> None:
+    """A response for every status of the table of codes, and references to them from the routes."""
+    responses: dict[str, Any] = {}
+    for status in sorted({code.status for code in CODES.values()}):
+        titles = [f"`{name}`: {code.title}." for name, code in CODES.items() if code.status == status]
+        responses[str(status)] = {
+            "description": " ".join(titles),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}}},
+        }
+        if status in (429, 503):
+            responses[str(status)]["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
+    made["components"]["responses"] = responses
+    for operations in made["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+            for status in operation.pop(PROBLEMS):
+                operation["responses"][str(status)] = {"$ref": f"#/components/responses/{status}"}
+
+
+def text(app: FastAPI) -> bytes:
+    """The document as the committed file holds it."""
+    return orjson.dumps(document(app), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def main() -> None:
+    """Write the document into the file that is named, or into the committed one."""
+    from kinbin_service.app import create_app
+    from kinbin_service.settings import Settings
+
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else COMMITTED
+    target.write_bytes(text(create_app(Settings(_env_file=None))))
+
+
+if __name__ == "__main__":
+    main()

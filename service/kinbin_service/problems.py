@@ -1,0 +1,238 @@
+"""Every error as one problem document (RFC 9457): the table of codes, the errors that routes raise, and what library errors become.
+
+A document is smaller than 2 kB, has at most 8 entries, and repeats nothing of what was sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+import kinbin
+from kinbin_service.limits import PROBLEM_BYTES, PROBLEM_ENTRIES
+
+__all__ = [
+    "CODES",
+    "MEDIA_TYPE",
+    "Code",
+    "Entry",
+    "Place",
+    "Refusal",
+    "answer_http_error",
+    "answer_library_error",
+    "answer_refusal",
+    "from_library",
+]
+
+MEDIA_TYPE = "application/problem+json"
+DETAIL_CHARACTERS = 300
+ENTRY_CHARACTERS = 160
+RETRY_SECONDS = 1
+
+log = logging.getLogger("kinbin.problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of error: its status and its title, the same for ever."""
+
+    status: int
+    title: str
+
+
+CODES: dict[str, Code] = {
+    # The request as a message.
+    "bad_request": Code(400, "The request is malformed"),
+    "bad_json": Code(400, "The body is not JSON"),
+    "bad_npy": Code(400, "The body is not an .npy matrix"),
+    "key_in_query": Code(400, "An API key does not belong into an address"),
+    "unauthorized": Code(401, "The API key is missing or wrong"),
+    "not_found": Code(404, "There is no such route"),
+    "method_not_allowed": Code(405, "The route has no such method"),
+    "body_timeout": Code(408, "The body took too long to arrive"),
+    "body_too_large": Code(413, "The body is too large"),
+    "unsupported_media_type": Code(415, "The content type is not read here"),
+    "unsupported_encoding": Code(415, "Encoded bodies are not read"),
+    # What was asked for.
+    "collection_not_found": Code(404, "There is no such collection"),
+    "unknown_id": Code(404, "There is no such item"),
+    "collection_exists": Code(409, "The collection exists with another configuration"),
+    "item_conflict": Code(409, "Items conflict with stored ones"),
+    # The body's content.
+    "invalid_field": Code(422, "A field is missing, unknown or of the wrong type"),
+    "bad_string": Code(422, "A string is not Unicode"),
+    "bad_id": Code(422, "An id is not allowed"),
+    "bad_name": Code(422, "A collection's name is not allowed"),
+    "bad_vector": Code(422, "A vector is malformed"),
+    "bad_payload": Code(422, "A payload is not allowed"),
+    "bad_filter": Code(422, "The filter is malformed"),
+    "bad_parameter": Code(422, "A parameter is not allowed"),
+    "non_finite": Code(422, "A number is not finite"),
+    "out_of_range": Code(422, "A number is out of range"),
+    "zero_vector": Code(422, "A vector has no value other than zero"),
+    "negative_value": Code(422, "A value is negative in a collection that takes none"),
+    "dimension_mismatch": Code(422, "A vector has the wrong dimension"),
+    "duplicate_feature": Code(422, "A vector names a feature twice"),
+    "duplicate_id": Code(422, "An id occurs twice in the batch"),
+    "over_limit": Code(422, "A limit is passed"),
+    # The state of the service.
+    "overloaded": Code(429, "Too many requests wait already"),
+    "internal": Code(500, "The service failed"),
+    "corrupt_data": Code(500, "Stored data is damaged"),
+    "format_mismatch": Code(500, "Stored data has another format"),
+    "storage_error": Code(500, "The store failed"),
+    "not_ready": Code(503, "The service is starting"),
+    "stopping": Code(503, "The service is stopping"),
+    "deadline": Code(503, "The request waited too long"),
+    "buffers_full": Code(503, "Too many bodies are being received"),
+    "storage_busy": Code(503, "The store is busy"),
+    "closed": Code(503, "The database is closed"),
+    "storage_full": Code(507, "The storage is full"),
+}
+
+RETRIED = frozenset({429, 503})
+"""Statuses that come with Retry-After: the same request may succeed later."""
+
+OWN_TEXTS = {
+    "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index creates default",
+    "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
+    "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
+    "storage_full": "nothing was written; queries and deletes go on",
+    "storage_busy": "nothing was acknowledged; try again",
+    "closed": "the database is closed; try again",
+    "corrupt_data": "a stored record fails its checksum and was not used; the log says which, and kinbin check finds the others",
+    "format_mismatch": "the files were written by another version; the log says which",
+    "storage_error": "nothing was acknowledged; the log says why",
+}
+"""Details of library errors whose own text names files or ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that is wrong with a body: a JSON pointer as a URI fragment, and what is wrong there."""
+
+    pointer: str
+    detail: str
+
+
+class Refusal(Exception):
+    """A request that is answered with a problem document; `code` is a key of CODES."""
+
+    def __init__(self, code: str, detail: str, errors: Sequence[Entry] = (), limit: str | None = None) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.limit = limit
+
+    def response(self, headers: dict[str, str] | None = None) -> Response:
+        """The answer, with Retry-After where trying again may help."""
+        code = CODES[self.code]
+        extra = {"Retry-After": str(RETRY_SECONDS)} if code.status in RETRIED else {}
+        if code.status == 401:
+            extra["WWW-Authenticate"] = "Bearer"
+        body = document(self.code, self.detail, self.errors, self.limit)
+        return Response(body, code.status, {**extra, **(headers or {})}, media_type=MEDIA_TYPE)
+
+
+def document(code: str, detail: str, errors: Sequence[Entry] = (), limit: str | None = None) -> bytes:
+    """A problem document, cut to its limits."""
+    kind = CODES[code]
+    entries = [{"pointer": _cut(entry.pointer, ENTRY_CHARACTERS), "detail": _cut(entry.detail, ENTRY_CHARACTERS)} for entry in errors]
+    del entries[PROBLEM_ENTRIES:]
+    while True:
+        body = orjson.dumps(
+            {
+                "type": f"urn:kinbin:problem:{code}",
+                "title": kind.title,
+                "status": kind.status,
+                "code": code,
+                "detail": _cut(detail, DETAIL_CHARACTERS),
+                "errors": entries,
+                "limit": limit,
+            }
+        )
+        if len(body) < PROBLEM_BYTES or not entries:
+            return body
+        entries.pop()
+
+
+def _cut(text: str, length: int) -> str:
+    """A text without lone surrogates (JSON has none), of at most `length` characters."""
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+# ------------------------------------------------------------------------------------- library errors
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a body the library's arguments came from: makes JSON pointers of positions and fields."""
+
+    batch: str | None = None
+    """The array that positions count in: "items", "queries" or "ids"; None: the body is about one vector."""
+    ids: Sequence[str] = ()
+    """The ids of the batch, to find the positions of conflicting ones."""
+
+    def pointer(self, position: int | None, field: str | None) -> str:
+        """The pointer of one problem."""
+        if self.batch is None:
+            # A collection's name stands in the address, not in the body.
+            return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{field}")
+        if position is None:
+            return f"#/{self.batch}" if field in (None, "id", "ids", "vector", "payload", "payloads") else f"#/{field}"
+        inner = f"/{field}" if self.batch == "items" and field else ""
+        return f"#/{self.batch}/{position}{inner}"
+
+
+def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
+    """The refusal that a library error is answered with."""
+    code = error.code if error.code in CODES else "invalid_field" if isinstance(error, kinbin.InvalidInput) else "storage_error"
+    if isinstance(error, kinbin.InvalidInput):
+        entries = [Entry(place.pointer(problem.position, problem.field), problem.detail) for problem in error.problems]
+        limit = next((problem.limit for problem in error.problems if problem.limit), None)
+        return Refusal(code, error.problems[0].detail, entries, limit)
+    if isinstance(error, kinbin.ItemConflict):
+        known = {identifier: position for position, identifier in reversed(list(enumerate(place.ids)))}
+        positions = sorted(known[identifier] for identifier in error.ids if identifier in known)
+        return Refusal(
+            code, OWN_TEXTS[code], [Entry(place.pointer(position, "id"), "conflicts with what is stored") for position in positions]
+        )
+    if CODES[code].status >= 500:
+        log.error("library error", exc_info=error, extra={"fields": {"code": code}})
+    return Refusal(code, OWN_TEXTS[code])
+
+
+# ---------------------------------------------------------------------------------- exception handlers
+
+
+async def answer_refusal(_request: Request, error: Exception) -> Response:
+    """Handler of `Refusal`."""
+    assert isinstance(error, Refusal)
+    return error.response()
+
+
+async def answer_library_error(request: Request, error: Exception) -> Response:
+    """Handler of `kinbin.KinbinError`; the route has said where its arguments came from in `request.state.place`."""
+    assert isinstance(error, kinbin.KinbinError)
+    place: Place = getattr(request.state, "place", Place())
+    return from_library(error, place).response()
+
+
+async def answer_http_error(_request: Request, error: Exception) -> Response:
+    """Handler of what the router raises: unknown routes and methods."""
+    assert isinstance(error, HTTPException)
+    status = error.status_code
+    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "bad_request" if status < 500 else "internal")
+    detail = {404: "see /docs for the routes", 405: "the header Allow names the methods"}.get(status, HTTPStatus(status).phrase)
+    headers: dict[str, Any] = dict(error.headers or {})
+    return Refusal(code, detail).response(headers)

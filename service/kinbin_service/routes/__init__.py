@@ -1,0 +1,3 @@
+"""The routes, a file for each subject."""
+
+__all__: list[str] = []

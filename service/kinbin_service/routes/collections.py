@@ -1,0 +1,82 @@
+"""Collections: create, describe, list, drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+import kinbin
+from kinbin_service.documented import route
+from kinbin_service.replies import encode, reply
+from kinbin_service.routes.received import Name, received_json
+from kinbin_service.schemas.answers import CollectionAnswer, CollectionsAnswer, DroppedAnswer
+from kinbin_service.schemas.requests import CollectionRequest
+from kinbin_service.service import service_of
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["collections"])
+
+
+def describe(collection: kinbin.Collection) -> dict[str, Any]:
+    """A collection's name, configuration, size and index. Its seed stays secret: who knows it can craft colliding vectors."""
+    config = collection.config
+    return {
+        "name": collection.name,
+        "kernel": config.kernel,
+        "dim": config.dim,
+        "sampler": config.sampler,
+        "bands": config.bands,
+        "rows": config.rows,
+        "count": collection.count(),
+        "stats": collection.stats(),
+    }
+
+
+PUT = route("Create a collection", CollectionAnswer, body=CollectionRequest, refusals=frozenset({409, 507}))
+
+
+@router.put("/v1/collections/{name}", **PUT, responses={201: {"model": CollectionAnswer, "description": "Created"}})
+async def put_collection(request: Request, name: Name) -> Response:
+    """201 when it was created, 200 when it exists alike, 409 when it exists with another configuration."""
+    async with received_json(request, CollectionRequest) as asked:
+        database = service_of(request).database
+        wanted = asked.model_dump()
+
+        def create() -> tuple[int, bytes]:
+            try:
+                return 201, encode(describe(database.create_collection(name, **wanted)))
+            except kinbin.CollectionExists:
+                return 200, encode(describe(database.create_collection(name, **wanted, exist_ok=True)))
+
+        status, body = await service_of(request).work(request, create, writes=True)
+        return reply(body, status)
+
+
+@router.get("/v1/collections/{name}", **route("Describe a collection", CollectionAnswer, refusals=frozenset({404, 422})))
+async def get_collection(request: Request, name: Name) -> Response:
+    """Configuration, number of items, and the runs of the index with the rows and bands that were chosen for them."""
+    database = service_of(request).database
+    return reply(await service_of(request).work(request, lambda: encode(describe(database.collection(name)))))
+
+
+@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=frozenset({404, 422})))
+async def drop_collection(request: Request, name: Name) -> Response:
+    """The collection and all its items are gone for every worker."""
+    database = service_of(request).database
+
+    def drop() -> bytes:
+        database.drop_collection(name)
+        return encode({"dropped": name})
+
+    return reply(await service_of(request).work(request, drop, writes=True))
+
+
+@router.get("/v1/collections", **route("List collections", CollectionsAnswer))
+async def list_collections(request: Request) -> Response:
+    """The names of all collections, sorted."""
+    database = service_of(request).database
+    return reply(await service_of(request).work(request, lambda: encode({"collections": database.collections()})))

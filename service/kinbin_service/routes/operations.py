@@ -1,0 +1,64 @@
+"""Operations: health, limits, documentation. None of them waits in the queue, so they answer under any load."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+import kinbin
+from kinbin_service.docs_page import render
+from kinbin_service.documented import route
+from kinbin_service.limits import all_limits
+from kinbin_service.openapi import document
+from kinbin_service.replies import encode, reply
+from kinbin_service.schemas.answers import LimitsAnswer, StatusAnswer
+from kinbin_service.service import Service, service_of
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["operations"])
+
+
+def _status(service: Service) -> Response:
+    return reply(encode({"status": service.state, "version": kinbin.__version__}))
+
+
+@router.get("/livez", **route("Is the worker alive", StatusAnswer, works=False))
+async def livez(request: Request) -> Response:
+    """200 as soon as the worker runs; 500 when it can never become ready and should be restarted."""
+    service = service_of(request)
+    return service.unavailable().response() if service.state == "failed" else _status(service)
+
+
+@router.get("/readyz", **route("Does the worker take requests", StatusAnswer, works=False))
+async def readyz(request: Request) -> Response:
+    """200 once the kernels are loaded; 503 before that, and while the worker stops."""
+    service = service_of(request)
+    return _status(service) if service.state == "ready" else service.unavailable().response()
+
+
+@router.get("/healthz", **route("Health in one word", StatusAnswer, works=False))
+async def healthz(request: Request) -> Response:
+    """The same as /livez: alive, with the state and the version."""
+    return await livez(request)
+
+
+@router.get("/v1/limits", **route("Every limit of this server", LimitsAnswer, works=False))
+async def limits(request: Request) -> Response:
+    """One table: name, value, unit and reason. Problem answers name the limit that was passed."""
+    table = all_limits(service_of(request).settings).values()
+    rows = [{"name": limit.name, "value": limit.value, "unit": limit.unit, "reason": limit.reason} for limit in table]
+    return reply(encode({"limits": rows}))
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi_json(request: Request) -> Response:
+    """The OpenAPI document."""
+    return reply(encode(document(request.app)))
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """The same for people."""
+    return HTMLResponse(render(document(request.app)), headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})

@@ -1,0 +1,129 @@
+"""Queries: the nearest items of one vector, of a stored item, or of many vectors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+import kinbin
+from kinbin_service.bodies import JSON, NPY, parse_json
+from kinbin_service.convert import add_contents, answer, batch_answers, vector_in
+from kinbin_service.documented import matrix, parameters, route
+from kinbin_service.npy import parse_matrix
+from kinbin_service.problems import Entry, Place, Refusal
+from kinbin_service.replies import encode, reply, took_ms
+from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
+from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
+from kinbin_service.schemas.requests import QueryOptions, QueryRequest
+from kinbin_service.schemas.validation import validate
+from kinbin_service.service import service_of
+from kinbin_service.settings import Settings
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["queries"])
+
+Search = Callable[[kinbin.Collection], dict[str, Any]]
+"""A search that is ready to run: gives the content of the answer, but for took_ms."""
+
+
+def parse_query(request: Request, media_type: str, body: bytes, settings: Settings) -> Search:
+    """The search that a body asks for."""
+    if media_type == NPY:
+        asked = options(request, QueryOptions)
+        rows = parse_matrix(body)
+        most = int(kinbin.LIMITS["batch_queries"].value)
+        if len(rows) > most:
+            raise Refusal("over_limit", f"a batch has at most {most:,} queries", [Entry("#/queries", "too many rows")], "batch_queries")
+        return _search_many(request, rows, len(rows), asked, None, settings)
+    no_options(request)
+    query = validate(QueryRequest, parse_json(body))
+    if query.queries is not None:
+        vectors = [vector_in(raw, f"#/queries/{position}") for position, raw in enumerate(query.queries)]
+        return _search_many(request, vectors, len(vectors), query, query.filter, settings)
+    return _search_one(query, settings)
+
+
+def _search_one(query: QueryRequest, settings: Settings) -> Search:
+    check_answer_size(1, query, settings)
+    chosen = _library_options(query, query.filter)
+    identifier = query.id
+    vector = None if identifier is not None else vector_in(query.vector, "#/vector")
+
+    def search(collection: kinbin.Collection) -> dict[str, Any]:
+        found = collection.query(vector, **chosen) if identifier is None else collection.query_id(identifier, **chosen)
+        content = answer(found)
+        if query.include:
+            add_contents([content], collection, query.include)
+        return content
+
+    return search
+
+
+def _search_many(
+    request: Request, vectors: Any, number: int, asked: QueryOptions, conditions: dict[str, Any] | None, settings: Settings
+) -> Search:
+    request.state.place = Place("queries")
+    check_answer_size(number, asked, settings)
+    chosen = _library_options(asked, conditions)
+
+    def search(collection: kinbin.Collection) -> dict[str, Any]:
+        answers = batch_answers(collection.query_batch(vectors, **chosen))
+        if asked.include:
+            add_contents(answers, collection, asked.include)
+        return {"answers": answers}
+
+    return search
+
+
+def _library_options(asked: QueryOptions, conditions: dict[str, Any] | None) -> dict[str, Any]:
+    return {"k": asked.k, "target_recall": asked.target_recall, "min_score": asked.min_score, "filter": conditions, "mode": asked.mode}
+
+
+def check_answer_size(queries: int, asked: QueryOptions, settings: Settings) -> None:
+    """Refuse a request whose answer could hold too many results, k being what was asked for or the default."""
+    name, most = ("answer_contents", settings.max_answer_contents) if asked.include else ("answer_items", settings.max_answer_items)
+    if queries * asked.k > most:
+        including = " with payloads or vectors" if asked.include else ""
+        raise Refusal("over_limit", f"k times queries is at most {most:,}{including}", [Entry("#/k", "k times queries is too large")], name)
+
+
+async def query(request: Request, name: str) -> Response:
+    """Answer one body."""
+    async with received(request, JSON, NPY) as (media_type, body):
+        started = time.perf_counter()
+        service = service_of(request)
+        search = parse_query(request, media_type, body, service.settings)
+
+        def run() -> bytes:
+            content = search(service.database.collection(name))
+            return encode({**content, "took_ms": took_ms(started)})
+
+        return reply(await service.work(request, run))
+
+
+QUERY = route(
+    "Find the nearest items",
+    QueryAnswer | BatchAnswer,
+    body=QueryRequest,
+    other_bodies=matrix(),
+    parameters=parameters(QueryOptions),
+    refusals=frozenset({404}),
+)
+
+
+@router.post("/query", **QUERY)
+async def query_default(request: Request) -> Response:
+    """In the collection `default`. `vector` and `id` give one answer; `queries` and a matrix give `answers`."""
+    return await query(request, DEFAULT)
+
+
+@router.post("/v1/collections/{name}/query", **QUERY)
+async def query_collection(request: Request, name: Name) -> Response:
+    """Scores are exact kernel values; `recall_lower_bound` is proved. `queries` and a matrix give `answers`."""
+    return await query(request, name)

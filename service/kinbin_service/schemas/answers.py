@@ -1,0 +1,175 @@
+"""What answers look like. For the document only: answers are built as plain data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from kinbin_service.schemas.vectors import Payload, SparseVector
+
+__all__ = [
+    "AddAnswer",
+    "BatchAnswer",
+    "CollectionAnswer",
+    "CollectionsAnswer",
+    "CountAnswer",
+    "DeleteAnswer",
+    "DroppedAnswer",
+    "GetAnswer",
+    "LimitsAnswer",
+    "ProblemAnswer",
+    "QueryAnswer",
+    "ScrollAnswer",
+    "StatusAnswer",
+]
+
+Took = Annotated[float, Field(description="milliseconds from the parsed request to the answer, waiting for a thread included")]
+
+
+class AddAnswer(BaseModel):
+    """The add is durable, and every worker finds it."""
+
+    indexed: Annotated[int, Field(description="new items")]
+    updated: Annotated[int, Field(description="replaced items")]
+    unchanged: Annotated[int, Field(description="items that were stored alike before")]
+    count: Annotated[int, Field(description="items in the collection now")]
+    ids: Annotated[list[str] | None, Field(description="the ids that were made, if none were given with a matrix")] = None
+    took_ms: Took
+
+
+class Hit(BaseModel):
+    """One neighbour."""
+
+    id: str
+    score: Annotated[float, Field(description="the exact kernel; higher is nearer")]
+    payload: Annotated[Payload | None, Field(description="if included")] = None
+    vector: Annotated[list[float] | SparseVector | None, Field(description="if included")] = None
+
+
+class OneAnswer(BaseModel):
+    """The neighbours of one vector, and what is known of their completeness."""
+
+    results: list[Hit]
+    recall_lower_bound: Annotated[
+        float | None, Field(description="every neighbour among the results was found with at least this probability; null: see no_bound")
+    ]
+    no_bound: Annotated[str | None, Field(description="why no bound can be stated; only there when it is null")] = None
+    mode: Annotated[Literal["bands", "exact"], Field(description="how it was searched")]
+    candidates: Annotated[int, Field(description="items that shared a band with the query")]
+    verified: Annotated[int, Field(description="items whose exact score was computed")]
+    truncated: Annotated[list[str], Field(description="the caps that cut the search short")]
+
+
+class QueryAnswer(OneAnswer):
+    """The answer to one vector."""
+
+    took_ms: Took
+
+
+class BatchAnswer(BaseModel):
+    """The answers to many vectors, in their order."""
+
+    answers: list[OneAnswer]
+    took_ms: Took
+
+
+class ItemOut(BaseModel):
+    """A stored item."""
+
+    id: str
+    payload: Annotated[Payload | None, Field(description="if included")] = None
+    vector: Annotated[list[float] | SparseVector | None, Field(description="if included; tokens come back as hashed features")] = None
+
+
+class GetAnswer(BaseModel):
+    """The items that are stored, in the order of their ids in the request, and the ids that are not."""
+
+    items: list[ItemOut]
+    missing: list[str]
+
+
+class ScrollAnswer(BaseModel):
+    """One page; `next` is null on the last one."""
+
+    items: list[ItemOut]
+    next: str | None
+
+
+class DeleteAnswer(BaseModel):
+    """How many items were deleted, and how many are left."""
+
+    deleted: int
+    count: int
+
+
+class CountAnswer(BaseModel):
+    """How many items there are."""
+
+    count: int
+
+
+class CollectionAnswer(BaseModel):
+    """A collection: its configuration, its size, and how its index is built."""
+
+    name: str
+    kernel: str
+    dim: int | None
+    sampler: str | None
+    bands: int | None
+    rows: int | None
+    count: int
+    stats: dict[str, Any]
+
+
+class CollectionsAnswer(BaseModel):
+    """The names of all collections, sorted."""
+
+    collections: list[str]
+
+
+class DroppedAnswer(BaseModel):
+    """The collection is gone, with all its items."""
+
+    dropped: str
+
+
+class LimitAnswer(BaseModel):
+    """One limit."""
+
+    name: str
+    value: float
+    unit: str
+    reason: str
+
+
+class LimitsAnswer(BaseModel):
+    """Every limit of this server."""
+
+    limits: list[LimitAnswer]
+
+
+class StatusAnswer(BaseModel):
+    """The state of this worker."""
+
+    status: Literal["starting", "ready", "stopping"]
+    version: str
+
+
+class ProblemEntry(BaseModel):
+    """One thing that is wrong with the body."""
+
+    pointer: Annotated[str, Field(description="JSON pointer as a URI fragment", examples=["#/items/3/vector"])]
+    detail: str
+
+
+class ProblemAnswer(BaseModel):
+    """An error (RFC 9457), smaller than 2 kB; it repeats nothing of what was sent."""
+
+    type: str
+    title: str
+    status: int
+    code: Annotated[str, Field(description="for programs; never changes")]
+    detail: str
+    errors: Annotated[list[ProblemEntry], Field(max_length=8)]
+    limit: Annotated[str | None, Field(description="the limit in /v1/limits that was passed")]

@@ -1,0 +1,165 @@
+"""What requests may hold. Strict: "1.5" and true are no numbers, and an unknown field is an error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from kinbin_service.schemas.vectors import STRICT, Filter, Include, Payload, Vector, largest
+
+__all__ = [
+    "REQUESTS",
+    "AddOptions",
+    "AddRequest",
+    "CollectionRequest",
+    "CountRequest",
+    "DeleteRequest",
+    "GetRequest",
+    "ItemIn",
+    "QueryOptions",
+    "QueryRequest",
+    "ScrollRequest",
+]
+
+
+class ItemIn(TypedDict):
+    """One item of an add."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]  # how pydantic configures a TypedDict
+    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    vector: SkipValidation[Vector]
+    payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+
+
+AddMode = Annotated[Literal["upsert", "insert", "update"], Field(description="insert takes new ids only, update stored ids only")]
+
+
+class AddRequest(BaseModel):
+    """Items to add or replace, in one transaction: all of them or none."""
+
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "examples": [
+                {"items": [{"id": "a", "vector": [0.1, 0, 2.5], "payload": {"year": 2020}}, {"id": "b", "vector": [0, 1.5, 2]}]},
+                {"items": [{"id": "b", "vector": {"indices": [3, 70001], "values": [1.5, 2]}}], "mode": "insert"},
+                {"items": [{"id": "c", "vector": {"tokens": {"red": 3, "apple": 1}}}]},
+            ]
+        },
+    )
+    items: Annotated[list[ItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
+    mode: AddMode = "upsert"
+
+
+class AddOptions(BaseModel):
+    """Options of an add whose body is a matrix or lines: parameters of the address."""
+
+    model_config = ConfigDict(extra="forbid")
+    mode: AddMode = "upsert"
+
+
+class QueryOptions(BaseModel):
+    """Options of a query. With a matrix as the body they are parameters of the address."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    k: Annotated[int, Field(ge=1, le=largest("k"), description="how many neighbours")] = 10
+    target_recall: Annotated[
+        float, Field(gt=0, le=1, description="stop verifying candidates once the proved recall is at least so high")
+    ] = 0.9
+    min_score: Annotated[float | None, Field(description="leave out neighbours with a lower score")] = None
+    mode: Annotated[Literal["auto", "bands", "exact"], Field(description="auto chooses between the index and an exact scan")] = "auto"
+    include: Include = []
+
+
+class QueryRequest(QueryOptions):
+    """One of vector, id and queries; and options."""
+
+    model_config = ConfigDict(
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"vector": [0.1, 0, 2.5], "k": 10, "target_recall": 0.9, "filter": {"year": {"$gte": 2020}}, "include": ["payload"]},
+                {"id": "a", "k": 5},
+                {"queries": [[0.1, 0, 2.5], [0, 1.5, 2]], "mode": "exact"},
+            ]
+        },
+    )
+    vector: SkipValidation[Vector | None] = None
+    id: Annotated[str | None, Field(description="query by the vector of this stored item")] = None
+    queries: Annotated[list[SkipValidation[Vector]] | None, Field(max_length=largest("batch_queries"), description="many vectors")] = None
+    filter: Filter | None = None
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        if sum(asked is not None for asked in (self.vector, self.id, self.queries)) != 1:
+            raise PydanticCustomError("one_of", "give exactly one of vector, id and queries")
+        return self
+
+
+class CollectionRequest(BaseModel):
+    """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"kernel": "ngmm", "dim": 512}, {"kernel": "minmax"}]})
+    kernel: Annotated[Literal["ngmm", "gint", "gmm", "minmax"], Field(description="the similarity that scores are values of")] = "ngmm"
+    dim: Annotated[
+        int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
+    ] = None
+    sampler: Annotated[Literal["gcws", "dart"] | None, Field(description="how vectors are hashed")] = None
+    bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
+    rows: Annotated[int | None, Field(ge=1, description="hashes of a band")] = None
+    seed: Annotated[int | None, Field(ge=0, description="of the hashes; random and secret when null, and never returned")] = None
+
+
+class GetRequest(BaseModel):
+    """Items by id."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a", "b"], "include": ["vector", "payload"]}]})
+    ids: Annotated[list[str], Field(max_length=largest("batch_items"), fail_fast=True)]
+    include: Include = ["vector", "payload"]
+
+
+class DeleteRequest(BaseModel):
+    """Items to delete: by id, or all that a filter matches."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a"]}, {"filter": {"year": {"$lt": 2000}}}]})
+    ids: Annotated[list[str], Field(max_length=largest("batch_items"), fail_fast=True)] | None = None
+    filter: Filter | None = None
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> Self:
+        if (self.ids is None) == (self.filter is None):
+            raise PydanticCustomError("one_of", "give exactly one of ids and filter")
+        return self
+
+
+class ScrollRequest(BaseModel):
+    """One page of a collection, in the order of ids."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"after": None, "limit": 100, "include": ["payload"]}]})
+    after: Annotated[str | None, Field(description="the next of the page before; null for the first page")] = None
+    limit: Annotated[int, Field(ge=1, le=largest("page"))] = 100
+    filter: Filter | None = None
+    include: Include = ["payload"]
+
+
+class CountRequest(BaseModel):
+    """How many items there are, or how many a filter matches."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{}, {"filter": {"year": 2020}}]})
+    filter: Filter | None = None
+
+
+REQUESTS: tuple[type[BaseModel], ...] = (
+    AddOptions,
+    AddRequest,
+    CollectionRequest,
+    CountRequest,
+    DeleteRequest,
+    GetRequest,
+    QueryOptions,
+    QueryRequest,
+    ScrollRequest,
+)

@@ -1,0 +1,48 @@
+"""Validation of a value by a model, with refusals that name places and repeat nothing of what was sent."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from kinbin_service.problems import Entry, Refusal
+from kinbin_service.schemas.requests import ItemIn
+
+__all__ = ["validate"]
+
+LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "k": "k", "limit": "page", "dim": "dimension"}
+"""The limit that is passed when a field is too long or too large."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validate(model: type[Model], value: Any, root: str = "#") -> Model:
+    """The value as a model; refused with the places of what is wrong in it."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:8]
+    entries = [_entry(model, problem, root) for problem in found]
+    limit = _limit(found[0])
+    code = "over_limit" if limit else "invalid_field"
+    raise Refusal(code, entries[0].detail, entries, limit)
+
+
+def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
+    """What is wrong, without naming fields that are not Kinbin's."""
+    path = list(problem["loc"])
+    detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
+    if problem["type"] == "extra_forbidden":
+        path.pop()
+        known = ItemIn.__annotations__ if len(path) == 2 else model.model_fields
+        detail = f"unknown field; known are {', '.join(known)}"
+    return Entry("/".join([root, *map(str, path)]), detail)
+
+
+def _limit(problem: ErrorDetails) -> str | None:
+    """The name of the limit that is passed, if that is what is wrong."""
+    if problem["type"] not in ("too_long", "less_than_equal") or len(problem["loc"]) != 1:
+        return None
+    return LIMIT_OF.get(str(problem["loc"][0]))

@@ -1,0 +1,48 @@
+"""The forms of vectors and the parts that several models share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kinbin.limits import LIMITS
+
+__all__ = ["STRICT", "DenseVector", "Filter", "Include", "Payload", "SparseVector", "TokenVector", "Vector", "largest"]
+
+
+def largest(name: str) -> int:
+    """The value of a library limit that counts something."""
+    return int(LIMITS[name].value)
+
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class SparseVector(BaseModel):
+    """Values at feature ids; no feature twice. In a collection with a dimension, ids are below it."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"indices": [3, 70001], "values": [1.5, 2]}]})
+    indices: Annotated[list[Annotated[int, Field(ge=0, le=largest("feature_id"))]], Field(min_length=1, max_length=largest("nonzeros"))]
+    values: Annotated[list[float], Field(min_length=1, max_length=largest("nonzeros"))]
+
+
+class TokenVector(BaseModel):
+    """Counts (or weights) of tokens, which are hashed to feature ids; for collections without a dimension."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tokens": {"red": 3, "apple": 1}}]})
+    tokens: Annotated[dict[str, float], Field(min_length=1, max_length=largest("nonzeros"))]
+
+
+DenseVector = Annotated[list[float], Field(min_length=1, max_length=largest("dimension"), examples=[[0.1, 0, 2.5]])]
+Vector = DenseVector | SparseVector | TokenVector
+Payload = dict[str, Any]
+Filter = Annotated[
+    dict[str, Any],
+    Field(
+        description="conditions on payload fields: $eq $ne $gt $gte $lt $lte $in $nin $exists, and $and $or $not",
+        examples=[{"year": {"$gte": 2020}}],
+    ),
+]
+Content = Literal["payload", "vector"]
+Include = Annotated[list[Content], Field(max_length=2, description="what to return of each item")]

@@ -1,0 +1,123 @@
+"""Serving: one process, or several workers that share the data directory.
+
+1. Workers are spawned; each opens the database itself. Settings reach them as environment variables.
+2. SIGTERM and SIGINT stop listening, answer what is in flight, and end with status 0.
+3. A worker whose parent has died stops by itself, so that nothing keeps the port or the data.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+import kinbin
+from kinbin_service.app import create_app
+from kinbin_service.logs import configuration
+from kinbin_service.settings import Settings
+
+__all__ = ["run", "worker_app"]
+
+STARTUP_FAILURE = 3
+WORKER_SECONDS = 10
+"""A worker that does not answer its parent for so long is replaced; parsing the largest body takes a second."""
+
+
+log = logging.getLogger("kinbin.service")
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that ends with status 0 after a signal, having answered what was in flight."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler
+        """Stop serving; a second interrupt stops waiting too. The signal is not raised again after that."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def run(
+    settings: Settings | None = None,
+    *,
+    data: str | Path | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    workers: int | None = None,
+    insecure: bool | None = None,
+) -> None:
+    """Serve until a signal. Arguments that are given come before the environment.
+
+    Raises ValueError for settings that cannot be (pydantic's says which), or for an address that
+    others can reach without a key. Exits with status 3 when the port or the database cannot
+    be had.
+    """
+    given = {"data": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
+    settings = settings or Settings()
+    settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
+    settings.check_exposure()
+    settings.export()
+    config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
+    listening = config.bind_socket()
+    _check_data(settings)
+    if settings.workers == 1:
+        server = DrainingServer(config)
+        server.run(sockets=[listening])
+        if not server.started:
+            sys.exit(STARTUP_FAILURE)
+        return
+    supervisor = Multiprocess(config, sockets=[listening])
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        sys.exit(STARTUP_FAILURE)
+
+
+def _check_data(settings: Settings) -> None:
+    """End with one line in the log, before any worker is started, when the database cannot be opened."""
+    try:
+        kinbin.open(settings.data).close()
+    except (kinbin.KinbinError, OSError) as error:
+        log.critical("the database cannot be opened", extra={"fields": {"data": str(settings.data), "reason": str(error)}})
+        sys.exit(STARTUP_FAILURE)
+
+
+def _uvicorn_options(settings: Settings) -> dict[str, Any]:
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "workers": settings.workers,
+        "loop": "auto",
+        "http": "httptools",
+        "ws": "none",
+        "lifespan": "on",
+        "log_config": configuration(settings.log_level),
+        "access_log": False,  # the gate writes its own, without query strings
+        "server_header": False,
+        "proxy_headers": False,
+        "timeout_keep_alive": settings.keep_alive_seconds,
+        "timeout_graceful_shutdown": settings.drain_seconds,
+        "timeout_worker_healthcheck": WORKER_SECONDS,
+    }
+
+
+def worker_app() -> FastAPI:
+    """The application of a server process, made from its environment."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_stop_with, args=(parent,), name="kinbin-parent-watch", daemon=True).start()
+    return create_app(Settings())
+
+
+def _stop_with(parent: Any) -> None:
+    """Stop this process when its parent has ended."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,97 @@
+"""What a worker process holds while it serves: the database, its threads, its buffers, and whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Literal, TypeVar
+
+from starlette.requests import Request
+
+import kinbin
+from kinbin_service.admission import Admission
+from kinbin_service.bodies import Buffers
+from kinbin_service.problems import Refusal
+from kinbin_service.settings import Settings
+
+__all__ = ["Service", "service_of"]
+
+Result = TypeVar("Result")
+State = Literal["starting", "ready", "stopping", "failed"]
+
+log = logging.getLogger("kinbin.service")
+
+
+class Service:
+    """One worker's means. Made when the application starts, in the process and on the event loop that serve."""
+
+    def __init__(self, settings: Settings, database: kinbin.Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.state: State = "starting"
+        self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds)
+        self.buffers = Buffers(settings.max_buffered_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._warming = threading.Thread(target=self._warm_up, name="kinbin-warm-up")
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, settings: Settings) -> AsyncIterator[Service]:
+        """Open the database, warm up in the background; at the end finish what was started and close."""
+        database = await asyncio.to_thread(kinbin.open, settings.data)
+        service = cls(settings, database)
+        service._warming.start()
+        try:
+            yield service
+        finally:
+            service.state = "stopping"
+            await service.admission.close()
+            await asyncio.to_thread(service._warming.join)
+            await asyncio.to_thread(database.close)
+
+    async def work(self, request: Request, call: Callable[[], Result], *, writes: bool = False) -> Result:
+        """Admit a request and run its library call in a thread; refused when the service is not ready or has too much to do."""
+        if self.state != "ready":
+            raise self.unavailable()
+        return await self.admission.run(call, writes=writes, gone=lambda: _left(request))
+
+    def unavailable(self) -> Refusal:
+        """Why requests are not taken now."""
+        if self.state == "stopping":
+            return Refusal("stopping", "the service is stopping")
+        if self.state == "failed":
+            return Refusal("internal", "the kernels could not be compiled; the log says why")
+        return Refusal("not_ready", "the kernels are being loaded; try again")
+
+    def _warm_up(self) -> None:
+        """Compile or load every kernel (in a thread), so that the first requests do not wait for it."""
+        try:
+            kinbin.warm_up()
+        except Exception:
+            log.exception("warm-up failed")
+            self._become("failed")
+        else:
+            self._become("ready")
+
+    def _become(self, state: State) -> None:
+        def change() -> None:
+            if self.state == "starting":
+                self.state = state
+                log.info(state)
+
+        self._loop.call_soon_threadsafe(change)
+
+
+async def _left(request: Request) -> None:
+    """Return when the client of a request, whose body was read, has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def service_of(request: Request) -> Service:
+    """The service that the application of a request runs."""
+    service: Service = request.app.state.service
+    return service

@@ -1,0 +1,112 @@
+"""The one table of settings. Each is an environment variable with the prefix KINBIN_, such as KINBIN_DATA."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["Settings", "is_loopback"]
+
+MEBIBYTE = 1_048_576
+
+
+class Settings(BaseSettings):
+    """Everything that can be set about a server. An empty variable counts as not set; unknown ones are left alone."""
+
+    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True)
+
+    data: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
+    host: Annotated[str, Field(description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="port to listen on; 0 lets the system choose")] = 8080
+    workers: Annotated[int, Field(ge=1, le=256, description="server processes; all of them share the data directory")] = 1
+
+    api_key: Annotated[SecretStr | None, Field(description="key that every request but the health checks has to carry")] = None
+    api_key_file: Annotated[Path | None, Field(description="file that holds the key, instead of api_key")] = None
+    insecure: Annotated[bool, Field(description="allow an address that is not loopback without a key")] = False
+
+    threads: Annotated[int, Field(ge=1, le=256, description="library calls that run at once in a worker")] = min(
+        32, 4 + (os.cpu_count() or 1)
+    )
+    queue_length: Annotated[int, Field(ge=0, le=100_000, description="requests that may wait for a thread; more get 429")] = 128
+    deadline_seconds: Annotated[float, Field(gt=0, description="longest wait for a thread; then 503, and the work is dropped")] = 10.0
+    body_seconds: Annotated[float, Field(gt=0, description="longest time for a body to arrive; then 408")] = 60.0
+    drain_seconds: Annotated[int, Field(ge=1, description="time for requests in flight to be answered after SIGTERM")] = 25
+    keep_alive_seconds: Annotated[int, Field(ge=1, description="an idle connection is closed after so long")] = 65
+
+    max_index_body_bytes: Annotated[int, Field(ge=1_024, description="largest body of an add")] = 32 * MEBIBYTE
+    max_query_body_bytes: Annotated[int, Field(ge=1_024, description="largest body of a query")] = 32 * MEBIBYTE
+    max_body_bytes: Annotated[int, Field(ge=1_024, description="largest body of any other request")] = 4 * MEBIBYTE
+    max_buffered_bytes: Annotated[int, Field(ge=1_024, description="bytes of bodies that a worker holds at once; more get 503")] = (
+        256 * MEBIBYTE
+    )
+    max_answer_items: Annotated[int, Field(ge=1, description="k times queries of one request")] = 1_000_000
+    max_answer_contents: Annotated[int, Field(ge=1, description="the same when payloads or vectors are included")] = 10_000
+
+    access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
+    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")] = "info"
+
+    @field_validator("api_key")
+    @classmethod
+    def _key_fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and not (
+            key.get_secret_value().isascii() and key.get_secret_value().isprintable() and key.get_secret_value().strip()
+        ):
+            raise ValueError("an API key is made of visible ASCII characters, as it travels in a header")
+        return key
+
+    @model_validator(mode="after")
+    def _one_source_of_the_key(self) -> Self:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("set api_key or api_key_file, not both")
+        return self
+
+    @cached_property
+    def key(self) -> str | None:
+        """The API key from wherever it is set. ValueError for a key file that holds none, OSError if it cannot be read."""
+        if self.api_key_file is None:
+            return self.api_key.get_secret_value() if self.api_key else None
+        key = self.api_key_file.read_text(encoding="utf-8").strip()
+        if not (key and key.isascii() and key.isprintable()):
+            raise ValueError(f"{self.api_key_file} holds no API key (one line of visible ASCII characters)")
+        return key
+
+    def check_exposure(self) -> None:
+        """Refuse (ValueError) an address that others can reach when no key is set and nobody said that this is wanted."""
+        if self.key is None and not self.insecure and not is_loopback(self.host):
+            raise ValueError(
+                f"without an API key the service listens on loopback addresses only, not on {self.host}: "
+                "set KINBIN_API_KEY or KINBIN_API_KEY_FILE, or KINBIN_INSECURE=true behind something that checks keys"
+            )
+
+    def environment(self) -> dict[str, str | None]:
+        """The variables from which a worker process reads these very settings; None: not set."""
+        texts: dict[str, str | None] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            texts[f"KINBIN_{name.upper()}"] = None if value is None else text
+        return texts
+
+    def export(self) -> None:
+        """Put these settings into the environment of this process, which its workers inherit."""
+        for name, text in self.environment().items():
+            if text is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address (a name other than "localhost" counts as reachable by others)."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,131 @@
+"""The command line in this process (`kinbin`) and as a program of its own (`spawn`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+import kinbin
+from kinbin_service.cli import app
+
+Run = Callable[..., Result]
+Imported = Callable[..., dict[str, Any]]
+Refused = Callable[..., str]
+Items = Callable[..., dict[str, kinbin.Item]]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Where a test's database is, or will be."""
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run `kinbin ARGUMENTS` in this process; an exception that gets through fails the test, as users would see a traceback."""
+
+    def call(*arguments: object) -> Result:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
+@pytest.fixture
+def imported(run: Run, data: Path) -> Imported:
+    """Run `kinbin import … --collection c` on the test's database; it has to end well; its JSON summary."""
+
+    def call(*arguments: object) -> dict[str, Any]:
+        result = run("import", *arguments, "--data", data, "--collection", "c", "--json")
+        assert result.exit_code == 0, result.stderr
+        parsed: dict[str, Any] = orjson.loads(result.stdout)
+        return parsed
+
+    return call
+
+
+@pytest.fixture
+def refused(run: Run, data: Path) -> Refused:
+    """Run `kinbin import … --collection c` on the test's database; it has to fail; its one line of error."""
+
+    def call(*arguments: object) -> str:
+        result = run("import", *arguments, "--data", data, "--collection", "c")
+        assert result.exit_code == 1, result.output
+        lines = [line for line in result.stderr.splitlines() if line]
+        assert lines[-1].startswith("Error: ")
+        assert all(": continuing after" in line or ": starting from" in line for line in lines[:-1] if ": " in line), lines
+        return lines[-1].removeprefix("Error: ")
+
+    return call
+
+
+@pytest.fixture
+def items(data: Path) -> Items:
+    """Every item of the collection "c" (or another) by id, with vector and payload."""
+
+    def read(collection: str = "c") -> dict[str, kinbin.Item]:
+        with kinbin.open(data) as database:
+            found: dict[str, kinbin.Item] = {}
+            after = None
+            while True:
+                page = database.collection(collection).scroll(after=after, limit=1_000, include=("vector", "payload"))
+                found.update((item.id, item) for item in page.items)
+                if page.next is None:
+                    return found
+                after = page.next
+
+    return read
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Start `python -m MODULE ARGUMENTS` as a process, ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """Wait until something is true; the test fails when it takes too long."""
+
+    def wait(true: Callable[[], object], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.005)
+
+    return wait
