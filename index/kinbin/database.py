@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from kinbin.collection import Collection
-from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput
+from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
 from kinbin.kernels.registry import Kernel, kernel_named
 from kinbin.limits import limit
@@ -133,23 +133,30 @@ class Database:
     def _acquire(self, name: str) -> Collection:
         """Open the collection of this name; one whose removal was cut short is removed."""
         path = self._folder / name
-        if (path / "data.mdb").exists():
-            found = _SHARED.acquire(name, path)
-            if found.is_current():
-                return found
-            _SHARED.release(found, forget=True)
-            with self._removing():
-                self._bury_if_dropped(name)
+        found = self._open(name, path)
+        if found.is_current():
+            return found
+        _SHARED.release(found, forget=True)
+        with self._removing():
+            self._bury_if_dropped(name)
+        return self._open(name, path)
+
+    def _open(self, name: str, path: Path) -> Collection:
+        """Open or share the collection in a directory that may vanish meanwhile."""
+        try:
             if (path / "data.mdb").exists():
                 return _SHARED.acquire(name, path)
+        except StorageError:
+            if (path / "data.mdb").exists():
+                raise
         raise CollectionNotFound("no collection has this name")
 
     def _bury_if_dropped(self, name: str) -> None:
         """Remove the files of this name if they are marked as dropped: whoever marked them did not live to do it."""
-        path = self._folder / name
-        if not (path / "data.mdb").exists():
+        try:
+            found = self._open(name, self._folder / name)
+        except CollectionNotFound:
             return
-        found = _SHARED.acquire(name, path)
         dropped = not found.is_current()
         _SHARED.release(found, forget=dropped)
         if dropped:

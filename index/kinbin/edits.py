@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import ItemConflict
+from kinbin.errors import CorruptData, ItemConflict
 from kinbin.records import AddResult, DeleteResult
 from kinbin.search.view import Run, View
 from kinbin.storage.format import FRESH_BANDS, Commit, State
@@ -190,6 +190,8 @@ class Transaction:
                 at = int(place[i])
                 while at < run.rows and run.content[at] == hashes[i]:
                     local = int(run.content_rows[at])
+                    if local >= run.rows:
+                        raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
                     if not run.is_dead(local):
                         out.append((int(i), int(run.row_numbers[local])))
                     at += 1

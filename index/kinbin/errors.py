@@ -123,7 +123,7 @@ class StorageError(KinbinError):
 
 
 class StorageFull(StorageError):
-    """The disk or the map is full; nothing was written, queries and deletes go on."""
+    """The disk or the map is full; nothing was written, queries go on (a delete needs space as well)."""
 
     code = "storage_full"
 

@@ -117,6 +117,9 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
     posting = np.dtype("<u2") if run.header["posting_bytes"] == 2 else np.dtype("<u4")
     count = (1 << run.header["slot_bits"]) + 1
     for j, table in enumerate(reader.run_parts(run.number, Part.BAND)):
+        if len(table) != 4 * count + posting.itemsize * run.rows:
+            findings.add(f"run {run.number}, band {j}: it has not the size its header gives")
+            continue
         offsets = np.frombuffer(table, "<u4", count)
         postings = np.frombuffer(table, posting, run.rows, offsets.nbytes)
         expected = np.concatenate([[0], np.cumsum(np.bincount(slots[:, j], minlength=count - 1))])

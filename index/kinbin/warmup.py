@@ -10,14 +10,21 @@ from kinbin.database import Database
 
 __all__ = ["warm_up"]
 
+_FEATURES = 96
+"""More than a sampler's first table of parameters holds, so that it grows."""
+
 
 def warm_up() -> None:
     """Use every kernel once, on a small database in a temporary directory. Cost: 1 s from cache, about 40 s compiling."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database:
-        for name, kernel, dim, sampler in (("narrow", "ngmm", 64, "gcws"), ("wide", "ngmm", None, "dart"), ("plain", "gmm", None, "gcws")):
+        for name, kernel, dim, sampler in (
+            ("narrow", "ngmm", _FEATURES, "gcws"),
+            ("wide", "ngmm", None, "dart"),
+            ("plain", "gmm", None, "gcws"),
+        ):
             collection = database.create_collection(name, kernel=kernel, dim=dim, sampler=sampler, seed=0)
-            vectors = rng.random((48, 64)) + 0.01
+            vectors = rng.random((48, _FEATURES)) + 0.01
             collection.add([str(i) for i in range(32)], vectors[:32])
             collection.compact()
             collection.add([str(i) for i in range(24, 48)], vectors[24:])

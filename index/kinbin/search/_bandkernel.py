@@ -49,8 +49,6 @@ __all__ = ["CORRUPT", "FRESH_BANDS", "TRUNCATED", "search_bands"]
 
 U64 = np.uint64
 FRESH_BANDS = 128
-TABLE_HEADER = 16
-"""Bytes before a band's table in its stored value."""
 CORRUPT = 1
 TRUNCATED = 2
 _LEVELS = 257
@@ -105,14 +103,14 @@ def _count_run(run, keys, allowance, starts, ends, counts):
     shift = U64(32) - run[SLOT_BITS]
     slots = np.int64(1) << np.int64(run[SLOT_BITS])
     for j in range(bands):
-        table = u64_at(run[TABLES] + U64(8 * j)) + U64(TABLE_HEADER)
+        table = u64_at(run[TABLES] + U64(8 * j))
         prefetch(table + U64(4) * (U64(keys[j]) >> shift))
-    body = U64(TABLE_HEADER + 4 * (slots + 1))
+    body = U64(4 * (slots + 1))
     width = run[POSTING_BYTES]
     total = 0
     for j in range(bands):
         table = u64_at(run[TABLES] + U64(8 * j))
-        slot = table + U64(TABLE_HEADER) + U64(4) * (U64(keys[j]) >> shift)
+        slot = table + U64(4) * (U64(keys[j]) >> shift)
         starts[j] = u32_at(slot)
         ends[j] = u32_at(slot + U64(4))
         if starts[j] > ends[j] or ends[j] > rows:

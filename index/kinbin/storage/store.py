@@ -37,18 +37,14 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.storage import format as fmt
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Commit, Part, State
+from kinbin.storage.places import address_of, place_of
 
-__all__ = ["Reader", "Store", "Writer", "address_of", "sync_directory"]
+__all__ = ["Reader", "Store", "Writer", "sync_directory"]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
 MAX_READERS = 2048
 _TREES = (b"meta", b"items", b"owners", b"journal", b"runs")
-
-
-def address_of(value: memoryview) -> int:
-    """Where a value lies in this process's memory."""
-    return int(np.frombuffer(value, np.uint8).__array_interface__["data"][0]) if len(value) else 0
 
 
 class Reader:
@@ -145,6 +141,34 @@ class Reader:
                 out.append(fmt.open_value(cursor.value(), part, verify=verify))
                 found = cursor.next()
         return out
+
+    def run_places(self, run: int, part: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Addresses (n,) and bytes (n,) of the bodies of all values of one part of a run, by index, without reading them.
+
+        The bytes of a small value may include its padding. Cost: 2 µs a value, however large.
+        """
+        prefix = fmt.run_key(run, part)[:5]
+        places: list[tuple[int, int]] = []
+        with self._txn.cursor(db=self._runs) as cursor:
+            page_bytes = self._page_bytes(cursor, run)
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()[:5]) == prefix:
+                place = place_of(cursor.key(), page_bytes) if page_bytes else None
+                if place is None:
+                    value = cursor.value()
+                    place = address_of(value), len(value)
+                places.append(place)
+                found = cursor.next()
+        out = np.array(places, np.uint64).reshape(-1, 2)
+        return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
+
+    def _page_bytes(self, cursor: Any, run: int) -> int:
+        """The page size, if `place_of` finds the run's header where it is; 0 if it does not."""
+        page_bytes = int(self._txn.stat(self._runs)["psize"])
+        if not cursor.set_key(fmt.run_key(run, Part.HEADER)):
+            return 0
+        value = cursor.value()
+        return page_bytes if place_of(cursor.key(), page_bytes) == (address_of(value), len(value)) else 0
 
     def run_header(self, run: int) -> dict[str, Any]:
         """A run's header, checked."""

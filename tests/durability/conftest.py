@@ -1,0 +1,67 @@
+"""Processes for the tests of durability, and collections small enough to be sealed and merged often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinbin
+from nursery import Nursery
+from shim import compile_shim
+from workload import DIM
+
+
+@pytest.fixture(scope="session")
+def nursery_of_session() -> Iterator[Nursery]:
+    """One nursery for all tests; kernels are compiled here first, so that the nursery only loads them."""
+    kinbin.warm_up()
+    with Nursery() as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def nursery(nursery_of_session: Nursery) -> Iterator[Nursery]:
+    """A nursery whose children end with the test."""
+    yield nursery_of_session
+    nursery_of_session.end_children()
+
+
+@pytest.fixture(scope="session")
+def watched_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """One nursery whose children the shim watches, or the reason why there is none."""
+    try:
+        shim = compile_shim(tmp_path_factory.mktemp("shim"))
+    except NotImplementedError as reason:
+        pytest.skip(str(reason))
+    kinbin.warm_up()
+    with Nursery({"LD_PRELOAD": str(shim)}) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def watched(watched_of_session: Nursery) -> Iterator[Nursery]:
+    """A nursery whose children's writes and syncs can be recorded, or made to fail."""
+    yield watched_of_session
+    watched_of_session.end_children()
+
+
+@pytest.fixture
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are sealed after 64 rows."""
+    monkeypatch.setattr("kinbin.search.upkeep.SEAL_ROWS", 64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A closed database with an empty collection "c" for `workload`."""
+    with kinbin.open(tmp_path / "data") as database:
+        create(database)
+    return tmp_path / "data"
+
+
+def create(database: Any) -> Any:
+    """The collection that the workloads use; few bands, so that its runs are small."""
+    return database.create_collection("c", dim=DIM, bands=24, rows=2, seed=7)

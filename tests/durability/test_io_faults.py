@@ -1,0 +1,149 @@
+"""Every write and sync that fails: the right error, nothing half done, answers go on, and it works again without reopening."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import io_faults
+import kinbin
+from io_faults import FAULTS, Fault
+from kinbin.errors import StorageFull
+from nursery import Nursery
+from workload import DIM
+
+pytestmark = pytest.mark.durability
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed database with runs, fresh rows and dead rows."""
+    folder = tmp_path_factory.mktemp("template") / "data"
+    io_faults.make_template(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("action", ["add", "delete", "compact"])
+def test_every_call_that_fails(watched: Nursery, template: Path, tmp_path: Path, action: str, fault: Fault) -> None:
+    """Whichever call fails: an error that says whether to repeat, the old content or the new, and both work afterwards."""
+    child = watched.start("io_faults:try_faults")
+    outcomes: Counter[str] = Counter()
+    # A merge has many calls that are alike; each of the first is tried, then some.
+    skip, step = 0, 1
+    while True:
+        place = tmp_path / str(skip)
+        shutil.copytree(template, place)
+        child.connection.send((str(place), action, fault, skip))
+        outcome, met, problems = child.receive()
+        assert problems == [], f"call {skip} failed: {problems}"
+        shutil.rmtree(place)
+        if not met:
+            assert outcome == ""
+            break
+        outcomes[outcome] += 1
+        skip += step
+        step = 1 if action != "compact" or skip < 8 else 5
+    assert outcomes[""] == 0 or fault.partial, "a call failed and nobody was told"
+    assert set(outcomes) <= {"", "StorageFull", "StorageBusy"}
+    assert outcomes["StorageFull"] > 0
+    if fault.times == 1 and not fault.partial:
+        assert outcomes["StorageBusy"] > 0, "the last page of a commit failed: its outcome is unknown"
+
+
+def test_the_files_are_opened_anew_under_nobodys_feet(watched: Nursery, template: Path, tmp_path: Path) -> None:
+    """After a failed meta page everything is refused while a reader is left; then the next use opens the files anew, anywhere."""
+    shutil.copytree(template, tmp_path / "data")
+    child = watched.start("io_faults:lose_the_map", str(tmp_path / "data"))
+    assert child.receive() == ["StorageBusy"] * 4
+    assert child.receive() == []
+    assert child.wait() == 0
+
+
+def test_a_full_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the map is full, adds and deletes raise StorageFull and leave nothing, and answers go on; a larger map has room again."""
+    monkeypatch.setattr("kinbin.storage.store.MAP_SIZE", 3 << 20)
+    rng = np.random.default_rng(1)
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        kept = _fill(collection, rng)
+        _still_works(collection, kept)
+        with pytest.raises(StorageFull):
+            collection.delete(list(kept)[::2])
+        _still_works(collection, kept)
+    monkeypatch.setattr("kinbin.storage.store.MAP_SIZE", 30 << 20)
+    with kinbin.open(tmp_path) as database:
+        collection = database.collection("c")
+        gone = [item.id for item in collection.scroll(limit=100).items]
+        kept = {key: vector for key, vector in kept.items() if key not in gone}
+        assert collection.delete(gone).count == len(kept)
+        collection.compact()
+        _still_works(collection, kept)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few MiB, where the system lets this user make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=6m", "kinbin-test", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    except OSError as error:
+        pytest.skip(f"no small file system can be made here: {error}")
+    if done.returncode:
+        pytest.skip(f"no small file system can be made here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True, timeout=20)
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    """When the disk is full, adds raise StorageFull and lose nothing, answers go on, and freed space is used without reopening."""
+    rng = np.random.default_rng(2)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(3 << 20))
+    with kinbin.open(small_disk / "data") as database:
+        collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        kept = _fill(collection, rng)
+        _still_works(collection, kept)
+        with pytest.raises(StorageFull):
+            collection.compact()
+        _still_works(collection, kept)
+        ballast.unlink()
+        more = rng.random((50, DIM)) + 0.01
+        collection.add([f"late{i}" for i in range(50)], more)
+        kept |= {f"late{i}": more[i] for i in range(50)}
+        collection.compact()
+        _still_works(collection, kept)
+    with kinbin.open(small_disk / "data") as database:
+        _still_works(database.collection("c"), kept)
+
+
+def _fill(collection: kinbin.Collection, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Add batches until one is refused for want of space. Returns what was acknowledged."""
+    collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+    kept: dict[str, np.ndarray] = {}
+    for batch in range(1000):
+        vectors = rng.random((50, DIM)) + 0.01
+        ids = [f"b{batch}i{i}" for i in range(50)]
+        try:
+            collection.add(ids, vectors)
+        except StorageFull:
+            assert collection.get(ids) == [None] * 50
+            return kept
+        kept |= dict(zip(ids, vectors, strict=True))
+    raise AssertionError("it never became full")
+
+
+def _still_works(collection: kinbin.Collection, kept: dict[str, np.ndarray]) -> None:
+    assert collection.count() == len(kept)
+    answers = collection.query_batch(np.array(list(kept.values())), k=1, mode="bands")
+    assert [answer.ids[0] for answer in answers] == list(kept)
+    report = collection.check()
+    assert report.ok, report.problems

@@ -1,0 +1,200 @@
+"""Opening, closing and sharing: nothing is leaked, nothing is left running."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinbin
+from kinbin.errors import Closed, InvalidInput
+from nursery import until
+from workload import DIM, Workload, findings
+
+pytestmark = pytest.mark.durability
+
+LONG = 30.0
+
+
+def descriptors() -> list[str]:
+    """What this process has open, as far as the system tells."""
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("the system does not tell which files are open")
+    out = []
+    for entry in folder.iterdir():
+        try:
+            out.append(str(entry.readlink()))
+        except FileNotFoundError:
+            continue
+    return sorted(path for path in out if "collections" in path or path.endswith(".lock"))
+
+
+def maps() -> int:
+    """How many data files this process has mapped."""
+    return Path("/proc/self/maps").read_text().count("data.mdb")
+
+
+def upkeep_threads() -> list[str]:
+    """Names of the library's threads that run."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kinbin")]
+
+
+@pytest.mark.usefixtures("small_runs")
+def test_fifty_openings_leak_nothing(folder: Path) -> None:
+    """Opened, written, searched, kept up and closed fifty times: no file, map, thread or reader slot is left."""
+    assert descriptors() == []
+    workload = Workload(1, "l")
+    for number in range(50):
+        with kinbin.open(folder) as database:
+            collection = database.collection("c")
+            workload.step(number).perform(collection)
+            collection.query(np.ones(DIM), k=3)
+            if number % 10 == 0:
+                collection.compact()
+            assert upkeep_threads() == ["kinbin-upkeep-c"]
+            until(lambda store=collection._store: store._env.readers().strip().count("\n") == 0)
+            assert len(descriptors()) >= 2
+        assert upkeep_threads() == []
+        assert descriptors() == []
+        assert maps() == 0
+    with kinbin.open(folder) as database:
+        assert findings(database.collection("c"), workload.after(50)) == []
+
+
+def test_two_hundred_reads_at_once_leave_no_slot(folder: Path) -> None:
+    """Two hundred concurrent queries, and errors kept with their tracebacks, leave no reader slot taken."""
+    with kinbin.open(folder) as database:
+        collection = database.collection("c")
+        vectors = np.random.default_rng(1).random((100, DIM)) + 0.01
+        collection.add([f"i{i}" for i in range(100)], vectors)
+        start = threading.Barrier(200)
+
+        def search(i: int) -> list[str]:
+            start.wait(LONG)
+            return collection.query(vectors[i % 100], k=1).ids
+
+        with ThreadPoolExecutor(200) as threads:
+            assert list(threads.map(search, range(200))) == [[f"i{i % 100}"] for i in range(200)]
+        kept = []
+        for _ in range(300):
+            try:
+                collection.query_id("nobody")
+            except InvalidInput as error:
+                kept.append(error)
+        assert len(kept) == 300
+        assert collection._store._env.readers().strip().count("\n") == 0
+
+
+def test_databases_of_one_directory_share_its_files(folder: Path) -> None:
+    """A directory opened twice in a process, by any path, is one set of files, which stays open until the last user closes."""
+    other = folder.parent / "link"
+    other.symlink_to(folder)
+    first, second = kinbin.open(folder), kinbin.open(str(other))
+    one, two = first.collection("c"), second.collection("c")
+    assert one is two
+    one.add(["a"], np.ones((1, DIM)))
+    first.close()
+    assert two.query(np.ones(DIM)).ids == ["a"]
+    with pytest.raises(Closed):
+        first.collection("c")
+    second.close()
+    with pytest.raises(Closed):
+        two.query(np.ones(DIM))
+    assert descriptors() == []
+
+
+def test_a_closed_database_refuses_everything(folder: Path) -> None:
+    """After close(), which may be repeated, every use of the database and its collections raises Closed."""
+    database = kinbin.open(folder)
+    collection = database.collection("c")
+    collection.add(["a"], np.ones((1, DIM)))
+    database.close()
+    database.close()
+    for use in (
+        lambda: database.collection("c"),
+        database.collections,
+        lambda: database.create_collection("d"),
+        lambda: database.drop_collection("c"),
+        lambda: collection.add(["b"], np.ones((1, DIM))),
+        lambda: collection.delete(["a"]),
+        lambda: collection.query(np.ones(DIM)),
+        lambda: collection.query_id("a"),
+        lambda: collection.get(["a"]),
+        collection.scroll,
+        collection.count,
+        collection.stats,
+        collection.check,
+        collection.compact,
+    ):
+        with pytest.raises(Closed, match="closed"):
+            use()
+
+
+def test_closing_waits_for_what_is_under_way(folder: Path) -> None:
+    """Threads that search and write while the database is closed get answers or Closed; every acknowledged item is there afterwards."""
+
+    def write(collection: kinbin.Collection, prefix: str, done: list[str]) -> None:
+        number = 0
+        while True:
+            name = f"{prefix}n{number}"
+            try:
+                collection.add([name], np.arange(1.0, DIM + 1)[None] + number)
+                done.append(name)
+                assert collection.query(np.ones(DIM), k=1).ids == ["a"]
+            except Closed:
+                return
+            number += 1
+
+    for round_ in range(5):
+        database = kinbin.open(folder)
+        collection = database.collection("c")
+        collection.add(["a"], np.ones((1, DIM)))
+        done: list[str] = []
+        with ThreadPoolExecutor(4) as threads:
+            workers = [threads.submit(write, collection, f"r{round_}w{worker}", done) for worker in range(4)]
+            while len(done) < 20:
+                threading.Event().wait(0.001)
+            database.close()
+            for worker in workers:
+                worker.result(LONG)
+        with kinbin.open(folder) as again:
+            collection = again.collection("c")
+            assert None not in collection.get(done, include=())
+            assert collection.check().ok
+
+
+def test_new_directories_are_put_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new database's directories are synced in their parents: a power failure after a creation leaves a name to find it by."""
+    synced: list[Path] = []
+    monkeypatch.setattr("kinbin.database.sync_directory", synced.append)
+    kinbin.open(tmp_path / "new").close()
+    assert {path.resolve() for path in synced} == {tmp_path.resolve(), (tmp_path / "new").resolve()}
+    synced.clear()
+    kinbin.open(tmp_path / "new").close()
+    assert synced == []
+
+
+def test_an_abandoned_database_keeps_nobody_waiting(folder: Path) -> None:
+    """A database that was forgotten, not closed, does not keep the interpreter's collector or the next user from its files."""
+    database = kinbin.open(folder)
+    database.collection("c").add(["a"], np.ones((1, DIM)))
+    del database
+    gc.collect()
+    with kinbin.open(folder) as again:
+        assert again.collection("c").count() == 1
+        assert os.path.realpath(again.path) == os.path.realpath(folder)
+    _close_forgotten()
+
+
+def _close_forgotten() -> None:
+    """Close what the test above forgot, so that no other test finds it open."""
+    from kinbin.database import _SHARED
+
+    for collection, _ in list(_SHARED._open.values()):
+        _SHARED.release(collection, forget=True)

@@ -1,0 +1,250 @@
+"""What `recall_lower_bound` says is true: by its definition, answer by answer, and on real data, on average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import kinbin
+import naive
+from background import no_background
+from kinbin.hashing import band_keys
+from kinbin.search.query import fresh_keys
+from kinbin.vectors.canonical import canonical_rows
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+Matrix = NDArray[np.float32]
+
+# ------------------------------------------------------------------------------------- the definition
+
+ROWS = 2_500
+QUERIES = 60
+
+
+@pytest.fixture(scope="module")
+def small(histograms: Matrix) -> Matrix:
+    """Some colour histograms, queries last."""
+    return histograms[: ROWS + QUERIES]
+
+
+def shared_bands(collection: kinbin.Collection, X: Matrix, Q: Matrix) -> NDArray[np.int64]:
+    """(m, n) how many bands each query and row share, by their whole keys, compared one by one."""
+    runs = collection.stats()["runs"]
+    r, bands = (runs[0]["r"], runs[0]["bands"]) if runs else (1, 128)
+    keys = []
+    for Y in (Q, X):
+        codes = collection._sampler.codes(canonical_rows(Y, dim=X.shape[1], signed=True), r, bands)
+        keys.append(band_keys(codes, r, bands) if runs else fresh_keys(codes))
+    return np.array([(keys[1] == key).sum(axis=1) for key in keys[0]])
+
+
+@pytest.mark.parametrize("target", [0.3, 0.8, 0.9, 0.99, 1.0])
+@pytest.mark.parametrize(
+    "options", [{}, {"rows": 4, "bands": 200}, {"rows": 2, "bands": 30}, {"kernel": "gint"}, {"kernel": "gmm", "rows": 3}], ids=str
+)
+@pytest.mark.parametrize("sealed", [True, False], ids=["run", "journal"])
+def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
+    sealed: bool, options: dict[str, Any], target: float, small: Matrix, db: kinbin.Database
+) -> None:
+    """For some c, all rows that share c bands were verified, and the bound is P[Binomial(L, J^r) ≥ c] for the k-th answer's J."""
+    X, Q = small[:ROWS], small[ROWS:]
+    collection = db.create_collection("c", dim=512, seed=4, **options)
+    collection.add([str(i) for i in range(ROWS)], X)
+    if sealed:
+        collection.compact()
+        (run,) = collection.stats()["runs"]
+        r, bands = run["r"], run["bands"]
+    else:
+        r, bands = 1, 128
+    counts = shared_bands(collection, X, Q)
+    table = naive.Table.of_dense(collection.config.kernel, X)
+    kernel = kinbin.KERNELS[collection.config.kernel]
+    certified = 0
+    for q, count, answer in zip(Q, counts, collection.query_batch(Q, k=5, target_recall=target, mode="bands"), strict=True):
+        truth = table.scores_of_dense(q)
+        if len(answer) < 5:
+            assert (count > 0).sum() < 5
+            assert answer.recall_lower_bound is None
+            continue
+        assert answer.recall_lower_bound is not None
+        chance = kernel.similarity(float(answer.scores[-1])) ** r
+        tails = binom.sf(np.arange(bands), bands, chance)
+        c = 1 + int(np.argmin(np.abs(tails - answer.recall_lower_bound)))
+        assert tails[c - 1] == pytest.approx(answer.recall_lower_bound, rel=1e-6, abs=1e-12)
+        best = np.sort(truth[count >= c])[::-1][:5]
+        assert (answer.scores[: len(best)] >= best - naive.SCORE_ERROR).all()
+        assert (count >= c).sum() <= answer.verified
+        certified += answer.recall_lower_bound >= target
+        # It stops at the first level that suffices; what it cannot certify, it has verified entirely.
+        assert answer.recall_lower_bound >= target or c == 1
+    assert certified > QUERIES / 2 or target > 0.9 or "bands" in options
+
+
+# ---------------------------------------------------------------------------------------- on real data
+
+SEEDS = 6
+SEALED, ALL, ASKED = 6_000, 8_000, 400
+
+
+class Measured:
+    """Bounds and recalls of (seed, query) pairs at one target."""
+
+    def __init__(self) -> None:
+        self.seeds: list[NDArray[np.int64]] = []
+        self.bounds: list[NDArray[np.float64]] = []
+        self.recalls: list[NDArray[np.float64]] = []
+
+    def add(self, seed: int, bounds: NDArray[np.float64], recalls: NDArray[np.float64]) -> None:
+        """The answers of one seed."""
+        self.seeds.append(np.full(len(bounds), seed))
+        self.bounds.append(bounds)
+        self.recalls.append(recalls)
+
+
+@pytest.fixture(scope="module")
+def measured(
+    histograms: Matrix, data_set: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[float, int], Measured]]:
+    """Recalls at a target and a k, over several seeds: rows in a run and in the journal, queries that are not among them."""
+    X = histograms[:ALL]
+    Q = data_set("cifar10_rgbhist512")["X_test"][:ASKED].astype(np.float32)
+    table = naive.Table.of_dense("ngmm", X)
+    truth = np.stack([table.scores_of_dense(q) for q in Q])
+    with no_background(), kinbin.open(tmp_path_factory.mktemp("certificates")) as db:
+        made = []
+        for seed in range(SEEDS):
+            collection = db.create_collection(f"c{seed}", dim=512, seed=seed)
+            collection.add([str(i) for i in range(SEALED)], X[:SEALED])
+            collection.compact()
+            collection.add([str(i) for i in range(SEALED, ALL)], X[SEALED:])
+            made.append(collection)
+
+        def measure(target: float, k: int) -> Measured:
+            out = Measured()
+            for seed, collection in enumerate(made):
+                batch = collection.query_batch(Q, k=k, target_recall=target, mode="bands")
+                recalls = np.array([naive.recall(answer.scores, scores, k) for answer, scores in zip(batch, truth, strict=True)])
+                stated = ~np.isnan(batch.recall_lower_bounds)
+                out.add(seed, batch.recall_lower_bounds[stated], recalls[stated])
+            return out
+
+        yield measure
+
+
+@pytest.mark.recall
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("target", [0.5, 0.8, 0.9, 0.95])
+def test_recall_is_at_least_the_bound(target: float, k: int, measured: Callable[[float, int], Measured]) -> None:
+    """In every tenth of bounds that occurs often, the mean recall is at least the mean bound.
+
+    A bound is a probability over seeds, so it is compared with means over seeds and queries. The answers of
+    one seed share its random numbers, those of different seeds nothing: the standard error of a mean of
+    differences comes from the sums of the seeds, and three of it are allowed (one failure in a thousand, if
+    recall were just the bound; in truth it is larger, for most neighbours are nearer than the k-th).
+    """
+    found = measured(target, k)
+    seeds, bounds, recalls = (np.concatenate(part) for part in (found.seeds, found.bounds, found.recalls))
+    assert (bounds >= target).mean() > 0.9
+    judged = 0
+    for low in np.arange(0.0, 1.0, 0.1):
+        here = (bounds >= low) & (bounds < low + 0.1 if low < 0.85 else bounds <= 1.0)
+        n = int(here.sum())
+        if n < 60:
+            continue
+        difference = recalls[here] - bounds[here]
+        sums = np.bincount(seeds[here], difference, SEEDS)
+        error = sums.std(ddof=1) * np.sqrt(SEEDS) / n
+        text = f"bounds from {low:.1f} on: mean recall is {recalls[here].mean():.3f}, mean bound {bounds[here].mean():.3f}"
+        assert difference.mean() >= -3 * error, text
+        judged += n
+    assert judged >= 0.9 * len(bounds)
+
+
+@pytest.mark.recall
+def test_a_higher_target_costs_more_and_finds_more(measured: Callable[[float, int], Measured]) -> None:
+    """Mean recall and mean bound rise with the target."""
+    rising = [measured(target, 10) for target in (0.3, 0.6, 0.9, 0.99)]
+    assert (np.diff([np.concatenate(one.bounds).mean() for one in rising]) > 0).all()
+    assert (np.diff([np.concatenate(one.recalls).mean() for one in rising]) > 0).all()
+
+
+# ------------------------------------------------------------------------------ where there is no bound
+
+
+def test_too_few_answers_have_no_bound(db: kinbin.Database) -> None:
+    """When the bands find fewer than k items, the bound is void and the reason given; the same query in auto mode is scanned."""
+    collection = db.create_collection("c", dim=8)
+    X = np.eye(8)
+    collection.add([str(i) for i in range(8)], X)
+    answer = collection.query(X[0], k=3, mode="bands")
+    assert answer.ids == ["0"]
+    assert (answer.recall_lower_bound, answer.no_bound) == (None, "fewer than k items were found")
+    batch = collection.query_batch(X, k=1, mode="bands")
+    assert batch.no_bounds == [None] * 8
+    assert (batch.recall_lower_bounds == 1.0).all()
+    answer = collection.query(X[0], k=3)
+    assert (answer.mode, len(answer), answer.recall_lower_bound, answer.no_bound) == ("exact", 3, 1.0, None)
+
+
+def test_a_query_that_hits_the_cap_has_no_bound(small: Matrix, db: kinbin.Database, set_limit: Callable[[str, int], None]) -> None:
+    """When not all postings were read, the bound is void, `truncated` names the limit, and auto mode scans instead."""
+    collection = db.create_collection("c", dim=512, seed=1)
+    collection.add([str(i) for i in range(ROWS)], small[:ROWS])
+    collection.compact()
+    free = collection.query_batch(small[ROWS:], mode="bands")
+    assert free.truncated == [[]] * QUERIES
+    set_limit("postings", 200)
+    capped = collection.query_batch(small[ROWS:], mode="bands")
+    assert capped.truncated == [["postings"]] * QUERIES
+    assert capped.no_bounds == ["a cap was hit: see truncated"] * QUERIES
+    assert np.isnan(capped.recall_lower_bounds).all()
+    assert (capped.candidates <= 200).all()
+    truth = naive.Table.of_dense("ngmm", small[:ROWS])
+    for q, answer, auto in zip(small[ROWS:], capped, collection.query_batch(small[ROWS:]), strict=True):
+        scores = dict(zip(map(str, range(ROWS)), truth.scores_of_dense(q).tolist(), strict=True))
+        assert all(
+            abs(score - scores[identifier]) <= naive.SCORE_ERROR for identifier, score in zip(answer.ids, answer.scores, strict=True)
+        )
+        naive.assert_answers(auto.ids, auto.scores, scores, 10)
+        assert (auto.mode, auto.truncated, auto.recall_lower_bound) == ("exact", [], 1.0)
+
+
+@pytest.mark.parametrize("fixed", [{"rows": 4, "bands": 32}, {"rows": 8, "bands": 16}], ids=str)
+def test_low_contrast_is_admitted(fixed: dict[str, int], db: kinbin.Database, rng: np.random.Generator) -> None:
+    """Where bands cannot reach the target, they say so with a lower bound or none; auto mode scans, and its answers are the ranking."""
+    X = rng.normal(size=(3_000, 64)).astype(np.float32)
+    Q = rng.normal(size=(20, 64)).astype(np.float32)
+    collection = db.create_collection("c", dim=64, seed=2, **fixed)  # type: ignore[arg-type]
+    collection.add([str(i) for i in range(3_000)], X)
+    collection.compact()
+    table = naive.Table.of_dense("ngmm", X)
+    bands, auto = (collection.query_batch(Q, mode=mode, target_recall=0.9) for mode in ("bands", "auto"))
+    for q, low, answer in zip(Q, bands, auto, strict=True):
+        scores = dict(zip(map(str, range(3_000)), table.scores_of_dense(q).tolist(), strict=True))
+        assert low.recall_lower_bound is None or low.recall_lower_bound < 0.9
+        assert (low.recall_lower_bound is None) == (low.no_bound == "fewer than k items were found") == (len(low) < 10)
+        assert (answer.mode, answer.recall_lower_bound, answer.truncated) == ("exact", 1.0, [])
+        naive.assert_answers(answer.ids, answer.scores, scores, 10)
+
+
+def test_the_bound_is_that_of_the_weakest_run(small: Matrix, db: kinbin.Database) -> None:
+    """A second, less certain place to look at lowers the bound: with rows in the journal, it is the smaller of the two."""
+    collection = db.create_collection("c", dim=512, seed=1, rows=8, bands=16)
+    collection.add([str(i) for i in range(ROWS // 2)], small[: ROWS // 2])
+    fresh = collection.query_batch(small[ROWS:], mode="bands", k=1)
+    collection.compact()
+    sealed = collection.query_batch(small[ROWS:], mode="bands", k=1)
+    collection.add([str(i) for i in range(ROWS // 2, ROWS)], small[ROWS // 2 : ROWS])
+    both = collection.query_batch(small[ROWS:], mode="bands", k=1)
+    stated = ~np.isnan(sealed.recall_lower_bounds) & ~np.isnan(both.recall_lower_bounds)
+    assert np.nanmean(fresh.recall_lower_bounds) > 0.9
+    assert np.nanmean(sealed.recall_lower_bounds) < 0.7
+    same = stated & (both.scores[:, 0] == sealed.scores[:, 0])
+    assert same.sum() > 10
+    assert (both.recall_lower_bounds[same] <= sealed.recall_lower_bounds[same] + 1e-12).all()

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import dataclasses
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive_format
+from kinbin.errors import CorruptData, FormatMismatch
+from kinbin.kernels.rowscore import pack_rows, record_offsets, row_is_sound
+from kinbin.storage import format as fmt
+from kinbin.storage.format import FORMAT_VERSION, FRESH_BANDS, Commit, Part, State
+
+U64 = st.integers(0, 2**64 - 1)
+IDS = st.text(min_size=1, max_size=60).map(lambda text: text.encode("utf-8", "replace")[:255])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+PARTS = [Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD]
+STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False)
+
+
+def commit_of(rows: int, dead: list[int], first_row: int = 5, seed: int = 0) -> Commit:
+    """A journal entry with random content."""
+    rng = np.random.default_rng(seed)
+    offsets = np.zeros(rows + 1, np.int64)
+    np.cumsum(rng.integers(3, 9, rows) * 8, out=offsets[1:])
+    return Commit(
+        first_row,
+        np.array(sorted(dead), np.uint64),
+        offsets,
+        rng.integers(0, 2**64, rows, np.uint64),
+        rng.integers(0, 2**16, (rows, FRESH_BANDS), np.uint16),
+        rng.integers(0, 256, int(offsets[-1]), np.uint8),
+    )
+
+
+def flipped(value: bytes) -> list[bytes]:
+    """The value with each one of its bits flipped in turn."""
+    return [bytes([*value[: bit >> 3], value[bit >> 3] ^ 1 << (bit & 7), *value[(bit >> 3) + 1 :]]) for bit in range(8 * len(value))]
+
+
+# -- what goes in comes out
+
+
+@given(U64, U64, U64, U64, U64, U64, st.booleans())
+def test_states_come_back(sequence: int, manifest: int, next_row: int, items: int, sealed: int, next_run: int, dropped: bool) -> None:
+    """Every state of 64-bit numbers is decoded as it was encoded, by the second reader as well."""
+    state = State(sequence, manifest, next_row, items, sealed, next_run, dropped)
+    value = fmt.encode_state(state)
+    assert len(value) == 60
+    assert fmt.decode_state(value) == fmt.decode_state(memoryview(value)) == state
+    assert naive_format.state(value) == {**dataclasses.asdict(state), "dropped": int(dropped)}
+
+
+@given(JSON)
+def test_json_comes_back(data: Any) -> None:
+    """Every JSON value is decoded as it was encoded, by the second reader as well."""
+    value = fmt.encode_json(data)
+    assert fmt.decode_json(value, "it") == fmt.decode_json(memoryview(value), "it") == naive_format.data(value) == data
+
+
+@given(IDS, U64, st.binary(max_size=300))
+def test_items_come_back(key: bytes, row: int, payload: bytes) -> None:
+    """Row and payload of every item are decoded as they were encoded, by the second reader as well."""
+    value = fmt.encode_item(key, row, payload)
+    assert (
+        fmt.decode_item(key, value)
+        == fmt.decode_item(memoryview(key), memoryview(value))
+        == naive_format.item(key, value)
+        == (row, payload)
+    )
+
+
+@given(U64, st.lists(IDS, max_size=6))
+def test_owners_come_back(row: int, ids: list[bytes]) -> None:
+    """The ids of every row are decoded as they were encoded, by the second reader as well."""
+    value = fmt.encode_owners(row, ids)
+    assert fmt.decode_owners(row, value) == fmt.decode_owners(row, memoryview(value)) == ids
+    assert naive_format.owners(fmt.row_key(row), value) == (row, ids)
+
+
+@given(st.integers(0, 20), st.lists(U64, max_size=9, unique=True), U64, st.integers(0, 99))
+def test_commits_come_back(rows: int, dead: list[int], first_row: int, seed: int) -> None:
+    """Every journal entry is decoded as it was encoded, into arrays of the same types."""
+    commit = commit_of(rows, dead, first_row, seed)
+    again = fmt.decode_commit(memoryview(fmt.encode_commit(commit)))
+    assert len(again) == rows
+    for field in dataclasses.fields(Commit):
+        left, right = getattr(commit, field.name), getattr(again, field.name)
+        np.testing.assert_array_equal(left, right)
+        if field.name != "first_row":
+            assert left.dtype == right.dtype
+            assert left.shape == right.shape
+
+
+@given(
+    st.sampled_from(PARTS),
+    st.binary(max_size=5000) | st.integers(4070, 4100).map(bytes),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_values_of_runs_come_back(part: bytes, body: bytes, run: int, index: int) -> None:
+    """The body of every run value comes back, and the value is long enough to have pages of its own."""
+    value = fmt.seal_value(part, body)
+    assert len(value) == max(4096, 16 + len(body))
+    assert (
+        bytes(fmt.open_value(memoryview(value), part, verify=True)) == bytes(fmt.open_value(memoryview(value), part, verify=False)) == body
+    )
+    assert naive_format.run_value(fmt.run_key(run, part, index), value) == (run, part.decode(), index, body)
+
+
+@given(st.sampled_from(["<u2", "<u4", "<u8"]), st.lists(st.integers(0, 2**16 - 1), max_size=50))
+def test_arrays_are_stored_as_their_bytes(dtype: str, numbers: list[int]) -> None:
+    """An array of any width, strided or not, is stored as its little-endian bytes."""
+    array = np.array(numbers * 2, dtype)
+    for body in (array, array[::2]):
+        value = fmt.seal_value(Part.OFFSETS, body)
+        np.testing.assert_array_equal(np.frombuffer(fmt.open_value(memoryview(value), Part.OFFSETS, verify=True), dtype), body)
+
+
+@given(st.lists(U64, min_size=2, max_size=9))
+def test_keys_sort_as_their_numbers(numbers: list[int]) -> None:
+    """Keys made of numbers have the order of the numbers."""
+    for key in (fmt.sequence_key, fmt.row_key):
+        assert sorted(map(key, numbers)) == list(map(key, sorted(numbers)))
+    small = [number >> 32 for number in numbers]
+    pairs = list(zip(small, reversed(small), strict=True))
+    assert sorted(fmt.run_key(run, b"r", index) for run, index in pairs) == [fmt.run_key(run, b"r", index) for run, index in sorted(pairs)]
+
+
+def test_the_parts_have_keys_of_their_own() -> None:
+    """No two kinds of parts share a byte, and each is one byte."""
+    named = [value for name, value in vars(Part).items() if name.isupper()]
+    assert sorted(named) == sorted(PARTS)
+    assert len({*PARTS}) == len(PARTS)
+    assert {len(part) for part in PARTS} == {1}
+
+
+# -- damage
+
+RECORDS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
+    "state": (fmt.encode_state(STATE), fmt.decode_state),
+    "manifest": (fmt.encode_json([1, 2, 30]), lambda value: fmt.decode_json(value, "the list")),
+    "configuration": (fmt.encode_json({"kernel": "ngmm", "seed": "1"}), lambda value: fmt.decode_json(value, "it")),
+    "item": (fmt.encode_item(b"a", 2**40 + 7, b'{"x":1}'), lambda value: fmt.decode_item(b"a", value)),
+    "item without payload": (fmt.encode_item(b"a", 0, b""), lambda value: fmt.decode_item(b"a", value)),
+    "owner": (fmt.encode_owners(2**40, [b"a"]), lambda value: fmt.decode_owners(2**40, value)),
+    "owners": (fmt.encode_owners(3, [b"a", b"bcd"]), lambda value: fmt.decode_owners(3, value)),
+    "commit": (fmt.encode_commit(commit_of(2, [1, 2**40])), fmt.decode_commit),
+    "commit without rows": (fmt.encode_commit(commit_of(0, [1])), fmt.decode_commit),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_flipped_bit_is_noticed(name: str) -> None:
+    """A record with any one bit flipped is refused as corrupt."""
+    value, decode = RECORDS[name]
+    decode(value)
+    for wrong in flipped(value):
+        with pytest.raises(CorruptData, match="checksum"):
+            decode(wrong)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_shorter_or_longer_record_is_noticed(name: str) -> None:
+    """A record that was cut off anywhere, or has a byte too many, is refused as corrupt."""
+    value, decode = RECORDS[name]
+    for wrong in [value[:size] for size in range(len(value))] + [value + b"\0"]:
+        with pytest.raises(CorruptData, match="checksum"):
+            decode(wrong)
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_record_under_a_wrong_key_is_noticed(bit: int) -> None:
+    """Owners of another row, and an item of another id, are refused: the checksum covers the key."""
+    row = 2**40 + 7
+    with pytest.raises(CorruptData):
+        fmt.decode_owners(row ^ 1 << bit, fmt.encode_owners(row, [b"a"]))
+    key = b"identity"
+    wrong = (int.from_bytes(key, "big") ^ 1 << bit).to_bytes(8, "big")
+    with pytest.raises(CorruptData):
+        fmt.decode_item(wrong, fmt.encode_item(key, row, b""))
+
+
+@pytest.mark.parametrize("body", [b"", b"some body", bytes(range(256)) * 16], ids=["empty", "short", "long"])
+def test_every_flipped_bit_of_a_run_value_is_noticed(body: bytes) -> None:
+    """A run value with any one bit of header or body flipped is refused when it is verified; behind the body there is nothing to lose."""
+    value = fmt.seal_value(Part.BLOCK, body)
+    shown = value[: 16 + len(body) + 8]
+    for place, wrong in enumerate(start + value[len(shown) :] for start in flipped(shown)):
+        if place < 8 * (16 + len(body)):
+            with pytest.raises(CorruptData, match="part 'r' of a run"):
+                fmt.open_value(memoryview(wrong), Part.BLOCK, verify=True)
+        else:
+            assert bytes(fmt.open_value(memoryview(wrong), Part.BLOCK, verify=True)) == body
+
+
+def test_a_run_value_never_reaches_beyond_itself() -> None:
+    """Unverified as well, a value of another part, format or size than its header says is refused."""
+    value = fmt.seal_value(Part.BLOCK, bytes(5000))
+    for wrong in (value[:15], value[:-1], b"", fmt.seal_value(Part.BAND, bytes(5000)), value[:4] + b"\2" + value[5:]):
+        with pytest.raises(CorruptData):
+            fmt.open_value(memoryview(wrong), Part.BLOCK, verify=False)
+    longer = value[:8] + struct.pack("<Q", 2**63) + value[16:]
+    with pytest.raises(CorruptData):
+        fmt.open_value(memoryview(longer), Part.BLOCK, verify=False)
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize("nnz", [1, 2, 3, 6])
+def test_every_flipped_bit_of_a_row_is_noticed(wide: bool, nnz: int) -> None:
+    """A row's record with any one bit flipped fails its check, or does not fit; the second reader agrees."""
+    indptr = np.array([0, nnz], np.int64)
+    features = np.arange(nnz, dtype=np.uint64) * np.uint64(9 if not wide else 2**33 + 5)
+    values = np.linspace(-2, 3, nnz, dtype=np.float32) + np.float32(0.25)
+    offsets = record_offsets(indptr, wide)
+    record = np.zeros(int(offsets[-1]), np.uint8)
+    norm = float(np.abs(values.astype(float)).sum())
+    pack_rows(indptr, features, values, np.array([norm]), wide, offsets, record)
+    assert naive_format.row_record(record.tobytes(), wide) == ((norm, features.tolist(), values.tolist()), len(record))
+
+    def sound(data: np.ndarray[Any, np.dtype[np.uint8]]) -> bool:
+        return bool(row_is_sound(np.uint64(data.ctypes.data), len(data), wide))
+
+    assert sound(record)
+    assert not sound(record[:-8])
+    for wrong in flipped(record.tobytes()):
+        assert not sound(np.frombuffer(wrong, np.uint8).copy())
+        with pytest.raises((ValueError, struct.error)):
+            naive_format.row_record(wrong, wide)
+
+
+# -- versions
+
+
+@pytest.mark.parametrize("version", [0, 2, 9, 65_535])
+def test_another_format_is_named_with_both_numbers(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """A state record or journal entry of another format is refused as that, not as damage, and the text has both numbers."""
+    with monkeypatch.context() as patch:
+        patch.setattr(fmt, "FORMAT_VERSION", version)
+        state, commit = fmt.encode_state(STATE), fmt.encode_commit(commit_of(1, []))
+    for read in (lambda: fmt.decode_state(state), lambda: fmt.decode_commit(commit)):
+        with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format {FORMAT_VERSION}$"):
+            read()
+
+
+@pytest.mark.parametrize("size", [6, 59, 61, 300])
+def test_a_newer_format_may_have_any_length(size: int) -> None:
+    """Whatever the length of a newer format's state record: it is told from damage by its first six bytes."""
+    body = struct.pack("<H", 2) + bytes(range(1, 251))[: size - 6]
+    value = zlib.crc32(body).to_bytes(4, "little") + body
+    with pytest.raises(FormatMismatch, match="format 2, this Kinbin reads format 1"):
+        fmt.decode_state(value)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+import kinbin.storage.store
+from kinbin.errors import FormatMismatch, StorageError
+from kinbin.storage.store import MAP_SIZE, MAX_READERS, Store
+from store_contract import StoreContract, add_row, everything
+
+
+class TestLmdbStore(StoreContract):
+    """The contract, kept by LMDB."""
+
+    busy_slots = MAX_READERS
+
+    def create(self, path: Path) -> None:
+        """An empty store."""
+        Store.create(path, self.CONFIGURATION)
+
+    def open(self, path: Path) -> Store:
+        """An open store."""
+        return Store(path)
+
+    def slots_in_use(self, store: Any) -> int:
+        """Lines of lmdb's reader table, without its heading."""
+        return int(store._env.readers().strip().count("\n"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A new, empty store, closed."""
+    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    return tmp_path / "store"
+
+
+def test_every_commit_is_synced(place: Path) -> None:
+    """The environment is opened to put pages and meta pages on disk at every commit, and never to write through the map."""
+    store = Store(place)
+    flags = store._env.flags()
+    assert flags["sync"]
+    assert flags["metasync"]
+    assert not flags["writemap"]
+    assert not flags["map_async"]
+    assert flags["lock"]
+    info = store._env.info()
+    assert info["map_size"] == MAP_SIZE >= 1 << 40
+    assert info["max_readers"] == MAX_READERS >= 1024
+    store.close()
+
+
+def test_a_new_store_is_complete_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are on disk, and named there, before the rename; the rename is put on disk as well."""
+    events: list[tuple[str, str]] = []
+
+    def sync(path: Path) -> None:
+        events.append(("sync", path.name))
+        assert (path / "data.mdb").exists() == path.name.startswith(".new-")
+
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        events.append(("rename", path.name))
+        return rename(path, target)
+
+    monkeypatch.setattr(kinbin.storage.store, "sync_directory", sync)
+    monkeypatch.setattr(Path, "rename", renamed)
+    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    draft = events[0][1]
+    assert draft.startswith(".new-store-")
+    assert events == [("sync", draft), ("rename", draft), ("sync", tmp_path.name)]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
+    assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["data.mdb"]
+
+
+def test_syncing_a_directory_syncs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sync_directory calls fsync on that very directory."""
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
+    kinbin.storage.store.sync_directory(tmp_path)
+    assert [found.st_ino for found in synced] == [tmp_path.stat().st_ino]
+    assert stat.S_ISDIR(synced[0].st_mode)
+
+
+def test_a_name_is_taken_once(place: Path) -> None:
+    """Creating a store where there is one raises FileExistsError, changes nothing and leaves nothing behind."""
+    store = Store(place)
+    add_row(store, 0)
+    before = everything(store)
+    with pytest.raises(FileExistsError):
+        Store.create(place, {"kernel": "gmm"})
+    assert everything(store) == before
+    assert [entry.name for entry in place.parent.iterdir()] == ["store"]
+    store.close()
+
+
+def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a store cannot be written, no part of it stays, and the next attempt works."""
+
+    def full(*_: Any) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kinbin.storage.format.encode_state", full)
+        with pytest.raises(StorageError):
+            Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    assert list(tmp_path.iterdir()) == []
+    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    """A missing directory, an empty one and a file of something else are refused as Kinbin's errors, and nothing is created."""
+    with pytest.raises(StorageError):
+        Store(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StorageError):
+        Store(tmp_path / "empty")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "data.mdb").write_bytes(b"something else" * 4096)
+    with pytest.raises(FormatMismatch, match="not a store"):
+        Store(tmp_path / "other")
+
+
+def test_opening_twice_in_a_process_is_refused(place: Path) -> None:
+    """A second environment of the same files in one process would destroy isolation: it is refused, and the first one lives on."""
+    store = Store(place)
+    with pytest.raises(StorageError):
+        Store(place)
+    add_row(store, 0)
+    assert len(everything(store)["items"]) == 1
+    store.close()
+
+
+def test_readers_of_dead_processes_are_swept_at_opening(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening asks lmdb to free the slots of processes that died, and so does a read that finds no slot."""
+    store = Store(place)
+    swept = []
+
+    class Environment:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def reader_check(self) -> int:
+            swept.append(True)
+            return int(real.reader_check())
+
+        def begin(self, **options: Any) -> Any:
+            if not options.get("write") and not swept:
+                raise lmdb.ReadersFullError("taken")
+            return real.begin(**options)
+
+    real = store._env
+    monkeypatch.setattr(store, "_env", Environment())
+    with store.read() as reader:
+        assert reader.state().items == 0
+    assert swept == [True]
+    monkeypatch.undo()
+    store.close()

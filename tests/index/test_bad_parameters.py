@@ -1,0 +1,322 @@
+"""Parameters that cannot be taken: the same code, text and field from every method that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinbin
+from kinbin.limits import LIMITS
+from refusals import refused, unchanged
+
+Call = Callable[..., Any]
+
+
+def filled(db: kinbin.Database) -> kinbin.Collection:
+    """A collection with two items."""
+    made = db.create_collection("c", dim=3)
+    made.add(["a", "b"], [[1, 2, 3], [3, 2, 1]], [{"year": 2020}, None])
+    return made
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kinbin.Collection]:
+    """One for all tests that change nothing in it."""
+    with kinbin.open(tmp_path_factory.mktemp("parameters")) as db:
+        yield filled(db)
+
+
+QUERIES: dict[str, Callable[[kinbin.Collection], Call]] = {
+    "query": lambda c: lambda **options: c.query([1, 2, 3], **options),
+    "query_id": lambda c: lambda **options: c.query_id("a", **options),
+    "query_batch": lambda c: lambda **options: c.query_batch([[1, 2, 3]], **options),
+}
+WHOLE = "is a whole number from 1 on"
+TARGET = "target_recall is a number above 0 and at most 1"
+LEAST = "min_score is a number from 0 to 1, or null"
+MODE = "mode is one of auto, bands, exact"
+
+BAD_OPTIONS: list[tuple[str, Any, str]] = [
+    *[("k", value, f"k {WHOLE}") for value in (0, -1, True, 1.0, 10.5, "10", None, float("nan"), np.float64(3), [1], -(10**400))],
+    *[
+        ("target_recall", value, TARGET)
+        for value in (0, 0.0, -0.1, 1.0001, 2, True, "0.9", None, float("nan"), float("inf"), [0.9], 10**400, 1j)
+    ],
+    *[("min_score", value, LEAST) for value in (-0.1, 1.0001, True, "0.5", float("nan"), float("-inf"), [0.5], 10**400, -(10**400))],
+    *[("mode", value, MODE) for value in ("", "AUTO", "links", None, 1, True, ["auto"], b"auto")],
+]
+
+
+@pytest.mark.parametrize("method", QUERIES)
+@pytest.mark.parametrize(("name", "value", "detail"), BAD_OPTIONS, ids=lambda x: repr(x)[:20])
+def test_a_bad_option_of_a_query_is_refused(method: str, name: str, value: Any, detail: str, collection: kinbin.Collection) -> None:
+    """k, target_recall, min_score and mode are checked alike by all three query methods."""
+    with unchanged(collection), refused("bad_parameter", detail, field=name):
+        QUERIES[method](collection)(**{name: value})
+
+
+@pytest.mark.parametrize("method", QUERIES)
+@pytest.mark.parametrize("value", [1_001, 10**400, np.int64(10**9)], ids=["1001", "400 digits", "numpy"])
+def test_k_over_its_limit_is_refused(method: str, value: int, collection: kinbin.Collection) -> None:
+    """k is at most 1,000, which itself is taken."""
+    with refused("over_limit", f"k: at most 1000, not {value}", field="k", limit="k"):
+        QUERIES[method](collection)(k=value)
+    QUERIES[method](collection)(k=int(LIMITS["k"].value))
+
+
+@pytest.mark.parametrize("method", QUERIES)
+def test_good_options_of_a_query(method: str, collection: kinbin.Collection) -> None:
+    """The ends of every range, and numpy's numbers, are taken."""
+    query = QUERIES[method](collection)
+    good: dict[str, list[Any]] = {
+        "k": [1, np.int64(3), np.uint8(3)],
+        "target_recall": [1, 1.0, 1e-9, np.float32(0.5)],
+        "min_score": [0, 1, np.float64(0.5), None],
+        "mode": ["auto", "bands", "exact"],
+    }
+    for name, values in good.items():
+        for value in values:
+            query(**{name: value})
+
+
+def test_query_by_an_unknown_id_is_refused(db: kinbin.Database) -> None:
+    """A query by an id that is not there, or not there any more, has a code of its own."""
+    collection = filled(db)
+    for identifier in ("nobody", "a"):
+        with refused("unknown_id", "no item of this collection has the id of the query", field="id"):
+            collection.query_id(identifier)
+        collection.delete(["a"])
+
+
+@pytest.mark.parametrize("mode", ["", "UPSERT", "replace", None, True, 1, ["insert"]], ids=repr)
+def test_a_bad_mode_of_an_add_is_refused(mode: Any, collection: kinbin.Collection) -> None:
+    """The mode of an add is upsert, insert or update."""
+    with unchanged(collection), refused("bad_parameter", "mode is one of upsert, insert, update", field="mode"):
+        collection.add(["a"], [[1, 1, 1]], mode=mode)
+
+
+@pytest.mark.parametrize("include", [None, 5, "vectors", "", ["id"], ["vector", "score"], [["vector"]], [None], True, b"vector"], ids=repr)
+def test_a_bad_include_is_refused(include: Any, collection: kinbin.Collection) -> None:
+    """What is to be included is some of vector and payload."""
+    for call in (lambda: collection.get(["a"], include=include), lambda: collection.scroll(include=include)):
+        with refused("bad_parameter", "include lists some of vector, payload", field="include"):
+            call()
+
+
+@pytest.mark.parametrize("limit", [0, -5, True, 1.0, "10", None, float("nan")], ids=repr)
+def test_a_bad_page_size_is_refused(limit: Any, collection: kinbin.Collection) -> None:
+    """A page's limit is a whole number."""
+    with refused("bad_parameter", f"limit {WHOLE}", field="limit"):
+        collection.scroll(limit=limit)
+
+
+def test_a_page_size_over_its_limit_is_refused(collection: kinbin.Collection) -> None:
+    """A page has at most 1,000 items."""
+    with refused("over_limit", "limit: at most 1000, not 1001", field="limit", limit="page"):
+        collection.scroll(limit=1_001)
+    assert len(collection.scroll(limit=1_000).items) == 2
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "a", "YQ==", "Y Q", "YQ\n", "YR", "é", "\ud800", "YQ" * 200, "!!!!", 5, True, b"YQ", ["YQ"], 10**400],
+    ids=lambda x: repr(x)[:12],
+)
+def test_a_bad_cursor_is_refused(cursor: Any, collection: kinbin.Collection) -> None:
+    """Whatever is not just what a page gave as `next` is refused."""
+    with refused("bad_parameter", "after is the next of an earlier page, unchanged", field="after"):
+        collection.scroll(after=cursor)
+
+
+def test_delete_takes_ids_or_a_filter(collection: kinbin.Collection) -> None:
+    """Neither or both are refused."""
+    for options in ({}, {"ids": ["a"], "filter": {"year": 2020}}, {"ids": None, "filter": None}):
+        with unchanged(collection), refused("bad_parameter", "delete takes either ids or a filter", field="ids"):
+            collection.delete(**options)
+
+
+@pytest.mark.parametrize("method", ["get", "delete"])
+def test_too_many_ids_are_refused(method: str, collection: kinbin.Collection) -> None:
+    """get and delete take as many ids as an add has items."""
+    most = int(LIMITS["batch_items"].value)
+    with unchanged(collection), refused("over_limit", "ids: at most 10000, not 10001", field="ids", limit="batch_items"):
+        getattr(collection, method)([str(i) for i in range(most + 1)])
+    getattr(collection, method)([f"not there {i}" for i in range(most)])
+
+
+# --------------------------------------------------------------------------------------------- filters
+
+KNOWN = "unknown operator; known ones are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $and, $or, $not"
+SHAPE = 'a filter is an object with at least one field, as {"year": {"$gte": 2020}}'
+SCALAR = "a string, a number, a boolean or null"
+LIST = "a list, each a string, a number, a boolean or null"
+
+BAD_FILTERS: dict[str, tuple[Any, str]] = {
+    "a string": ("year", SHAPE),
+    "a list": ([{"year": 2020}], SHAPE),
+    "a number": (0, SHAPE),
+    "false": (False, SHAPE),
+    "empty": ({}, SHAPE),
+    "an unknown operator": ({"year": {"$near": 3}}, KNOWN),
+    "an operator without a dollar": ({"year": {"gte": 3}}, KNOWN),
+    "a number as operator": ({"year": {3: 3}}, KNOWN),
+    "an unknown join": ({"$nor": [{"a": 1}]}, KNOWN),
+    "an operator as field": ({"$gte": 3}, KNOWN),
+    "a number as field": ({3: 3}, KNOWN),
+    "no condition": ({"year": {}}, "a field's condition is a value or an object of operators, this object is empty"),
+    "$and of an object": ({"$and": {"a": 1}}, "$and takes a list of filters"),
+    "$or of nothing": ({"$or": []}, "$or takes a list of filters"),
+    "$and of numbers": ({"$and": [1]}, SHAPE),
+    "$or of empty": ({"$or": [{"a": 1}, {}]}, SHAPE),
+    "$not of a list": ({"$not": [{"a": 1}]}, SHAPE),
+    "$not of a value": ({"$not": 5}, SHAPE),
+    "$exists of a number": ({"a": {"$exists": 1}}, "$exists takes true or false"),
+    "$eq of a list": ({"a": {"$eq": [1]}}, f"$eq takes {SCALAR}"),
+    "a list as value": ({"a": [1, 2]}, f"$eq takes {SCALAR}"),
+    "$gt of an object": ({"a": {"$gt": {"b": 1}}}, f"$gt takes {SCALAR}"),
+    "$in of a value": ({"a": {"$in": 1}}, f"$in takes {LIST}"),
+    "$in of a string": ({"a": {"$in": "abc"}}, f"$in takes {LIST}"),
+    "$in of lists": ({"a": {"$in": [[1]]}}, f"$in takes {LIST}"),
+    "$nin of a value": ({"a": {"$nin": 1}}, f"$nin takes {LIST}"),
+    "$lt of NaN": ({"a": {"$lt": float("nan")}}, "$lt takes finite numbers"),
+    "$in of infinity": ({"a": {"$in": [1, float("inf")]}}, "$in takes finite numbers"),
+    "bytes": ({"a": b"1"}, f"$eq takes {SCALAR}"),
+    "70 bits": ({"a": 2**70}, "a filter is JSON: Integer exceeds 64-bit range"),
+    "a lone surrogate": ({"a": "\ud800"}, "a filter is JSON: str is not valid UTF-8: surrogates not allowed"),
+    "a lone surrogate as field": ({"\ud800": 1}, "a filter is JSON: str is not valid UTF-8: surrogates not allowed"),
+}
+
+FILTERED: dict[str, Callable[[kinbin.Collection, Any], Any]] = {
+    "query": lambda c, filter: c.query([1, 2, 3], filter=filter),
+    "query_id": lambda c, filter: c.query_id("a", filter=filter),
+    "query_batch": lambda c, filter: c.query_batch([[1, 2, 3]], filter=filter),
+    "count": lambda c, filter: c.count(filter=filter),
+    "scroll": lambda c, filter: c.scroll(filter=filter),
+    "delete": lambda c, filter: c.delete(filter=filter),
+}
+
+
+@pytest.mark.parametrize("label", BAD_FILTERS)
+def test_a_bad_filter_is_refused(label: str, collection: kinbin.Collection) -> None:
+    """Every method with a filter refuses a malformed one with its text, and deletes nothing."""
+    filter, detail = BAD_FILTERS[label]
+    with unchanged(collection):
+        for call in FILTERED.values():
+            with refused("bad_filter", detail, field="filter"):
+                call(collection, filter)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A filter of so many levels."""
+    filter: dict[str, Any] = {"year": 2020}
+    for _ in range(levels - 1):
+        filter = {"$not": filter}
+    return filter
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "more", "detail"),
+    [
+        ("filter_depth", nested(8), nested(9), "a filter is at most 8 levels deep"),
+        (
+            "filter_terms",
+            {"year": {"$in": [2020] * 256}},
+            {"year": {"$in": [2020] * 257}},
+            "a filter has at most 256 conditions and listed values",
+        ),
+        (
+            "filter_terms",
+            {"$or": [{"year": 2020}] * 256},
+            {"$or": [{"year": 2020}] * 128 + [{"a": {"$gt": 1, "$exists": True}}] * 65},
+            "a filter has at most 256 conditions and listed values",
+        ),
+    ],
+    ids=["depth", "listed values", "conditions"],
+)
+def test_a_filter_over_a_limit_is_refused(name: str, most: Any, more: Any, detail: str, collection: kinbin.Collection) -> None:
+    """A filter of just the limit is evaluated, a larger one refused by the limit's name."""
+    collection.count(filter=most)
+    with unchanged(collection):
+        for call in FILTERED.values():
+            with refused("over_limit", detail, field="filter", limit=name):
+                call(collection, more)
+
+
+def test_a_filter_that_holds_itself_is_refused(collection: kinbin.Collection) -> None:
+    """A filter without an end is one of too many levels."""
+    filter: dict[str, Any] = {}
+    filter["$not"] = filter
+    with refused("over_limit", "a filter is at most 8 levels deep", field="filter", limit="filter_depth"):
+        collection.count(filter=filter)
+
+
+# ----------------------------------------------------------------------------------------- collections
+
+NAME = "a collection's name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or a digit"
+BAD_NAMES: list[Any] = [
+    "", ".", "..", "../x", "a/b", "/a", "a\\b", "%2e%2e", "A", "photoS", "-a", "_a", ".dropped-a", "a b", "a.b", "a:b", "é", "a\n",
+    "a\0", "\0", "\ud800", "a" * 64, "a" * 600, "١", "ﬀ", 5, True, None, b"a", ["a"], ("a",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name)[:12])
+def test_a_bad_name_is_refused(name: Any, db: kinbin.Database) -> None:
+    """A name that is no harmless name of a folder is refused by create, open and drop, and makes no folder."""
+    for call in (db.create_collection, db.collection, db.drop_collection):
+        with refused("bad_name", NAME, field="name"):
+            call(name)
+    assert db.collections() == []
+    assert [path.name for path in (db.path / "collections").iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b_c", "a" * 63, "9-_-", "default"])
+def test_a_good_name(name: str, db: kinbin.Database) -> None:
+    """Up to 63 lower-case letters, digits, - and _ are a name."""
+    assert db.create_collection(name).name == name
+    assert db.collections() == [name]
+
+
+SETTINGS: list[tuple[str, Any, str]] = [
+    *[
+        ("kernel", value, "unknown kernel; known kernels are minmax, gmm, ngmm, gint")
+        for value in ("", "NGMM", "cosine", None, 5, ["ngmm"])
+    ],
+    *[("dim", value, "dim is a whole number from 1 to 4194304, or null") for value in (0, -1, True, 3.0, "3", 4_194_305, 10**400, [3])],
+    *[("bands", value, "bands is a whole number from 1 to 255, or null") for value in (0, -1, True, 3.0, "3", 256)],
+    *[("rows", value, "rows is a whole number from 1 to 8, or null") for value in (0, -1, True, 3.0, "3", 9)],
+    *[("seed", value, "seed is a whole number from 0 to 2**64-1, or null") for value in (-1, True, 3.0, "3", 2**64)],
+    *[("sampler", value, "sampler is one of gcws, dart, or null") for value in ("", "DART", "minhash", 5, True, ["dart"])],
+]
+
+
+@pytest.mark.parametrize(("name", "value", "detail"), SETTINGS, ids=lambda x: repr(x)[:20])
+def test_a_bad_setting_of_a_collection_is_refused(name: str, value: Any, detail: str, db: kinbin.Database) -> None:
+    """Kernel, dim, bands, rows, seed and sampler are checked before anything is made."""
+    with refused("bad_parameter", detail, field=name):
+        db.create_collection("c", **{name: value})
+    assert db.collections() == []
+
+
+@pytest.mark.parametrize("kernel", ["minmax", "gmm"])
+def test_dart_needs_a_normalised_kernel(kernel: str, db: kinbin.Database) -> None:
+    """The sampler that needs rows of sum 1 is refused for kernels that do not normalise."""
+    with refused("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel}", field="sampler"):
+        db.create_collection("c", kernel=kernel, sampler="dart")
+
+
+def test_too_many_collections_are_refused(db: kinbin.Database, set_limit: Callable[[str, int], None]) -> None:
+    """At the limit no further collection is made; the ones that are there can still be had, dropped and replaced."""
+    set_limit("collections", 2)
+    first = db.create_collection("a")
+    db.create_collection("b")
+    with refused("over_limit", "a database has at most 2 collections", field="name", limit="collections"):
+        db.create_collection("c")
+    assert db.create_collection("a", exist_ok=True) is first
+    with pytest.raises(kinbin.CollectionExists):
+        db.create_collection("b", kernel="gmm")
+    db.drop_collection("a")
+    db.create_collection("c")
+    assert db.collections() == ["b", "c"]

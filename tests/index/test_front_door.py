@@ -1,0 +1,281 @@
+"""What `import kinbin` gives: names, errors, tables, and nothing that a library has no use for."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinbin
+import kinbin.errors
+import kinbin.limits
+import kinbin.records
+
+TESTS = Path(__file__).resolve().parents[1]
+
+PUBLIC = [
+    "KERNELS", "LIMITS",
+    "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
+    "CollectionNotFound", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item", "ItemConflict", "Kernel",
+    "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
+    "open", "token_feature", "warm_up",
+]  # fmt: skip
+
+
+def test_the_public_names() -> None:
+    """The front door has just these names, in order, and each is there; a change of the list is a change of the contract."""
+    assert kinbin.__all__ == PUBLIC
+    assert all(hasattr(kinbin, name) for name in PUBLIC)
+    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS"})
+
+
+PARAMETERS = {
+    "Database.create_collection": "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False)",
+    "Database.collection": "(name)",
+    "Database.collections": "()",
+    "Database.drop_collection": "(name)",
+    "Database.close": "()",
+    "Collection.add": "(ids, X, payloads=None, mode='upsert')",
+    "Collection.delete": "(ids=None, filter=None)",
+    "Collection.query": "(x, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
+    "Collection.query_id": "(id, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
+    "Collection.query_batch": "(Q, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
+    "Collection.get": "(ids, include=('vector', 'payload'))",
+    "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
+    "Collection.count": "(filter=None)",
+    "Collection.stats": "()",
+    "Collection.check": "(progress=None)",
+    "Collection.compact": "()",
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_parameters_of_public_methods(name: str) -> None:
+    """Names, order and defaults of parameters are part of the contract; every method says what it does."""
+    owner, method = name.split(".")
+    function = getattr(getattr(kinbin, owner), method)
+    signature = inspect.signature(function)
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values() if parameter.name != "self"
+    ]
+    assert str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)) == PARAMETERS[name]
+    assert inspect.getdoc(function)
+
+
+# ---------------------------------------------------------------------------------------------- errors
+
+ERRORS: list[tuple[kinbin.KinbinError, str, tuple[type[BaseException], ...]]] = [
+    (kinbin.KinbinError("text"), "error", (Exception,)),
+    (kinbin.InvalidInput([kinbin.Problem("zero_vector", "text", 3, "vector", None)]), "zero_vector", (ValueError,)),
+    (kinbin.InvalidInput.of("over_limit", "text", field="k", limit="k"), "over_limit", (ValueError,)),
+    (kinbin.CollectionNotFound("text"), "collection_not_found", (LookupError,)),
+    (kinbin.CollectionExists("text"), "collection_exists", ()),
+    (kinbin.ItemConflict("text", ("a", "b")), "item_conflict", ()),
+    (kinbin.Closed("text"), "closed", ()),
+    (kinbin.StorageError("text"), "storage_error", ()),
+    (kinbin.StorageFull("text"), "storage_full", (kinbin.StorageError,)),
+    (kinbin.StorageBusy("text"), "storage_busy", (kinbin.StorageError,)),
+    (kinbin.CorruptData("text"), "corrupt_data", (kinbin.StorageError,)),
+    (kinbin.FormatMismatch("text"), "format_mismatch", (kinbin.StorageError,)),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "bases"), ERRORS, ids=lambda x: type(x).__name__ if isinstance(x, Exception) else "")
+def test_errors_survive_pickling_and_copying(error: kinbin.KinbinError, code: str, bases: tuple[type[BaseException], ...]) -> None:
+    """Every error is a KinbinError with its code and bases, and keeps its text and attributes through a process boundary."""
+    assert error.code == code
+    assert isinstance(error, (kinbin.KinbinError, *bases))
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is type(error)
+        assert (str(again), again.args, again.code) == (str(error), error.args, error.code)
+        assert vars(again) == vars(error)
+
+
+def test_every_error_is_listed() -> None:
+    """The module of errors, the front door and the table above have the same classes; codes are all different."""
+    classes: set[type[kinbin.KinbinError]] = {
+        thing for thing in vars(kinbin.errors).values() if isinstance(thing, type) and issubclass(thing, kinbin.KinbinError)
+    }
+    assert classes == {type(error) for error, _, _ in ERRORS}
+    assert {thing.__name__ for thing in classes} | {"Problem"} == set(kinbin.errors.__all__) <= set(kinbin.__all__)
+    codes = [thing.code for thing in classes]
+    assert len(set(codes)) == len(codes)
+
+
+def test_an_error_of_input_speaks_of_its_first_problem() -> None:
+    """Its text is the first problem's, with its position; all problems are kept."""
+    problems = [kinbin.Problem("zero_vector", "no value", 4, "vector"), kinbin.Problem("bad_id", "no id", 7, "id")]
+    error = kinbin.InvalidInput(problems)
+    assert str(error) == "item 4: no value"
+    assert error.problems == tuple(problems)
+    assert str(kinbin.InvalidInput.of("bad_parameter", "no", field="k")) == "no"
+
+
+# ---------------------------------------------------------------------------------------------- limits
+
+LIMIT_VALUES = {
+    "id_bytes": 255,
+    "payload_bytes": 65_536,
+    "payload_depth": 32,
+    "dimension": 4_194_304,
+    "nonzeros": 1_048_576,
+    "feature_id": 2**63 - 1,
+    "value": 1e15,
+    "value_min": 1e-30,
+    "batch_items": 10_000,
+    "batch_nonzeros": 16_777_216,
+    "batch_queries": 10_000,
+    "k": 1_000,
+    "page": 1_000,
+    "filter_depth": 8,
+    "filter_terms": 256,
+    "name_length": 63,
+    "collections": 1_000,
+    "postings": 400_000,
+}
+
+
+def test_the_limits() -> None:
+    """The table has just these limits with these values; each has a unit and a reason."""
+    assert {name: limit.value for name, limit in kinbin.LIMITS.items()} == LIMIT_VALUES
+    for name, limit in kinbin.LIMITS.items():
+        assert limit.name == name
+        assert limit.unit
+        assert limit.reason
+        assert kinbin.limits.limit(name) == limit.value
+
+
+def test_every_limit_is_enforced_somewhere() -> None:
+    """Each limit's name is read by the library outside its table (a collection's name has its length in a pattern)."""
+    folder = Path(kinbin.__file__).parent
+    source = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py") if path.name != "limits.py")
+    unused = [
+        name
+        for name in kinbin.LIMITS
+        if f'limit("{name}")' not in source and f"limit('{name}')" not in source and f'"{name}"' not in source
+    ]
+    assert unused in ([], ["name_length"])
+
+
+# --------------------------------------------------------------------------------------------- records
+
+
+def test_results_are_frozen() -> None:
+    """What the library returns cannot be changed by accident."""
+    records: list[Any] = [
+        kinbin.AddResult(1, 0, 0, 1), kinbin.DeleteResult(1, 0), kinbin.Item("a"), kinbin.Page([], None), kinbin.CheckReport(True, 0, 0, 0),
+        kinbin.CollectionConfig("ngmm", None, "dart", None, None), kinbin.Sparse([1], [1.0]), kinbin.Tokens({"a": 1}),
+        kinbin.Problem("code", "text"), kinbin.LIMITS["k"], kinbin.KERNELS["ngmm"],
+        kinbin.Answer([], np.empty(0), None, "text", 0, 0, [], "bands"),
+    ]  # fmt: skip
+    for record in records:
+        for name in record.__dataclass_fields__:
+            with pytest.raises(AttributeError):
+                setattr(record, name, None)
+        assert pickle.loads(pickle.dumps(record)).__class__ is record.__class__
+
+
+HEAVY = [
+    "fastapi",
+    "starlette",
+    "pydantic",
+    "pydantic_settings",
+    "httpx",
+    "uvicorn",
+    "typer",
+    "rich",
+    "sklearn",
+    "kinbin_service",
+    "kinbin_client",
+]
+
+
+def run_python(program: str, *arguments: str) -> str:
+    """The output of a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=110
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_library_needs_no_web_framework(tmp_path: Path) -> None:
+    """kinbin works where no web framework, HTTP client or command line can be imported, and imports none of them."""
+    program = f"""
+import sys
+heavy = {HEAVY!r}
+import kinbin
+assert not [name for name in heavy if name in sys.modules], "imported at import time"
+for name in heavy:
+    sys.modules[name] = None
+with kinbin.open(sys.argv[1]) as db:
+    c = db.create_collection("c", dim=3)
+    c.add(["a"], [[1, 2, 3]], [{{"x": 1}}])
+    c.compact()
+    print(c.query([1, 2, 3], filter={{"x": 1}}).ids, c.check().ok)
+"""
+    assert run_python(program, str(tmp_path / "db")) == "['a'] True\n"
+
+
+def test_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Warming up compiles every kernel: afterwards a first add, merge, query and read compile nothing more."""
+    program = """
+import os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+import numpy as np
+import numba.core.dispatcher as dispatcher
+import kinbin
+kinbin.warm_up()
+assert os.listdir(sys.argv[1]) == [], "temporary files were left"
+compiled = []
+compile_one = dispatcher.Dispatcher.compile
+def compile_and_tell(self, signature):
+    if not self.overloads.get(signature):
+        compiled.append((self.py_func.__name__, str(signature)))
+    return compile_one(self, signature)
+dispatcher.Dispatcher.compile = compile_and_tell
+X = np.random.default_rng(1).random((1_500, 12))
+rows = [{i: 1.0 + i, 2**40: 1.0, i + 5: 2.0} for i in range(1_500)]
+with kinbin.open(sys.argv[1]) as db:
+    kinds = [("ngmm", 12, X), ("gint", None, rows), ("minmax", None, rows), ("gmm", 12, X), ("gmm", 70_000, [{i: 1.0} for i in range(9)])]
+    for number, (kernel, dim, batch) in enumerate(kinds):
+        c = db.create_collection(f"c{number}", kernel=kernel, dim=dim)
+        c.add([str(i) for i in range(len(batch))], batch)
+        c.compact()
+        query = batch[0]
+        c.add(["new"], [query])
+        c.add(["newer"], [X[1] * 3 if dim == 12 else {1: 3.0}])
+        c.delete(["1"])
+        for mode in ("auto", "bands", "exact"):
+            c.query(query, mode=mode)
+            c.query_batch([query, query], mode=mode)
+            c.query_id("new", mode=mode)
+        c.get(["0"])
+        c.check()
+print(compiled)
+"""
+    assert run_python(program, str(tmp_path)) == "[]\n"
+
+
+def test_typed_usage_runs(tmp_path: Path) -> None:
+    """The file of typed usage, which mypy checks, does what it says."""
+    spec = importlib.util.spec_from_file_location("typed_usage_library", TESTS / "typed_usage" / "library.py")
+    assert spec is not None
+    assert spec.loader is not None
+    usage = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(usage)
+    found = usage.main(tmp_path / "db")
+    assert found["refused"] == ("zero_vector", 0)
+    assert set(found["asked"]) == {"a", "b", "c"}
+    assert found["stats"]["count"] == 3
+    assert found["kernels"] == ["gint", "gmm", "minmax", "ngmm"]
+    kinbin.open(tmp_path / "db").close()

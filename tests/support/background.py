@@ -1,0 +1,21 @@
+"""Switching background work off, where a test must see sealing and merging happen only when it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import kinbin.collection
+import kinbin.search.upkeep
+
+
+@contextmanager
+def no_background(seal_rows: int | None = None) -> Iterator[None]:
+    """Inside, nothing is sealed or merged but by `upkeep` and `compact`; `seal_rows`: that many fresh rows are sealed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinbin.collection._Janitor, "wake", lambda janitor: None)
+        if seal_rows is not None:
+            patch.setattr(kinbin.search.upkeep, "SEAL_ROWS", seal_rows)
+        yield

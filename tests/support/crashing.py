@@ -1,0 +1,82 @@
+"""What the children do that crash tests kill: endless work on a collection, each step reported once it is acknowledged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+import kinbin
+from kinbin.storage.store import Store, Writer
+from workload import Workload
+
+
+def make_runs_small(rows: int = 64) -> None:
+    """Seal often and merge at once: in the few moments that a child lives it does what takes others days."""
+    import kinbin.collection
+    import kinbin.search.upkeep
+
+    kinbin.search.upkeep.SEAL_ROWS = rows
+    kinbin.collection._QUIET_SECONDS = 0.02
+
+
+def work(connection: Connection, path: str, seed: int, starts: dict[str, int]) -> None:
+    """One thread for each prefix does its steps from a number on, for ever; sends (prefix, number) after each."""
+    make_runs_small()
+    database = kinbin.open(path)
+    collection = database.collection("c")
+    connection.send("open")
+    told = threading.Lock()
+
+    def steps(prefix: str, number: int) -> None:
+        workload = Workload(seed, prefix)
+        while True:
+            workload.step(number).perform(collection)
+            with told:
+                connection.send((prefix, number))
+            number += 1
+
+    threads = [threading.Thread(target=steps, args=start) for start in starts.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def crash_while_merging(connection: Connection, path: str, write: int, when: str) -> None:
+    """Merge everything, and die at write transaction `write`: before it, in it, or after its commit.
+
+    Sends "done" if there are fewer transactions than that.
+    """
+    database = kinbin.open(path)
+    collection = database.collection("c")
+    original = Store.write
+    count = 0
+
+    @contextmanager
+    def counted(store: Store) -> Iterator[Writer]:
+        nonlocal count
+        here = count == write
+        count += 1
+        if here and when == "before":
+            die()
+        with original(store) as writer:
+            yield writer
+            if here and when == "in":
+                die()
+        if here:
+            die()
+
+    store: Any = Store
+    store.write = counted
+    collection.compact()
+    connection.send("done")
+
+
+def die() -> None:
+    """End as a crash does, without a chance to clean up."""
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,267 @@
+"""The obvious slow twin of the library: kernels, rankings, filters and a collection in plain Python. Imports nothing of kinbin.
+
+A row is a mapping of feature to value, as the library keeps it: float32 values that are not zero.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = Mapping[int, float]
+Kernel = Callable[[Row, Row], float]
+
+SCORE_ERROR = 1e-6
+"""Scores of the library may differ from those computed here by so much, absolutely."""
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+
+def float32(x: float) -> float:
+    """Round to the nearest float32."""
+    rounded: float = struct.unpack("<f", struct.pack("<f", x))[0]
+    return rounded
+
+
+def row(vector: Mapping[int, float] | Iterable[float]) -> dict[int, float]:
+    """What is stored of a vector: float32 values, without those below 1e-30."""
+    pairs = vector.items() if isinstance(vector, Mapping) else enumerate(vector)
+    return {int(feature): float32(float(value)) for feature, value in pairs if abs(value) >= 1e-30}
+
+
+def split(u: Row) -> dict[tuple[int, bool], float]:
+    """The sign split: every value becomes a weight of (feature, whether it was negative)."""
+    return {(feature, value < 0): abs(value) for feature, value in u.items()}
+
+
+# --------------------------------------------------------------------------------------------- kernels
+
+
+def gmm(u: Row, v: Row) -> float:
+    """Sum of minima over sum of maxima of the split rows."""
+    a, b = split(u), split(v)
+    features = a.keys() | b.keys()
+    least = math.fsum(min(a.get(feature, 0.0), b.get(feature, 0.0)) for feature in features)
+    most = math.fsum(max(a.get(feature, 0.0), b.get(feature, 0.0)) for feature in features)
+    return least / most
+
+
+def minmax(u: Row, v: Row) -> float:
+    """The same for rows without negative values, which need no split."""
+    features = u.keys() | v.keys()
+    least = math.fsum(min(u.get(feature, 0.0), v.get(feature, 0.0)) for feature in features)
+    most = math.fsum(max(u.get(feature, 0.0), v.get(feature, 0.0)) for feature in features)
+    return least / most
+
+
+def normalised(u: Row) -> dict[int, float]:
+    """The row divided by its sum of absolute values."""
+    total = math.fsum(abs(value) for value in u.values())
+    return {feature: value / total for feature, value in u.items()}
+
+
+def ngmm(u: Row, v: Row) -> float:
+    """gmm of the normalised rows."""
+    return gmm(normalised(u), normalised(v))
+
+
+def gint(u: Row, v: Row) -> float:
+    """Sum of minima of the split, normalised rows."""
+    a, b = split(normalised(u)), split(normalised(v))
+    return math.fsum(min(weight, b[feature]) for feature, weight in a.items() if feature in b)
+
+
+KERNELS: dict[str, Kernel] = {"minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint}
+
+
+def dense_scores(kernel: str, q: NDArray[Any], X: NDArray[Any]) -> NDArray[np.float64]:
+    """(n,) kernel values of a query and the rows of a dense matrix, through the definition."""
+    q, X = (np.concatenate([np.maximum(Y, 0), np.maximum(-Y, 0)], axis=-1) for Y in (q.astype(np.float64), X.astype(np.float64)))
+    if kernel in ("ngmm", "gint"):
+        q, X = q / q.sum(), X / X.sum(axis=1, keepdims=True)
+    least = np.minimum(q, X).sum(axis=1)
+    scores: NDArray[np.float64] = least if kernel == "gint" else least / np.maximum(q, X).sum(axis=1)
+    return scores
+
+
+def sparse_scores(kernel: str, q: Row, rows: Sequence[Row]) -> NDArray[np.float64]:
+    """(n,) kernel values of a query and rows, one by one."""
+    return np.array([KERNELS[kernel](q, v) for v in rows])
+
+
+class Table:
+    """Many rows in compressed form, scored feature by feature: for real data, where the definition takes too long.
+
+    Sum of minima and sum of maxima of two rows add up to the sums of the rows.
+    """
+
+    def __init__(self, kernel: str, indptr: NDArray[Any], features: NDArray[Any], values: NDArray[Any]) -> None:
+        self.kernel = kernel
+        self.size = len(indptr) - 1
+        owner = np.repeat(np.arange(self.size), np.diff(indptr))
+        weights = self._weights(owner, self.size, values)
+        self.sums = np.bincount(owner, weights, self.size)
+        split = 2 * features.astype(np.int64) + (values < 0)
+        order = np.argsort(split, kind="stable")
+        names, starts = np.unique(split[order], return_index=True)
+        pieces = zip(np.split(owner[order], starts[1:]), np.split(weights[order], starts[1:]), strict=True)
+        self.postings = dict(zip(names.tolist(), pieces, strict=True))
+
+    @classmethod
+    def of_dense(cls, kernel: str, X: NDArray[Any]) -> Table:
+        """Rows of a matrix."""
+        _, features = np.nonzero(X)
+        return cls(kernel, np.concatenate([[0], np.cumsum(np.count_nonzero(X, axis=1))]), features, X[X != 0])
+
+    def _weights(self, owner: NDArray[Any], size: int, values: NDArray[Any]) -> NDArray[np.float64]:
+        weights = np.abs(values.astype(np.float32).astype(np.float64))
+        return weights / np.bincount(owner, weights, size)[owner] if self.kernel in ("ngmm", "gint") else weights
+
+    def scores(self, features: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+        """(n,) kernel values of a query and all rows."""
+        weights = self._weights(np.zeros(len(values), np.int64), 1, values)
+        least = np.zeros(self.size)
+        for split, weight in zip((2 * features.astype(np.int64) + (values < 0)).tolist(), weights.tolist(), strict=True):
+            if split in self.postings:
+                rows, theirs = self.postings[split]
+                least[rows] += np.minimum(weight, theirs)
+        return least if self.kernel == "gint" else least / (weights.sum() + self.sums - least)
+
+    def scores_of_dense(self, q: NDArray[Any]) -> NDArray[np.float64]:
+        """The same for a query that is an array."""
+        (features,) = np.nonzero(q)
+        return self.scores(features, q[features])
+
+
+# -------------------------------------------------------------------------------------------- rankings
+
+
+def assert_answers(found: Sequence[str], scores: Sequence[float] | NDArray[Any], truth: Mapping[str, float], k: int) -> None:
+    """Fail unless `found` are k best ids of `truth` (all, if it has fewer), best first, with their true scores.
+
+    Where scores lie within SCORE_ERROR of each other, any order of the ids is right.
+    """
+    best = sorted(truth.values(), reverse=True)[:k]
+    assert len(found) == len(scores) == len(best), f"{len(found)} answers of {len(best)}"
+    assert len(set(found)) == len(found), "an id was answered twice"
+    assert set(found) <= truth.keys(), "an id was answered that may not be"
+    assert all(a >= b for a, b in pairwise(scores)), "answers are not in order"
+    for identifier, score, wanted in zip(found, scores, best, strict=True):
+        assert abs(score - truth[identifier]) <= SCORE_ERROR, f"the score of {identifier!r} is {truth[identifier]}, not {score}"
+        assert abs(score - wanted) <= SCORE_ERROR, f"a neighbour of score {wanted} is missing, there is one of {score}"
+
+
+def recall(scores: Sequence[float] | NDArray[Any], truth: NDArray[np.float64], k: int) -> float:
+    """Share of the k places whose score reaches that of the true k-th neighbour: ties count for whoever was found."""
+    kth = np.partition(truth, -k)[-k]
+    return min(k, sum(1 for score in scores if score >= kth - SCORE_ERROR)) / k
+
+
+# --------------------------------------------------------------------------------------------- filters
+
+
+def matches(condition: Mapping[str, Any], payload: Mapping[str, Any] | None) -> bool:
+    """Whether a filter lets a payload through, by the rules of the documentation, one after the other."""
+    return all(_member_holds(key, value, payload or {}) for key, value in condition.items())
+
+
+def _member_holds(key: str, value: Any, payload: Mapping[str, Any]) -> bool:
+    if key == "$and":
+        return all(matches(one, payload) for one in value)
+    if key == "$or":
+        return any(matches(one, payload) for one in value)
+    if key == "$not":
+        return not matches(value, payload)
+    here: list[Any] = [payload]
+    for name in key.split("."):
+        here = [here[0][name]] if here and isinstance(here[0], Mapping) and name in here[0] else []
+    operators = value if isinstance(value, Mapping) else {"$eq": value}
+    return all(_operator_holds(operator, wanted, here) for operator, wanted in operators.items())
+
+
+def _operator_holds(operator: str, wanted: Any, here: list[Any]) -> bool:
+    """`here`: nothing, or the one value of the field."""
+    if operator == "$exists":
+        return bool(here) is wanted
+    if operator == "$ne":
+        return not _operator_holds("$eq", wanted, here)
+    if operator == "$nin":
+        return not _operator_holds("$in", wanted, here)
+    values = here[0] if here and isinstance(here[0], list) else here
+    if operator == "$in":
+        return any(_same(value, one) for value in values for one in wanted)
+    if operator == "$eq":
+        return any(_same(value, wanted) for value in values)
+    comparable = [value for value in values if _sort(value) == _sort(wanted) in ("number", "string")]
+    return any({"$gt": v > wanted, "$gte": v >= wanted, "$lt": v < wanted, "$lte": v <= wanted}[operator] for v in comparable)
+
+
+def _sort(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "other"
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    return _sort(value) == _sort(wanted) and bool(value == wanted)
+
+
+# ------------------------------------------------------------------------------------------ collection
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An item of the model."""
+
+    row: dict[int, float]
+    payload: dict[str, Any] | None
+
+
+class Items:
+    """A collection as a dict: what the library must be indistinguishable from."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = KERNELS[kernel]
+        self.items: dict[str, Stored] = {}
+
+    def add(
+        self, ids: Sequence[str], rows: Sequence[dict[int, float]], payloads: Sequence[dict[str, Any] | None]
+    ) -> tuple[int, int, int, int]:
+        """Upsert. Returns (indexed, updated, unchanged, count)."""
+        indexed = updated = unchanged = 0
+        for identifier, u, payload in zip(ids, rows, payloads, strict=True):
+            new = Stored(u, payload)
+            old = self.items.get(identifier)
+            indexed += old is None
+            updated += old is not None and old != new
+            unchanged += old == new
+            self.items[identifier] = new
+        return indexed, updated, unchanged, len(self.items)
+
+    def delete(self, ids: Iterable[str]) -> tuple[int, int]:
+        """Returns (deleted, count)."""
+        gone = {identifier for identifier in ids if self.items.pop(identifier, None) is not None}
+        return len(gone), len(self.items)
+
+    def matching(self, condition: Mapping[str, Any] | None) -> Iterator[str]:
+        """Ids that a filter lets through, by the order of their UTF-8."""
+        for identifier in sorted(self.items, key=str.encode):
+            if condition is None or matches(condition, self.items[identifier].payload):
+                yield identifier
+
+    def truth(self, query: Row, condition: Mapping[str, Any] | None = None, min_score: float | None = None) -> dict[str, float]:
+        """The score of every item that may be answered."""
+        scores = {identifier: self.kernel(query, self.items[identifier].row) for identifier in self.matching(condition)}
+        return {identifier: score for identifier, score in scores.items() if min_score is None or score >= min_score}
+
+    def distinct_rows(self) -> int:
+        """How many different vectors the items have."""
+        return len({tuple(sorted(item.row.items())) for item in self.items.values()})

@@ -1,0 +1,175 @@
+"""Real server processes for tests: started on a free port of 127.0.0.1, asked, killed, and always cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import orjson
+
+START_SECONDS = 100.0
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def environment(**settings: Any) -> dict[str, str]:
+    """The environment of a server with these settings."""
+    return {**os.environ, **{f"KINBIN_{name.upper()}": str(value) for name, value in settings.items()}}
+
+
+class ServerProcess:
+    """`python -m kinbin_service` on a data directory; settings are KINBIN_* variables without the prefix."""
+
+    command: tuple[str, ...] = ("-m", "kinbin_service")
+
+    def __init__(self, data: Path, **settings: Any) -> None:
+        self.port = free_port()
+        self.log = data.parent / f"{data.name}.log"
+        self.client = self.pinned()
+        self._environment = environment(data=data, port=self.port, **settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def pinned(self) -> httpx.Client:
+        """A client with one connection of its own, which stays with whichever worker accepted it."""
+        one = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False, limits=one)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that was started."""
+        assert self._process is not None
+        return self._process
+
+    def launch(self) -> None:
+        """Start the process."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self.command], env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+
+    def wait_until_ready(self, workers: int = 1) -> None:
+        """Return when so many workers have ever become ready; fail with the log if the process ends before that."""
+        deadline = time.monotonic() + START_SECONDS
+        while len(self.events("ready")) < workers:
+            assert self.process.poll() is None, self.logged()
+            assert not self.events("failed"), self.logged()
+            assert time.monotonic() < deadline, f"the server is not ready after {START_SECONDS:g} s:\n{self.logged()}"
+            time.sleep(0.01)
+
+    def post(self, path: str, content: Any, *, status: int = 200) -> Any:
+        """The JSON answer to a JSON body, whose status must be as expected."""
+        response = self.client.post(path, json=content)
+        assert response.status_code == status, (response.status_code, response.text[:500])
+        return orjson.loads(response.content)
+
+    def terminate(self, seconds: float = 60) -> int:
+        """SIGTERM, and the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def logged(self) -> str:
+        """What the process has logged so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def events(self, message: str) -> list[dict[str, Any]]:
+        """Lines of the log with this message."""
+        lines = [orjson.loads(line) for line in self.logged().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in lines if line["message"] == message]
+
+    def __enter__(self) -> Self:
+        self.launch()
+        try:
+            self.wait_until_ready(int(self._environment.get("KINBIN_WORKERS", 1)))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, whatever state it is in."""
+        self.client.close()
+        process = self.process
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(30)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+LAUNCHER = """
+import os, sys
+import kinbin
+from kinbin_service import server
+kinbin.warm_up()
+while sys.stdin.buffer.readline():
+    child = os.fork()
+    if child == 0:
+        server.run()
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class QuickServer(ServerProcess):
+    """A server that restarts in a fraction of a second: each one is a fork of a process that has loaded everything and opened nothing."""
+
+    command = ("-c", LAUNCHER)
+
+    def __init__(self, data: Path, **settings: Any) -> None:
+        super().__init__(data, **settings)
+        self.starts = 0
+        self.serving = 0
+
+    def start(self) -> None:
+        """Start a server, and wait until it is ready."""
+        launcher = self.process
+        assert launcher.stdin is not None
+        assert launcher.stdout is not None
+        launcher.stdin.write(b"start\n")
+        launcher.stdin.flush()
+        self.serving = int(launcher.stdout.readline())
+        self.starts += 1
+        self.wait_until_ready(self.starts)
+
+    def stop(self, sign: signal.Signals) -> int:
+        """Send a signal to the server, and return its exit status once it has ended."""
+        assert self.process.stdout is not None
+        os.kill(self.serving, sign)
+        status = int(self.process.stdout.readline())
+        self.serving = 0
+        self.client.close()
+        self.client = self.pinned()
+        return status
+
+    def __enter__(self) -> Self:
+        self.launch()
+        return self
+
+    def close(self) -> None:
+        """End the server, if it still serves, and the process that forks them."""
+        if self.serving:
+            self.stop(signal.SIGKILL)
+        super().close()
