@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,10 @@ from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
 
-from kinbin_service.cli import Failure, api_key, certificate_line, check_port, failing_in_one_line
+from kinbin_service.cli.output import Failure, failing_in_one_line
+from kinbin_service.cli.query import certificate_line
+from kinbin_service.cli.serve import check_port
+from kinbin_service.cli.service_target import api_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,8 +77,9 @@ def main(
     console = Console()
     with failing_in_one_line():
         check_port(host, port)
-        digits = _load_digits()
+        _check_installed()
         with _ending_on_signals(), _server(data, host, port) as server:
+            digits = _load_digits()  # while the server starts
             _prepare_and_show(console, _address(host, port), digits, server)
             if once:
                 return
@@ -152,20 +157,24 @@ def _wait_ready(client: Client, server: subprocess.Popen[bytes]) -> None:
 # ------------------------------------------------------------------------------------------ the digits
 
 
+def _check_installed() -> None:
+    """See that what the demo needs beside the server is there, before one is started."""
+    if find_spec("sklearn") is None:
+        raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn")
+    if find_spec("kinbin_client") is None:
+        raise Failure("the demo needs the client: pip install kinbin-client")
+
+
 def _load_digits() -> _Digits:
-    try:
-        from sklearn.datasets import load_digits
-    except ModuleNotFoundError:
-        raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn") from None
+    from sklearn.datasets import load_digits
+
     images, shown = load_digits(return_X_y=True)
     return _Digits(images, shown.tolist())
 
 
 def _prepare_and_show(console: Console, address: str, digits: _Digits, server: subprocess.Popen[bytes]) -> None:
-    try:
-        from kinbin_client import Client
-    except ModuleNotFoundError:
-        raise Failure("the demo needs the client: pip install kinbin-client") from None
+    from kinbin_client import Client
+
     with Client(address, api_key=api_key()) as client:
         with console.status("Starting the server (the first start compiles the kernels)"):
             _wait_ready(client, server)

@@ -61,7 +61,7 @@ def run(
     others can reach without a key. Exits with status 3 when the port or the database cannot
     be had.
     """
-    given = {"data": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
+    given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
     settings = settings or Settings()
     settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
     settings.check_exposure()
@@ -84,9 +84,9 @@ def run(
 def _check_data(settings: Settings) -> None:
     """End with one line in the log, before any worker is started, when the database cannot be opened."""
     try:
-        kinbin.open(settings.data).close()
+        kinbin.open(settings.data_dir).close()
     except (kinbin.KinbinError, OSError) as error:
-        log.critical("the database cannot be opened", extra={"fields": {"data": str(settings.data), "reason": str(error)}})
+        log.critical("the database cannot be opened", extra={"fields": {"data": str(settings.data_dir), "reason": str(error)}})
         sys.exit(STARTUP_FAILURE)
 
 

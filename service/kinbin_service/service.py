@@ -41,7 +41,7 @@ class Service:
     @asynccontextmanager
     async def running(cls, settings: Settings) -> AsyncIterator[Service]:
         """Open the database, warm up in the background; at the end finish what was started and close."""
-        database = await asyncio.to_thread(kinbin.open, settings.data)
+        database = await asyncio.to_thread(kinbin.open, settings.data_dir)
         service = cls(settings, database)
         service._warming.start()
         try:

@@ -1,4 +1,4 @@
-"""The one table of settings. Each is an environment variable with the prefix KINBIN_, such as KINBIN_DATA."""
+"""The one table of settings. Each is an environment variable with the prefix KINBIN_, such as KINBIN_DATA_DIR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True)
 
-    data: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
+    data_dir: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
     host: Annotated[str, Field(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="port to listen on; 0 lets the system choose")] = 8080
     workers: Annotated[int, Field(ge=1, le=256, description="server processes; all of them share the data directory")] = 1

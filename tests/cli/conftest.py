@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ Imported = Callable[..., dict[str, Any]]
 Refused = Callable[..., str]
 Items = Callable[..., dict[str, kinbin.Item]]
 Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once() -> None:
+    """Every kernel is compiled before the first test, if it ever has to be: all processes that tests start load it from the cache."""
+    kinbin.warm_up()
 
 
 @pytest.fixture
@@ -74,10 +81,10 @@ def refused(run: Run, data: Path) -> Refused:
 
 @pytest.fixture
 def items(data: Path) -> Items:
-    """Every item of the collection "c" (or another) by id, with vector and payload."""
+    """Every item of the collection "c" of the test's database (or of others) by id, with vector and payload."""
 
-    def read(collection: str = "c") -> dict[str, kinbin.Item]:
-        with kinbin.open(data) as database:
+    def read(collection: str = "c", place: Path = data) -> dict[str, kinbin.Item]:
+        with kinbin.open(place) as database:
             found: dict[str, kinbin.Item] = {}
             after = None
             while True:
@@ -90,15 +97,16 @@ def items(data: Path) -> Items:
     return read
 
 
-@pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    """Start `python -m MODULE ARGUMENTS` as a process, ended with the test."""
+@contextmanager
+def spawning() -> Iterator[Spawn]:
+    """For the block, a function that starts `python -m MODULE ARGUMENTS` as a process, without the KINBIN_* variables of the shell."""
     started: list[subprocess.Popen[str]] = []
 
     def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
         process = subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
-            env={**os.environ, **environment},
+            env={**inherited, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -107,15 +115,31 @@ def spawn() -> Iterator[Spawn]:
         started.append(process)
         return process
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        process.communicate()
+    try:
+        yield start
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Start `python -m MODULE ARGUMENTS` as a process, ended with the test."""
+    with spawning() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def spawn_for_all() -> Iterator[Spawn]:
+    """The same, the process being ended with the last test of the file."""
+    with spawning() as start:
+        yield start
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from typer.testing import Result
 
 import kinbin
-from kinbin_service.cli import KernelName, Mode, Search
+from kinbin_service.cli.import_ import KernelName, Mode
+from kinbin_service.cli.query import Search
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -219,7 +220,7 @@ def flip(file: Path, needle: bytes) -> None:
 @pytest.mark.durability
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("where", ["payload", "vector"])
-def test_check_finds_planted_damage(tmp_path: Path, data: Path, spawn: Spawn, where: str, compacted: bool) -> None:
+def test_check_finds_planted_damage(tmp_path: Path, data: Path, run: Run, spawn: Spawn, where: str, compacted: bool) -> None:
     """One bit changed in a copy of a payload or of a stored vector is found: a readable report, and exit code 1."""
     vector = np.linspace(0.1, 0.9, 16, dtype=np.float32)
     with kinbin.open(data) as database:
@@ -238,14 +239,14 @@ def test_check_finds_planted_damage(tmp_path: Path, data: Path, spawn: Spawn, wh
     assert out.startswith("photos: DAMAGED\n  ")
     assert "words: ok: 1 items, 1 rows, 0 runs" in out
     assert errors == ""
-    report = spawn("kinbin_service.cli", "check", "--data", copy, "--json")
-    told = orjson.loads(report.communicate(timeout=100)[0])
-    assert report.returncode == 1
+    report = run("check", "--data", copy, "--json")
+    told = orjson.loads(report.stdout)
+    assert report.exit_code == 1
     assert (told["ok"], told["collections"]["photos"]["ok"], told["collections"]["words"]["ok"]) == (False, False, True)
     assert told["collections"]["photos"]["problems"]
-    original = spawn("kinbin_service.cli", "check", "--data", data)
-    assert original.communicate(timeout=100)[0].startswith("photos: ok")
-    assert original.returncode == 0
+    original = run("check", "--data", data)
+    assert original.stdout.startswith("photos: ok")
+    assert original.exit_code == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 1_000])

@@ -255,7 +255,7 @@ def test_help_names_every_option(run: Callable[..., Result]) -> None:
     """The help of import tells of every option and format."""
     told = run("import", "--help").stdout
     options = "data url collection kernel dim id-column id-field id-format payload-columns ignore-columns delimiter header no-header array"
-    others = "index-base batch mode resume no-resume json"
+    others = "index-base batch mode resume no-resume compact no-compact json"
     for option in f"{options} {others}".split():
         assert f"--{option}" in told
     for name in FORMATS:

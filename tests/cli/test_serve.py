@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import signal
 import socket
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -17,6 +19,7 @@ import scipy.sparse
 from typer.testing import Result
 
 import kinbin
+import service_process
 from kinbin_client import Client
 
 Run = Callable[..., Result]
@@ -27,18 +30,45 @@ Items = Callable[..., dict[str, kinbin.Item]]
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-def served(data: Path, spawn: Spawn, free_port: int) -> str:
-    """The address of a service on the test's database, started by `kinbin serve`."""
-    process = spawn("kinbin_service.cli", "serve", "--data", data, "--port", free_port)
-    address = f"http://127.0.0.1:{free_port}"
-    with Client(address) as client:
+class Served(NamedTuple):
+    """A running service; each test keeps to collections of its own."""
+
+    address: str
+    data: Path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, spawn_for_all: Spawn) -> Served:
+    """A service that all tests share, started by `kinbin serve`."""
+    data = tmp_path_factory.mktemp("served") / "db"
+    port = service_process.free_port()
+    process = spawn_for_all("kinbin_service.cli", "serve", "--data", data, "--port", port)
+    with Client(address := f"http://127.0.0.1:{port}") as client:
         try:
             client.wait_ready(timeout=100)
         except Exception as error:
             process.kill()
             raise AssertionError(process.communicate()) from error
-    return address
+    return Served(address, data)
+
+
+class Shown(NamedTuple):
+    """What `demo --once` printed, and the database that it left."""
+
+    out: str
+    port: int
+    data: Path
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory, spawn_for_all: Spawn) -> Shown:
+    """One run of `demo --once` on a new directory, for tests that look at what it did."""
+    data = tmp_path_factory.mktemp("shown") / "db"
+    port = service_process.free_port()
+    process = spawn_for_all("kinbin_service.demo", "--data", data, "--port", port, "--once")
+    out, errors = process.communicate(timeout=110)
+    assert process.returncode == 0, out + errors
+    return Shown(out, port, data)
 
 
 @pytest.fixture
@@ -51,39 +81,39 @@ def taken_port() -> Iterator[int]:
 
 
 def test_import_through_a_service(
-    tmp_path: Path, run: Run, served: str, items: Items, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+    tmp_path: Path, run: Run, served: Served, items: Items, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     """--url imports dense and sparse files through a running service, what is stored being the same as without it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     matrix = rng.random((55, 4), dtype=np.float32)
     np.save(tmp_path / "m.npy", matrix)
-    told = run("import", tmp_path / "m.npy", "--url", served, "--collection", "dense", "--batch", 20, "--json")
+    told = run("import", tmp_path / "m.npy", "--url", served.address, "--collection", "dense", "--batch", 20, "--json")
     assert told.exit_code == 0, told.stderr
-    assert orjson.loads(told.stdout)["count"] == 55
+    assert (orjson.loads(told.stdout)["count"], orjson.loads(told.stdout)["compacted"]) == (55, False)
     csr = scipy.sparse.csr_matrix(np.diag(np.arange(1, 6, dtype=np.float32)))
     scipy.sparse.save_npz(tmp_path / "s.npz", csr)
-    assert run("import", tmp_path / "s.npz", "--url", served, "--collection", "sparse", "--kernel", "minmax").exit_code == 0
+    assert run("import", tmp_path / "s.npz", "--url", served.address, "--collection", "sparse", "--kernel", "minmax").exit_code == 0
     lines = [{"id": "t", "vector": {"tokens": {"red": 2}}, "payload": {"a": [1]}}, {"id": "s", "vector": {"indices": [5], "values": [2]}}]
     (tmp_path / "t.ndjson").write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    assert run("import", tmp_path / "t.ndjson", "--url", served, "--collection", "mixed").exit_code == 0
-    dense = items("dense")
+    assert run("import", tmp_path / "t.ndjson", "--url", served.address, "--collection", "mixed").exit_code == 0
+    dense = items("dense", served.data)
     assert np.array_equal(np.array([dense[str(row)].vector for row in range(55)]), matrix)
-    sparse = items("sparse")["3"].vector
+    sparse = items("sparse", served.data)["3"].vector
     assert isinstance(sparse, kinbin.Sparse)
     assert (np.asarray(sparse.indices).tolist(), np.asarray(sparse.values).tolist()) == ([3], [4.0])
-    assert items("mixed")["t"].payload == {"a": [1]}
+    assert items("mixed", served.data)["t"].payload == {"a": [1]}
     assert list((tmp_path / "state" / "kinbin" / "imports").iterdir()) == []
 
 
 def test_import_through_a_service_names_bad_rows_and_resumes(
-    tmp_path: Path, run: Run, served: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row that the service refuses is named by its line, and the import goes on from there once it is corrected."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     lines = [orjson.dumps({"id": f"r{row}", "vector": [0, 0] if row == 17 else [1, row]}) for row in range(30)]
     path = tmp_path / "t.ndjson"
     path.write_bytes(b"\n".join(lines))
-    command = ("import", path, "--url", served, "--collection", "c", "--batch", 5)
+    command = ("import", path, "--url", served.address, "--collection", "rows", "--batch", 5)
     bad = run(*command)
     assert bad.exit_code == 1
     assert bad.stderr.startswith(f"Error: {path}:18: ")
@@ -93,34 +123,36 @@ def test_import_through_a_service_names_bad_rows_and_resumes(
     assert (orjson.loads(good.stdout)["rows"], orjson.loads(good.stdout)["count"]) == (15, 30)
     differs = run(*command, "--kernel", "gmm")
     assert differs.exit_code == 1
-    assert 'collection "c" is there with kernel ngmm, not gmm' in differs.stderr
+    assert 'collection "rows" is there with kernel ngmm, not gmm' in differs.stderr
     conflict = run(*command, "--mode", "insert")
     assert conflict.exit_code == 1
     assert conflict.stderr.startswith(f"Error: {path}:1: ")
     assert "use --mode upsert" in conflict.stderr
 
 
-def test_first_batch_that_is_refused_leaves_no_collection(tmp_path: Path, run: Run, served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_batch_that_is_refused_leaves_no_collection(
+    tmp_path: Path, run: Run, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A collection is not created for rows that it would not take."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     np.save(tmp_path / "m.npy", np.ones((2, 3)))
-    result = run("import", tmp_path / "m.npy", "--url", served, "--collection", "c", "--dim", 5)
+    result = run("import", tmp_path / "m.npy", "--url", served.address, "--collection", "refused", "--dim", 5)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: {tmp_path / 'm.npy'}, row 0: ")
-    with Client(served) as client:
-        assert "c" not in client.collections()
+    with Client(served.address) as client:
+        assert "refused" not in client.collections()
 
 
-def test_commands_beside_a_running_service(tmp_path: Path, run: Run, served: str, data: Path) -> None:
+def test_commands_beside_a_running_service(tmp_path: Path, run: Run, served: Served) -> None:
     """Import, query, stats and check work on the files while a service has them open, and the service sees what was imported."""
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((50, 4)))
-    assert run("import", tmp_path / "m.npy", "--data", data).exit_code == 0
-    with Client(served) as client:
+    assert run("import", tmp_path / "m.npy", "--data", served.data).exit_code == 0
+    with Client(served.address) as client:
         assert client.collection("default").count() == 50
         assert client.query_id("7", k=1).ids == ["7"]
-    assert run("query", "--data", data, "--id", "7").exit_code == 0
-    assert run("stats", "--data", data).exit_code == 0
-    assert run("check", "--data", data).exit_code == 0
+    assert run("query", "--data", served.data, "--id", "7").exit_code == 0
+    assert run("stats", "--data", served.data).exit_code == 0
+    assert run("check", "--data", served.data).exit_code == 0
 
 
 def test_serve_on_a_port_in_use(data: Path, run: Run, taken_port: int) -> None:
@@ -156,54 +188,69 @@ def test_serve_ends_with_sigterm(data: Path, spawn: Spawn, free_port: int) -> No
     assert process.wait(40) == 0
 
 
-def test_demo_once(data: Path, spawn: Spawn, free_port: int) -> None:
-    """`--once` loads the digits, prints a query with its certificate, addresses and a request to paste, and ends; again is quick."""
-    arguments = ("--data", data, "--port", free_port, "--once")
-    out, errors = (first := spawn("kinbin_service.demo", *arguments)).communicate(timeout=110)
-    assert first.returncode == 0, out + errors
-    assert "Added 1,797 handwritten digits" in out
-    assert "Certificate: recall is at least" in out
-    assert "score 1.000" in out
-    assert f"curl -s http://127.0.0.1:{free_port}/query" in out
-    with kinbin.open(data) as database:
+def test_demo_once(shown: Shown) -> None:
+    """`--once` loads the digits, prints a query with its certificate, addresses and a request to paste, and ends."""
+    assert "Added 1,797 handwritten digits" in shown.out
+    assert "Certificate: recall is at least" in shown.out
+    assert "score 1.000" in shown.out
+    assert f"curl -s http://127.0.0.1:{shown.port}/query" in shown.out
+    with kinbin.open(shown.data) as database:
         digits = database.collection("default")
         assert digits.count() == 1_797
         assert digits.count({"digit": 0}) == 178
-    out, errors = (second := spawn("kinbin_service.demo", *arguments)).communicate(timeout=110)
-    assert second.returncode == 0, out + errors
-    assert "Added" not in out
-    assert "Certificate" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_demo_serves_until_it_is_ended(data: Path, spawn: Spawn, free_port: int, number: signal.Signals) -> None:
-    """The demo serves what it printed until Ctrl-C or SIGTERM, and takes its server with it."""
-    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port)
+@pytest.mark.parametrize(("number", "key"), [(signal.SIGINT, None), (signal.SIGTERM, "secret-of-the-test")])
+def test_demo_serves_until_it_is_ended(
+    data: Path, shown: Shown, spawn: Spawn, free_port: int, number: signal.Signals, key: str | None
+) -> None:
+    """Until Ctrl-C or SIGTERM the demo serves what it printed, and takes its server with it; on a directory that it filled it adds nothing.
+
+    With an API key in the environment, server and client use it, and the request to paste names the variable, not the key.
+    """
+    environment = {} if key is None else {"KINBIN_API_KEY": key}
+    if key is None:
+        shutil.copytree(shown.data, data)
+    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port, **environment)
+    printed = until_serving(process)
+    text = "".join(printed)
+    assert ("Added" in text) == (key is not None)
+    assert "Certificate" in text
+    assert ("$KINBIN_API_KEY" in text) == (key is not None)
+    address = f"http://127.0.0.1:{free_port}"
+    authorization = {} if key is None else {"authorization": f"Bearer {key}"}
+    for line in printed:
+        if line.strip().startswith(address):
+            with urllib.request.urlopen(urllib.request.Request(line.split()[0], headers=authorization), timeout=20) as page:
+                assert page.status == 200
+    command = next(line.strip() for line in printed if line.strip().startswith("curl "))
+    body = command.partition(" -d '")[2].removesuffix("'").encode()
+    request = urllib.request.Request(f"{address}/query", body, {"content-type": "application/json", **authorization})
+    with urllib.request.urlopen(request, timeout=20) as page:
+        answer = orjson.loads(page.read())
+    assert len(answer["results"]) == 5, text
+    assert all(hit["payload"]["digit"] != 8 for hit in answer["results"])
+    if key is not None:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(urllib.request.Request(f"{address}/query", body, {"content-type": "application/json"}), timeout=20)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "secret-of-the-test" not in text + errors
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
+
+
+def until_serving(process: subprocess.Popen[str]) -> list[str]:
+    """The lines that a demo prints until it waits to be ended."""
     assert process.stdout is not None
     printed = []
     for line in process.stdout:
         printed.append(line)
         if line.startswith("Serving until Ctrl-C"):
             break
-    text = "".join(printed)
-    address = f"http://127.0.0.1:{free_port}"
-    for line in printed:
-        if line.strip().startswith(address):
-            with urllib.request.urlopen(line.split()[0], timeout=20) as page:
-                assert page.status == 200
-    command = next(line.strip() for line in printed if line.strip().startswith("curl "))
-    body = command.partition(" -d '")[2].removesuffix("'").encode()
-    request = urllib.request.Request(f"{address}/query", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as page:
-        answer = orjson.loads(page.read())
-    assert len(answer["results"]) == 5, text
-    assert all(hit["payload"]["digit"] != 8 for hit in answer["results"])
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert "Traceback" not in errors
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
+    return printed
 
 
 def test_demo_leaves_other_data_alone(tmp_path: Path, data: Path, run: Run, spawn: Spawn, free_port: int) -> None:
@@ -225,13 +272,3 @@ def test_demo_on_a_port_in_use(data: Path, spawn: Spawn, taken_port: int) -> Non
     assert process.returncode == 1
     assert errors.startswith(f"Error: cannot listen on 127.0.0.1:{taken_port}: Address already in use")
     assert errors.count("\n") == 1
-
-
-def test_demo_with_a_key(data: Path, spawn: Spawn, free_port: int) -> None:
-    """With an API key in the environment, server and client use it, and the request to paste names the variable, not the key."""
-    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port, "--once", KINBIN_API_KEY="secret-of-the-test")
-    out, errors = process.communicate(timeout=110)
-    assert process.returncode == 0, out + errors
-    assert "$KINBIN_API_KEY" in out
-    assert "secret-of-the-test" not in out + errors
-    assert os.environ.get("KINBIN_API_KEY") is None

@@ -272,7 +272,7 @@ class LiveService:
     def start(self) -> subprocess.Popen[bytes]:
         """Start a process, without waiting until it is ready."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
-        settings = {"KINBIN_DATA": str(self.data), "KINBIN_PORT": str(self.port), "KINBIN_API_KEY": API_KEY}
+        settings = {"KINBIN_DATA_DIR": str(self.data), "KINBIN_PORT": str(self.port), "KINBIN_API_KEY": API_KEY}
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kinbin_service"], env={**kept, **settings}, stdout=output, stderr=output

@@ -155,12 +155,12 @@ class Histories(RuleBasedStateMachine):
                 answer.ids, answer.scores, {name: possible[name] for name in possible if name in certain or name in answer.ids}, k
             )
 
-    @rule(data=st.data(), k=ks, condition=filters)
-    def query_bands(self, data: st.DataObject, k: int, condition: Any) -> None:
+    @rule(data=st.data(), k=ks, condition=filters, aim=st.sampled_from([0.3, 0.9, 1.0]))
+    def query_bands(self, data: st.DataObject, k: int, condition: Any, aim: float) -> None:
         """What the bands find is true and allowed, and holds all items with the query's own vector."""
         query = self.vector(data)
         truth = self.model.truth(query, condition)
-        answer = self.collection.query(query, k=k, filter=condition, mode="bands", target_recall=1.0)
+        answer = self.collection.query(query, k=k, filter=condition, mode="bands", target_recall=aim)
         assert len(set(answer.ids)) == len(answer.ids) <= k
         for name, score in zip(answer.ids, answer.scores, strict=True):
             assert abs(score - truth[name]) <= naive.SCORE_ERROR

@@ -32,6 +32,7 @@ FORBIDDEN = [
     ("kinbin_service.app", "lmdb"),
     ("kinbin_service.app", "numba"),
     ("kinbin_service.app", "kinbin_client"),
+    ("kinbin_service.importing.targets", "kinbin_client"),
     ("kinbin_client", "kinbin"),
     ("kinbin_client", "kinbin_service"),
 ]
@@ -42,7 +43,7 @@ ALLOWED = [
     ("kinbin_service.app", "kinbin"),
     ("kinbin_service.app", "kinbin.errors"),
     ("kinbin_service.app", "kinbin.limits"),
-    ("kinbin_service.cli", "kinbin_client"),
+    ("kinbin_service.cli.service_target", "kinbin_client"),
     ("kinbin_service.demo", "kinbin_client"),
 ]
 

@@ -80,7 +80,7 @@ def problem(response: httpx.Response) -> dict[str, Any]:
 @asynccontextmanager
 async def running_app(data: Path, *, ready: bool = True, **settings: Any) -> AsyncIterator[App]:
     """An application on a data directory; by default it is ready when it is given."""
-    app = create_app(Settings(data=data, **settings))
+    app = create_app(Settings(data_dir=data, **settings))
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=True)
     async with app.router.lifespan_context(app):
         service: Service = app.state.service

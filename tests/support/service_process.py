@@ -40,7 +40,7 @@ class ServerProcess:
         self.port = free_port()
         self.log = data.parent / f"{data.name}.log"
         self.client = self.pinned()
-        self._environment = environment(data=data, port=self.port, **settings)
+        self._environment = environment(data_dir=data, port=self.port, **settings)
         self._process: subprocess.Popen[bytes] | None = None
 
     def pinned(self) -> httpx.Client:

@@ -29,8 +29,10 @@ class Summary:
     """Rows that interrupted runs of the same command had imported."""
     added: Added
     seconds: float
+    finished: bool
+    """Whether all files are imported."""
     stopped_by: int | None
-    """The signal that ended the run early, None when all files are finished."""
+    """The signal that asked to end, even if it came when everything was imported; None if none did."""
     last: Path
     last_rows: int
     """Rows of the last file that are imported, in this run or before."""
@@ -57,7 +59,7 @@ def import_files(
     if finished:
         for job in jobs:
             job.forget()
-    return _summary(files, outcomes, None if finished else stop.signal)
+    return _summary(files, outcomes, finished, stop.signal)
 
 
 def _import_file(
@@ -82,7 +84,7 @@ def _import_file(
         source.close()
 
 
-def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], stopped_by: int | None) -> Summary:
+def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], finished: bool, stopped_by: int | None) -> Summary:
     added = Added()
     for outcome in outcomes:
         added = added.plus(outcome.added)
@@ -93,6 +95,7 @@ def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], stopped_by: int
         skipped=sum(outcome.skipped for outcome in outcomes),
         added=added,
         seconds=sum(outcome.seconds for outcome in outcomes),
+        finished=finished,
         stopped_by=stopped_by,
         last=files[len(outcomes) - 1],
         last_rows=last.skipped + last.rows,

@@ -113,6 +113,13 @@ class DatabaseTarget:
             return [False] * len(ids)
         return [item is not None for item in self._collection.get(list(ids), include=())]
 
+    def compact(self) -> bool:
+        """Merge the collection into one run, if there is one; whether there is."""
+        if self._collection is None:
+            return False
+        self._collection.compact()
+        return True
+
 
 def try_out(batch: Batch, kernel: str, dim: int | None) -> None:
     """See that a new collection would take a batch, on a database of its own: a refused import leaves no collection behind.

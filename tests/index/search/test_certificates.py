@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,6 @@ import kinbin
 import naive
 from background import no_background
 from kinbin.hashing import band_keys
-from kinbin.search.query import fresh_keys
 from kinbin.vectors.canonical import canonical_rows
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -33,20 +33,26 @@ def small(histograms: Matrix) -> Matrix:
     return histograms[: ROWS + QUERIES]
 
 
-def shared_bands(collection: kinbin.Collection, X: Matrix, Q: Matrix) -> NDArray[np.int64]:
-    """(m, n) how many bands each query and row share, by their whole keys, compared one by one."""
-    runs = collection.stats()["runs"]
-    r, bands = (runs[0]["r"], runs[0]["bands"]) if runs else (1, 128)
-    keys = []
-    for Y in (Q, X):
-        codes = collection._sampler.codes(canonical_rows(Y, dim=X.shape[1], signed=True), r, bands)
-        keys.append(band_keys(codes, r, bands) if runs else fresh_keys(codes))
-    return np.array([(keys[1] == key).sum(axis=1) for key in keys[0]])
+def shared_bands(collection: kinbin.Collection, X: Matrix, Q: Matrix, r: int, bands: int) -> NDArray[np.int64]:
+    """(m, n) how many bands of a run each query and row share, by their whole keys, compared one by one."""
+    codes = [collection._sampler.codes(canonical_rows(Y, dim=X.shape[1], signed=True), r, bands) for Y in (Q, X)]
+    asked, stored = (band_keys(one, r, bands) for one in codes)
+    return np.array([(stored == key).sum(axis=1) for key in asked])
 
 
 @pytest.mark.parametrize("target", [0.3, 0.8, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize(
-    "options", [{}, {"rows": 4, "bands": 200}, {"rows": 2, "bands": 30}, {"kernel": "gint"}, {"kernel": "gmm", "rows": 3}], ids=str
+    "options",
+    [
+        {},
+        {"rows": 4, "bands": 200},
+        {"rows": 2, "bands": 30},
+        {"rows": 1, "bands": 255},
+        {"rows": 8, "bands": 1},
+        {"kernel": "gint"},
+        {"kernel": "gmm", "rows": 3},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("sealed", [True, False], ids=["run", "journal"])
 def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
@@ -62,7 +68,7 @@ def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
         r, bands = run["r"], run["bands"]
     else:
         r, bands = 1, 128
-    counts = shared_bands(collection, X, Q)
+    counts = shared_bands(collection, X, Q, r, bands)
     table = naive.Table.of_dense(collection.config.kernel, X)
     kernel = kinbin.KERNELS[collection.config.kernel]
     certified = 0
@@ -84,6 +90,31 @@ def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
         # It stops at the first level that suffices; what it cannot certify, it has verified entirely.
         assert answer.recall_lower_bound >= target or c == 1
     assert certified > QUERIES / 2 or target > 0.9 or "bands" in options
+
+
+@pytest.mark.parametrize("target", [0.3, 0.9, 1.0])
+def test_bands_asked_for_everything_verify_every_candidate_once(target: float, small: Matrix, db: kinbin.Database) -> None:
+    """Over runs and a journal of sizes off any unroll width, no level is listed twice, left out, or mixed with another run's."""
+    collection = db.create_collection("c", dim=512, seed=5)
+    edges = [0, 333, 590, 651, 716, 783]
+    with no_background(seal_rows=50):
+        for start, stop in itertools.pairwise(edges):
+            collection.add([str(i) for i in range(start, stop)], small[start:stop])
+            if stop < edges[-1]:
+                assert collection.upkeep()
+    runs = collection.stats()["runs"]
+    assert [run["rows"] for run in runs] == [333, 257, 61, 65]
+    X = small[: edges[-1]]
+    truth = naive.Table.of_dense("ngmm", X)
+    for q, answer in zip(small[ROWS:], collection.query_batch(small[ROWS:], k=1_000, target_recall=target, mode="bands"), strict=True):
+        assert answer.verified == answer.candidates == len(answer.ids) == len(set(answer.ids)) > 0
+        scores = truth.scores_of_dense(q)
+        for identifier, score in zip(answer.ids, answer.scores, strict=True):
+            assert abs(score - scores[int(identifier)]) <= naive.SCORE_ERROR
+        found = {int(identifier) for identifier in answer.ids}
+        for (start, stop), run in zip(itertools.pairwise(edges[:-1]), runs, strict=True):
+            shared = shared_bands(collection, X[start:stop], q[None], run["r"], run["bands"])[0]
+            assert found >= set((np.flatnonzero(shared) + start).tolist())
 
 
 # ---------------------------------------------------------------------------------------- on real data

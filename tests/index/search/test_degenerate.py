@@ -97,6 +97,7 @@ class Filled:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Filled]]:
     """The collection of a kind, made when it is first asked for."""
     made: dict[str, Filled] = {}
+    kinbin.warm_up()  # so that no query below is timed while it is compiled
     with no_background(), kinbin.open(tmp_path_factory.mktemp("degenerate")) as db:
 
         def get(name: str) -> Filled:

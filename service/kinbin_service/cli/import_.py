@@ -1,0 +1,229 @@
+"""`kinbin import`: files into a collection, in a directory of this machine or through a service, merged at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kinbin_service.cli.options import DEFAULT_COLLECTION, DEFAULT_DATA, JsonOption
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.service_target import service_target
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kinbin_service.importing import Summary, Target
+
+__all__ = ["Format", "KernelName", "Mode", "import_command"]
+
+_NOT_MERGED = "all rows are imported, and the next writer merges them"
+
+
+class Mode(StrEnum):
+    """How an add treats ids that are there."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    UPSERT = "upsert"
+
+
+class Format(StrEnum):
+    """Formats of source files."""
+
+    AUTO = "auto"
+    NPY = "npy"
+    NPZ = "npz"
+    CSV = "csv"
+    NDJSON = "ndjson"
+    SVMLIGHT = "svmlight"
+
+
+class KernelName(StrEnum):
+    """The kernels, as `kinbin.KERNELS` names them."""
+
+    MINMAX = "minmax"
+    GMM = "gmm"
+    NGMM = "ngmm"
+    GINT = "gint"
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+def import_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, one after the other.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database; default kinbin-data.")
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Import through the service at this address instead. Its key is read from KINBIN_API_KEY(_FILE)."),
+    ] = None,
+    collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
+    kernel: Annotated[KernelName | None, typer.Option(help="Kernel of the collection, when it is created; default: ngmm.")] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Dimension, when it is created. Default: the length of dense vectors; sparse ones need none."
+        ),
+    ] = None,
+    file_format: Annotated[
+        Format, typer.Option("--format", help="Format of the files; auto goes by the name, then the first bytes.")
+    ] = Format.AUTO,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id-column",
+            "--id-field",
+            metavar="NAME",
+            help='Where ids are: a CSV column (name, or position from 0), NDJSON field ("id"), npz array.',
+        ),
+    ] = None,
+    id_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE", help="Ids for rows without one, from {row} (from 0) and {stem} (of the file name); default: {row}."
+        ),
+    ] = None,
+    payload_columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="What to keep as payload: CSV columns, NDJSON fields, npz arrays, svmlight label and qid."),
+    ] = None,
+    ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns to leave out.")] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV delimiter; default: found in the first line.")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line of a CSV file names the columns; default: found out."),
+    ] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="Array of a .npz archive that holds the vectors.")] = None,
+    index_base: Annotated[int, typer.Option(min=0, max=1, help="Number of the first feature in svmlight files; it is subtracted.")] = 0,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Rows an add, each one durable transaction.")] = 1_000,
+    mode: Annotated[
+        Mode, typer.Option(help="Ids that are there are replaced (upsert), refused (insert) or required (update).")
+    ] = Mode.UPSERT,
+    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on where an interrupted import of the same file ended.")] = True,
+    compact: Annotated[
+        bool | None,
+        typer.Option(
+            "--compact/--no-compact",
+            help="Merge the collection into one run at the end (default), or leave it to the next writer. Services (--url) merge anyway.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight.
+
+    - npy: a matrix, one vector a row
+    - npz: a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
+    - csv: numbers, one vector a line, with an optional header
+    - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
+    - svmlight: "label index:value ..." lines, sparse
+
+    However the import ends early (Ctrl-C, a killed process, a bad row), nothing acknowledged is lost, and the same command goes on
+    after the last acknowledged batch. A batch with a bad row is not written at all. Memory is bounded by one batch.
+
+    When all files are imported, the collection is merged into one run, so that the first query finds it as quick as it gets.
+    """
+    from kinbin_service.importing import AddOptions, ReadOptions, import_files
+
+    if url is not None and data is not None and str(data) != os.environ.get("KINBIN_DATA_DIR"):
+        raise typer.BadParameter("give --data or --url, not both")
+    if url is not None and compact:
+        raise typer.BadParameter("--compact merges files of this machine: the service at --url merges by itself")
+    delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
+    if delimiter is not None and len(delimiter) != 1:
+        raise typer.BadParameter('--delimiter takes one character, or "tab"')
+    read = ReadOptions(
+        format=file_format.value,
+        id_column=id_column,
+        id_format=id_format,
+        payload_columns=_split(payload_columns),
+        ignore_columns=_split(ignore_columns),
+        delimiter=delimiter,
+        header=header,
+        array=array,
+        index_base=index_base,
+    )
+    add = AddOptions(rows=batch, mode=mode.value, kernel=kernel and kernel.value, dim=dim)
+    with failing_in_one_line(), _target(url, data or DEFAULT_DATA, collection) as (target, folder):
+        console = error_console()
+        summary = import_files(files, target, folder, read, add, resume=resume, console=console)
+        compacted, undone = _finish(target, summary, console, merge=compact is not False)
+        _show_import(collection, summary, compacted, as_json)
+        if undone is not None:
+            raise undone
+
+
+@contextmanager
+def _target(url: str | None, data: Path, name: str) -> Iterator[tuple[Target, Path]]:
+    """The collection to import into, and the folder for the states of imports into it."""
+    import kinbin
+    from kinbin_service.importing import DatabaseTarget
+
+    if url is not None:
+        with service_target(url, name) as found:
+            yield found
+        return
+    with kinbin.open(data) as database:
+        folder = data / "imports"
+        folder.mkdir(exist_ok=True)
+        yield DatabaseTarget(database, name), folder
+
+
+def _finish(target: Target, summary: Summary, console: Console, *, merge: bool) -> tuple[bool, Failure | None]:
+    """Merge the collection, once everything is imported; whether that is done, and what the command leaves undone.
+
+    A merge that does not come to its end leaves the collection as it was: complete, in several runs.
+    """
+    import kinbin
+    from kinbin_service.importing import DatabaseTarget
+
+    code = 128 + (summary.stopped_by or signal.SIGINT)
+    if not summary.finished:
+        return False, Failure(f"stopped after {summary.last_rows:,} rows of {summary.last}; the same command goes on from there", code)
+    if not merge or not isinstance(target, DatabaseTarget):
+        return False, None
+    if summary.stopped_by is not None:
+        return False, Failure(f"stopped before merging; {_NOT_MERGED}", code)
+    tell(console, f"{target.name}: merging")
+    try:
+        return target.compact(), None
+    except KeyboardInterrupt:
+        return False, Failure(f"merging was broken off; {_NOT_MERGED}", code)
+    except (kinbin.KinbinError, OSError) as error:
+        return False, Failure(f"merging failed: {error}; {_NOT_MERGED}")
+
+
+def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bool) -> None:
+    added = summary.added
+    if as_json:
+        print_json(
+            {
+                "collection": collection,
+                "finished": summary.finished,
+                "files": summary.files,
+                "rows": summary.rows,
+                "rows_skipped": summary.skipped,
+                "indexed": added.indexed,
+                "updated": added.updated,
+                "unchanged": added.unchanged,
+                "count": added.count,
+                "compacted": compacted,
+                "seconds": round(summary.seconds, 3),
+            }
+        )
+        return
+    rate = f" ({summary.rows / summary.seconds:,.0f} rows/s)" if summary.rows and summary.seconds else ""
+    what = f"{added.indexed:,} new, {added.updated:,} replaced, {added.unchanged:,} unchanged"
+    total = "" if added.count is None else f"; {added.count:,} items in the collection"
+    merged = ", merged into one run" if compacted else ""
+    typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")

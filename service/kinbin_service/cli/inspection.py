@@ -1,0 +1,143 @@
+"""`kinbin stats` and `kinbin check`: what is stored, and whether it is whole. They change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, existing_database
+from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
+
+if TYPE_CHECKING:
+    import kinbin
+
+__all__ = ["check_command", "stats_command"]
+
+
+# ------------------------------------------------------------------------------------------ stats
+
+
+def stats_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption = None, as_json: JsonOption = False) -> None:
+    """Show what is stored: items, rows, runs and bytes of every collection, or all about one."""
+    with failing_in_one_line(), existing_database(data) as database:
+        found = {name: database.collection(name).stats() for name in _names(database, collection)}
+    if as_json:
+        print_json(found if collection is None else found[collection])
+    elif collection is not None:
+        _show_stats(collection, found[collection])
+    else:
+        _show_overview(data, found)
+
+
+def _names(database: kinbin.Database, collection: str | None) -> list[str]:
+    """The named collection, or all of them. Raises CollectionNotFound."""
+    return database.collections() if collection is None else [database.collection(collection).name]
+
+
+def _show_overview(data: Path, found: dict[str, dict[str, Any]]) -> None:
+    if not found:
+        typer.echo(f"{data} holds no collections")
+        return
+    table = Table("collection", "items", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
+    for column in (1, 4, 5):
+        table.columns[column].justify = "right"
+    for name, about in found.items():
+        dim = "sparse" if about["dim"] is None else str(about["dim"])
+        table.add_row(name, f"{about['count']:,}", about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
+    Console().print(table)
+
+
+def _show_stats(name: str, about: dict[str, Any]) -> None:
+    console = Console()
+    tell(console, name, "bold")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in about.items():
+        if key == "runs":
+            continue
+        shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        table.add_row(f"  {key}", Text("–" if value is None else shown))
+    console.print(table)
+    runs: list[dict[str, Any]] = about["runs"]
+    if runs:
+        keys = list(runs[0])
+        listing = Table(*(key.replace("_", " ") for key in keys), title="  runs, oldest first", title_justify="left", box=None)
+        for run in runs:
+            listing.add_row(*(str(run.get(key)) for key in keys))
+        console.print(listing)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1_000
+    return f"{count:,.1f} TB"
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption = None, as_json: JsonOption = False) -> None:
+    """Verify a database: every checksum, every bound, and the postings of every run against its rows.
+
+    Reads everything, changes nothing, and may run beside a service. Exit code 1 when something is wrong.
+    """
+    with failing_in_one_line(), existing_database(data) as database:
+        names = _names_to_check(database, collection)
+        reports = {name: _check_one(database, name) for name in names}
+    bad = [name for name, report in reports.items() if not report["ok"]]
+    if as_json:
+        print_json({"ok": not bad, "collections": reports})
+    else:
+        _show_check(data, reports)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _names_to_check(database: kinbin.Database, collection: str | None) -> list[str]:
+    """The named collection or all of them; naming one must not open it, for it may be damaged."""
+    import kinbin
+
+    names = database.collections()
+    if collection is None:
+        return names
+    if collection not in names:
+        raise kinbin.CollectionNotFound(f'no collection "{collection}"')
+    return [collection]
+
+
+def _check_one(database: kinbin.Database, name: str) -> dict[str, Any]:
+    """The report on one collection; one that is too damaged to open or to read on is reported, too."""
+    import kinbin
+
+    try:
+        report = database.collection(name).check()
+    except kinbin.KinbinError as error:
+        return _unreadable(str(error))
+    except Exception as error:  # noqa: BLE001 - damage may break any assumption, and the other collections are to be checked all the same
+        return _unreadable(f"reading it failed: {type(error).__name__}: {error}")
+    return {"ok": report.ok, "items": report.items, "rows": report.rows, "runs": report.runs, "problems": list(report.problems)}
+
+
+def _unreadable(problem: str) -> dict[str, Any]:
+    return {"ok": False, "items": None, "rows": None, "runs": None, "problems": [problem]}
+
+
+def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
+    console = Console()
+    if not reports:
+        typer.echo(f"{data} holds no collections")
+    for name, report in reports.items():
+        if report["ok"]:
+            tell(console, f"{name}: ok: {report['items']:,} items, {report['rows']:,} rows, {report['runs']:,} runs")
+            continue
+        tell(console, f"{name}: DAMAGED", "bold red")
+        for problem in report["problems"]:
+            tell(console, f"  {one_line(problem)}")
+    if any(not report["ok"] for report in reports.values()):
+        tell(console, "Restore a snapshot, or import the damaged collections again from their source.")

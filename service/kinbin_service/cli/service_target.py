@@ -1,0 +1,106 @@
+"""A collection behind a running service as a target of imports, and the key of the service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kinbin_service.cli.output import Failure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinbin_client import Client
+    from kinbin_service.importing import Added, Batch
+    from kinbin_service.importing.vectors import Vector
+
+__all__ = ["ServiceTarget", "api_key", "service_target"]
+
+
+def api_key() -> str | None:
+    """The key of the service, from where the service itself takes it: never from the command line, which every process can read."""
+    file = os.environ.get("KINBIN_API_KEY_FILE")
+    return Path(file).read_text(encoding="utf-8").strip() if file else os.environ.get("KINBIN_API_KEY") or None
+
+
+@contextmanager
+def service_target(url: str, name: str) -> Iterator[tuple[ServiceTarget, Path]]:
+    """For the block, a collection behind the service at `url`, and the folder for the states of imports into it. Raises Failure."""
+    try:
+        from kinbin_client import Client
+    except ModuleNotFoundError:
+        raise Failure("--url needs the client: pip install kinbin-client") from None
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kinbin" / "imports"
+    folder.mkdir(parents=True, exist_ok=True)
+    with Client(url, api_key=api_key(), timeout=300.0) as client:
+        yield ServiceTarget(client, url, name), folder
+
+
+class ServiceTarget:
+    """A collection behind a running service, as a target of imports. An add may travel in several requests, in order."""
+
+    def __init__(self, client: Client, url: str, name: str) -> None:
+        self.place, self.name = url.rstrip("/"), name
+        self._client = client
+        self._collection = client.collection(name)
+
+    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
+        """Make the collection, or compare the one that is there."""
+        from kinbin_client.errors import NotFound
+        from kinbin_service.importing import check_alike, try_out
+
+        try:
+            info = self._collection.info()
+        except NotFound:
+            chosen: Any = kernel or "ngmm"
+            wanted = first.dim if dim is None else dim
+            try_out(first, chosen, wanted)
+            self._client.create_collection(self.name, kernel=chosen, dim=wanted)
+        else:
+            check_alike(self.name, info.kernel or "", info.dim, asked_kernel=kernel, asked_dim=dim)
+
+    def add(self, batch: Batch, mode: str) -> Added:
+        """Add a batch."""
+        from kinbin_client.errors import Conflict, InvalidArgument, InvalidInput
+        from kinbin_service.importing import Added, Refused
+
+        try:
+            done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
+        except InvalidInput as error:
+            raise Refused([(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]) from None
+        except InvalidArgument as error:
+            raise Refused([(error.position, str(error.args[0]))]) from None
+        except Conflict as error:
+            if error.code != "item_conflict":
+                raise
+            raise Refused([(None, error.detail)], conflict=True) from None
+        return Added(done.indexed, done.updated, done.unchanged, done.count)
+
+    def present(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these items are in the collection."""
+        from kinbin_client.errors import NotFound
+
+        try:
+            there = {item.id for item in self._collection.get(ids, include=()).items}
+        except NotFound:
+            return [False] * len(ids)
+        return [identifier in there for identifier in ids]
+
+
+def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:
+    """Vectors in the client's own forms."""
+    return [_one_for_client(vector) for vector in vectors] if isinstance(vectors, list) else vectors
+
+
+def _one_for_client(vector: Vector) -> Any:
+    import numpy as np
+
+    import kinbin
+    import kinbin_client
+
+    if isinstance(vector, kinbin.Sparse):
+        return kinbin_client.Sparse(np.asarray(vector.indices).tolist(), np.asarray(vector.values).tolist())
+    return kinbin_client.Tokens(vector.counts) if isinstance(vector, kinbin.Tokens) else vector

@@ -1,0 +1,258 @@
+"""Admission: the bounded queue, deadlines, clients that leave, and health under overload."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinbin_service.admission import Admission, ClientGone
+from kinbin_service.problems import Refusal
+from service_app import App, HeldDatabase, eventually, running_app
+
+QUERY = {"vector": [1, 2, 3]}
+
+
+async def never() -> None:
+    """A client that stays."""
+    await asyncio.Event().wait()
+
+
+class Calls:
+    """Library calls that wait at a gate and remember that they ran."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.ran: list[str] = []
+
+    def named(self, name: str) -> Callable[[], str]:
+        """A call that notes its name when it starts, and returns it when the gate opens."""
+
+        def call() -> str:
+            self.ran.append(name)
+            assert self.gate.wait(30)
+            return name
+
+        return call
+
+
+@pytest.fixture
+def calls() -> Calls:
+    """Calls behind one gate."""
+    return Calls()
+
+
+@pytest.fixture
+async def admission(calls: Calls) -> AsyncIterator[Admission]:
+    """Two threads, room for two to wait, no deadline to speak of."""
+    made = Admission(2, 2, 30.0)
+    yield made
+    calls.gate.set()
+    await made.close()
+
+
+def begin(admission: Admission, calls: Calls, name: str, *, writes: bool = False, gone: Any = never) -> asyncio.Task[str]:
+    """A request on its way."""
+    return asyncio.create_task(admission.run(calls.named(name), writes=writes, gone=gone))
+
+
+async def test_at_most_threads_run_and_queue_length_wait(admission: Admission, calls: Calls) -> None:
+    """Two run, two wait, the fifth is refused at once; when the gate opens all four are answered in order."""
+    tasks = [begin(admission, calls, name) for name in "abcd"]
+    await eventually(lambda: admission.waiting == 2)
+    assert sorted(calls.ran) == ["a", "b"]
+    started = time.perf_counter()
+    with pytest.raises(Refusal) as refused:
+        await admission.run(calls.named("e"), writes=False, gone=never)
+    assert time.perf_counter() - started < 0.1
+    assert (refused.value.code, refused.value.limit) == ("overloaded", "queue_length")
+    calls.gate.set()
+    assert await asyncio.gather(*tasks) == list("abcd")
+    assert "e" not in calls.ran
+
+
+async def test_waiting_requests_start_in_order_of_arrival(calls: Calls) -> None:
+    """With one thread, calls run in the order in which they came."""
+    admission = Admission(1, 10, 30.0)
+    tasks = []
+    for name in "abcdef":
+        tasks.append(begin(admission, calls, name))
+        await asyncio.sleep(0)
+    calls.gate.set()
+    await asyncio.gather(*tasks)
+    assert calls.ran == list("abcdef")
+    await admission.close()
+
+
+async def test_writes_leave_a_thread_for_reads(admission: Admission, calls: Calls) -> None:
+    """Writes never take the last thread: a query passes writes that wait."""
+    writes = [begin(admission, calls, name, writes=True) for name in ("w1", "w2")]
+    await eventually(lambda: admission.waiting == 1)
+    read = begin(admission, calls, "r")
+    await eventually(lambda: "r" in calls.ran)
+    assert calls.ran == ["w1", "r"]
+    calls.gate.set()
+    assert await asyncio.gather(*writes, read) == ["w1", "w2", "r"]
+
+
+async def test_a_single_thread_takes_writes_too(calls: Calls) -> None:
+    """With one thread there is nothing to leave free, and writes run."""
+    admission = Admission(1, 1, 30.0)
+    calls.gate.set()
+    assert await admission.run(calls.named("w"), writes=True, gone=never) == "w"
+    await admission.close()
+
+
+async def test_work_that_waited_too_long_is_never_started(calls: Calls) -> None:
+    """After the deadline a waiting request is refused with 503, and its work is dropped for good."""
+    admission = Admission(1, 5, 0.05)
+    running = begin(admission, calls, "running")
+    await eventually(lambda: calls.ran)
+    with pytest.raises(Refusal) as refused:
+        await admission.run(calls.named("late"), writes=False, gone=never)
+    assert (refused.value.code, refused.value.limit) == ("deadline", "deadline_seconds")
+    assert admission.waiting == 0
+    calls.gate.set()
+    assert await running == "running", "work that was started is finished, however long it takes"
+    await admission.close()
+    assert calls.ran == ["running"]
+
+
+async def test_the_work_of_a_client_that_left_is_dropped(admission: Admission, calls: Calls) -> None:
+    """A waiting request whose client leaves makes room at once, and its work is never started."""
+    left = asyncio.Event()
+    running = [begin(admission, calls, name) for name in "ab"]
+    await eventually(lambda: len(calls.ran) == 2)
+    leaver = begin(admission, calls, "leaver", gone=left.wait)
+    await eventually(lambda: admission.waiting == 1)
+    left.set()
+    with pytest.raises(ClientGone):
+        await leaver
+    assert admission.waiting == 0
+    calls.gate.set()
+    await asyncio.gather(*running)
+    assert "leaver" not in calls.ran
+
+
+async def test_a_started_call_is_finished_though_its_client_left(admission: Admission, calls: Calls) -> None:
+    """A write that has begun is not abandoned: its result is known, so a retry is harmless."""
+    left = asyncio.Event()
+    running = [begin(admission, calls, name) for name in "ab"]
+    await eventually(lambda: len(calls.ran) == 2)
+    waiter = begin(admission, calls, "waiter", gone=left.wait)
+    await eventually(lambda: admission.waiting == 1)
+    calls.gate.set()
+    assert await waiter == "waiter"
+    left.set()
+    await asyncio.gather(*running)
+
+
+async def test_a_cancelled_request_is_dropped(admission: Admission, calls: Calls) -> None:
+    """Cancelling a waiting request takes it out of the queue."""
+    running = [begin(admission, calls, name) for name in "ab"]
+    await eventually(lambda: len(calls.ran) == 2)
+    cancelled = begin(admission, calls, "cancelled")
+    await eventually(lambda: admission.waiting == 1)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    assert admission.waiting == 0
+    calls.gate.set()
+    await asyncio.gather(*running)
+    assert "cancelled" not in calls.ran
+
+
+async def test_errors_of_a_call_reach_its_caller_and_free_its_thread(admission: Admission) -> None:
+    """An exception in the thread is raised where the call was awaited, and the thread goes on."""
+
+    def fail() -> None:
+        raise KeyError("inside")
+
+    for _ in range(5):
+        with pytest.raises(KeyError, match="inside"):
+            await admission.run(fail, writes=True, gone=never)
+    assert (admission.running, admission.writing) == (0, 0)
+
+
+async def test_closing_finishes_what_runs_and_refuses_what_waits(calls: Calls) -> None:
+    """Closing answers running calls, refuses waiting ones with 503, and leaves no thread behind."""
+    before = threading.active_count()
+    admission = Admission(1, 5, 30.0)
+    running, waiting = begin(admission, calls, "running"), begin(admission, calls, "waiting")
+    await eventually(lambda: admission.waiting == 1)
+    closing = asyncio.create_task(admission.close())
+    with pytest.raises(Refusal, match="stopping"):
+        await waiting
+    calls.gate.set()
+    assert await running == "running"
+    await closing
+    assert threading.active_count() == before
+
+
+# ------------------------------------------------------------------------------------- through HTTP
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncIterator[App]:
+    """An application of two threads with room for three to wait, with an item in it."""
+    async with running_app(tmp_path / "data", threads=2, queue_length=3, deadline_seconds=30) as running:
+        await running.post("/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+        yield running
+
+
+async def test_overload_is_refused_in_milliseconds_with_health_intact(small: App) -> None:
+    """With all threads held, five requests are in, the other 35 are 429 at once, and health and limits answer."""
+    held = HeldDatabase(small.service.database)
+    small.service.database = held  # type: ignore[assignment]
+    requests = [asyncio.create_task(small.client.post("/query", json=QUERY)) for _ in range(40)]
+    await eventually(lambda: sum(request.done() for request in requests) == 35)
+    assert {request.result().status_code for request in requests if request.done()} == {429}
+    for path in ("/healthz", "/livez", "/readyz", "/v1/limits"):
+        started = time.perf_counter()
+        await small.get(path)
+        assert time.perf_counter() - started < 1
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        response = await small.client.post("/query", json=QUERY)
+        times.append(time.perf_counter() - started)
+        assert (response.status_code, response.headers["retry-after"]) == (429, "1")
+    assert sorted(times)[10] < 0.05
+    held.gate.set()
+    assert sorted(response.status_code for response in await asyncio.gather(*requests)) == [200] * 5 + [429] * 35
+    await small.post("/query", QUERY)
+    assert len(held.begun) == 6, "no refused request ever reached the library"
+
+
+async def test_a_client_that_leaves_the_queue_is_not_worked_for(small: App) -> None:
+    """A waiting HTTP request whose client goes away never reaches the library."""
+    held = HeldDatabase(small.service.database)
+    small.service.database = held  # type: ignore[assignment]
+    busy = [asyncio.create_task(small.client.post("/query", json=QUERY)) for _ in range(2)]
+    await eventually(lambda: len(held.begun) == 2)
+    leaver = asyncio.create_task(small.client.post("/query", json=QUERY))
+    await eventually(lambda: small.service.admission.waiting == 1)
+    leaver.cancel()
+    await eventually(lambda: small.service.admission.waiting == 0)
+    held.gate.set()
+    await asyncio.gather(*busy)
+    assert len(held.begun) == 2
+
+
+async def test_a_request_that_waits_past_the_deadline_gets_503(tmp_path: Path) -> None:
+    """A request that finds no thread in time is 503 with Retry-After, and never reaches the library."""
+    async with running_app(tmp_path / "data", threads=1, deadline_seconds=0.05) as app:
+        await app.post("/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+        held = HeldDatabase(app.service.database)
+        app.service.database = held  # type: ignore[assignment]
+        busy = asyncio.create_task(app.client.post("/query", json=QUERY))
+        await eventually(lambda: held.begun)
+        refused = await app.post("/query", QUERY, status=503)
+        assert (refused["code"], refused["limit"]) == ("deadline", "deadline_seconds")
+        held.gate.set()
+        assert (await busy).status_code == 200
+        assert len(held.begun) == 1

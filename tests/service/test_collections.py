@@ -1,0 +1,60 @@
+"""Collections over HTTP: create, describe, list, drop."""
+
+from __future__ import annotations
+
+from service_app import App, judged
+
+
+async def test_put_creates_once_and_then_finds_it_alike(app: App) -> None:
+    """PUT answers 201 when it created the collection and 200 when it exists alike."""
+    made = await app.put("/v1/collections/photos", {"kernel": "gmm", "dim": 8}, status=201)
+    assert (made["name"], made["kernel"], made["dim"], made["count"]) == ("photos", "gmm", 8, 0)
+    assert (await app.put("/v1/collections/photos", {"kernel": "gmm", "dim": 8}, status=200))["name"] == "photos"
+
+
+async def test_put_of_another_configuration_is_a_conflict(app: App) -> None:
+    """PUT answers 409 when the collection exists with another kernel or dimension, and changes nothing."""
+    await app.put("/v1/collections/photos", {"kernel": "gmm", "dim": 8})
+    for other in ({"kernel": "ngmm", "dim": 8}, {"kernel": "gmm", "dim": 9}, {"kernel": "gmm"}):
+        refused = await app.put("/v1/collections/photos", other, status=409)
+        assert refused["code"] == "collection_exists"
+        assert refused["detail"] == "a collection of this name exists with another configuration; GET shows it, DELETE drops it"
+    assert (await app.get("/v1/collections/photos"))["dim"] == 8
+
+
+async def test_a_description_holds_the_configuration_and_never_the_seed(app: App) -> None:
+    """GET reports the configuration, the size and the index, but not the seed, which an attacker could use."""
+    await app.put("/v1/collections/photos", {"kernel": "ngmm", "dim": 3, "bands": 16, "rows": 2, "seed": 987_654_321})
+    await app.post("/v1/collections/photos/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+    described = await app.get("/v1/collections/photos")
+    assert (described["bands"], described["rows"], described["count"]) == (16, 2, 1)
+    assert described["stats"]["count"] == 1
+    assert "seed" not in described
+    assert "987654321" not in str(described)
+
+
+async def test_collections_are_listed_sorted(app: App) -> None:
+    """GET /v1/collections lists all names in order."""
+    for name in ("zebra", "ant", "m-1_x"):
+        await app.put(f"/v1/collections/{name}", {})
+    assert await app.get("/v1/collections") == {"collections": ["ant", "m-1_x", "zebra"]}
+
+
+async def test_a_dropped_collection_is_gone(app: App) -> None:
+    """DELETE drops a collection and its items; a second DELETE finds none."""
+    await app.put("/v1/collections/photos", {"dim": 3})
+    await app.post("/v1/collections/photos/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+    assert judged(await app.client.delete("/v1/collections/photos"), 200) == {"dropped": "photos"}
+    assert judged(await app.client.delete("/v1/collections/photos"), 404)["code"] == "collection_not_found"
+    await app.post("/v1/collections/photos/query", {"vector": [1, 2, 3]}, status=404)
+    await app.put("/v1/collections/photos", {"dim": 5}, status=201)
+    assert (await app.get("/v1/collections/photos"))["count"] == 0
+
+
+async def test_names_that_could_leave_the_data_directory_are_refused(app: App) -> None:
+    """Dots, escapes, capitals, control characters and long names never become a collection."""
+    for name in ("..", "%2e%2e", "%2e%2e%2fetc", "a%00b", "UPPER", "a b", "-x", "x" * 64, "é", "%ff"):
+        response = await app.client.put(f"/v1/collections/{name}", json={})
+        assert response.status_code in (404, 405, 422), (name, response.status_code)
+        assert response.headers["content-type"] == "application/problem+json"
+    assert (await app.get("/v1/collections"))["collections"] == []

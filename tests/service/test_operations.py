@@ -1,0 +1,141 @@
+"""Health, readiness, limits and documentation."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+import kinbin
+from kinbin_service.limits import all_limits
+from kinbin_service.openapi import COMMITTED, document, text
+from kinbin_service.settings import Settings
+from service_app import App, eventually, problem, running_app
+
+
+async def test_a_worker_is_alive_at_once_and_ready_after_warming_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the kernels are loaded /livez is 200, /readyz 503, and requests are 503 with Retry-After; then all is 200."""
+    gate = threading.Event()
+    monkeypatch.setattr(kinbin, "warm_up", lambda: gate.wait(30))
+    async with running_app(tmp_path / "data", ready=False) as app:
+        assert (await app.get("/livez"))["status"] == "starting"
+        assert (await app.get("/healthz"))["status"] == "starting"
+        assert (await app.get("/readyz", status=503))["code"] == "not_ready"
+        assert (await app.post("/query", {"vector": [1]}, status=503))["code"] == "not_ready"
+        await app.get("/v1/limits")
+        gate.set()
+        await eventually(lambda: app.service.state == "ready")
+        assert (await app.get("/readyz"))["status"] == "ready"
+        await app.post("/index", {"items": [{"id": "a", "vector": [1]}]})
+
+
+async def test_a_worker_that_cannot_warm_up_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failed warm-up makes /livez and /readyz fail, so that somebody restarts the worker, and is in the log."""
+
+    def broken() -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(kinbin, "warm_up", broken)
+    async with running_app(tmp_path / "data") as app:
+        for path in ("/livez", "/healthz", "/readyz"):
+            assert (await app.get(path, status=500))["code"] == "internal"
+        await app.post("/query", {"vector": [1]}, status=500)
+    assert "no compiler" in caplog.text
+
+
+async def test_a_stopping_worker_is_not_ready(app: App) -> None:
+    """While a worker stops, /readyz is 503 and new requests are refused."""
+    app.service.state = "stopping"
+    assert (await app.get("/readyz", status=503))["code"] == "stopping"
+    assert (await app.post("/query", {"vector": [1]}, status=503))["code"] == "stopping"
+
+
+async def test_health_tells_the_version(app: App) -> None:
+    """The health checks name the version of Kinbin."""
+    assert (await app.get("/healthz"))["version"] == kinbin.__version__
+
+
+async def test_limits_are_the_tables_of_library_and_service(app: App) -> None:
+    """/v1/limits holds every limit of both tables, with unit and reason."""
+    table = {limit["name"]: limit for limit in (await app.get("/v1/limits"))["limits"]}
+    assert table.keys() == all_limits(app.service.settings).keys() > kinbin.LIMITS.keys()
+    assert all(table[name]["value"] == limit.value for name, limit in kinbin.LIMITS.items())
+    assert table["index_body_bytes"]["value"] == app.service.settings.max_index_body_bytes
+    assert all(limit["unit"] and limit["reason"] for limit in table.values())
+
+
+async def test_the_committed_document_is_that_of_the_application(app: App) -> None:
+    """service/openapi.json is what the application describes (python -m kinbin_service.openapi writes it)."""
+    assert COMMITTED.read_bytes() == text(app.client._transport.app)  # type: ignore[attr-defined]
+    assert await app.get("/openapi.json") == document(app.client._transport.app)  # type: ignore[attr-defined]
+
+
+async def test_the_document_describes_every_route_and_every_reference(app: App) -> None:
+    """All routes of the contract are in the document, every reference leads somewhere, every error is a problem document."""
+    described = await app.get("/openapi.json")
+    assert {(method, path) for path, methods in described["paths"].items() for method in methods} == {
+        ("post", "/index"), ("post", "/query"), ("get", "/v1/collections"),
+        ("put", "/v1/collections/{name}"), ("get", "/v1/collections/{name}"), ("delete", "/v1/collections/{name}"),
+        *(("post", f"/v1/collections/{{name}}/{route}") for route in ("index", "query", "get", "delete", "scroll", "count")),
+        *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits")),
+    }  # fmt: skip
+    for reference in re.findall(r'"\$ref": *"([^"]+)"', COMMITTED.read_text()):
+        node = described
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            assert operation["summary"]
+            assert operation["description"]
+            for status, response in operation["responses"].items():
+                assert int(status) < 400 or response == {"$ref": f"#/components/responses/{status}"}
+
+
+async def test_examples_of_the_document_work(app: App) -> None:
+    """Every example body of an add is accepted by a fresh collection, and every example query is answered."""
+    described = await app.get("/openapi.json")
+    bodies = described["paths"]["/v1/collections/{name}/index"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    for number, example in enumerate(bodies.values()):
+        dim = 3 if isinstance(example["value"]["items"][0]["vector"], list) else None
+        await app.put(f"/v1/collections/c{number}", {"dim": dim})
+        await app.post(f"/v1/collections/c{number}/index", example["value"])
+    for route, method in (("query", "post"), ("get", "post"), ("scroll", "post"), ("count", "post"), ("delete", "post")):
+        content = described["paths"][f"/v1/collections/{{name}}/{route}"][method]["requestBody"]["content"]["application/json"]
+        for example in content["examples"].values():
+            await app.post(f"/v1/collections/c0/{route}", example["value"])
+
+
+async def test_vectors_are_described_to_the_letter(app: App) -> None:
+    """The document says what a vector may be, though the service leaves its numbers to the library."""
+    schemas = (await app.get("/openapi.json"))["components"]["schemas"]
+    forms = schemas["ItemIn"]["properties"]["vector"]["anyOf"]
+    assert forms[0]["items"] == {"type": "number"}
+    assert [form["$ref"].rsplit("/", 1)[1] for form in forms[1:]] == ["SparseVector", "TokenVector"]
+    assert schemas["SparseVector"]["additionalProperties"] is False
+    assert schemas["AddRequest"]["properties"]["items"]["maxItems"] == kinbin.LIMITS["batch_items"].value
+    assert schemas["QueryRequest"]["properties"]["k"]["maximum"] == kinbin.LIMITS["k"].value
+
+
+async def test_the_page_for_people_needs_nothing_from_elsewhere(app: App) -> None:
+    """/docs lists every route, runs no script and loads nothing from the network."""
+    response = await app.client.get("/docs")
+    assert response.status_code == 200
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "<script" not in response.text
+    assert not re.search(r'(src|href)="(https?:)?//', response.text)
+    for path in (await app.get("/openapi.json"))["paths"]:
+        assert path in response.text
+
+
+async def test_health_answers_get_only(app: App) -> None:
+    """Other methods on operations are 405."""
+    assert problem(await app.client.post("/healthz"))["code"] == "method_not_allowed"
+
+
+def test_limits_follow_the_settings() -> None:
+    """A changed setting shows in the table of limits."""
+    assert all_limits(Settings(queue_length=7))["queue_length"].value == 7

@@ -1,0 +1,387 @@
+"""Real server processes: start, wire, workers, drain and exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+import kinbin
+from kinbin_service import server
+from kinbin_service.settings import Settings
+from service_process import ServerProcess, free_port
+
+pytestmark = pytest.mark.server
+
+KEY = "correct-horse-battery-staple"
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of one worker with a key and a small limit on bodies, for tests that leave it as it is."""
+    with ServerProcess(tmp_path_factory.mktemp("one") / "data", api_key=KEY, max_index_body_bytes=1_048_576) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of two workers."""
+    with ServerProcess(tmp_path_factory.mktemp("two") / "data", workers=2) as running:
+        yield running
+
+
+def exchange(port: int, request: bytes, seconds: float = 20) -> bytes:
+    """Everything that the server sends to raw bytes, until it closes the connection."""
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(request)
+        while chunk := connection.recv(65_536):
+            received += chunk
+    return received
+
+
+def worker_pids(running: ServerProcess) -> set[int]:
+    """The processes that the server has started and that serve."""
+    tasks = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
+    children = [int(pid) for pid in tasks.read_text().split()]
+    return {pid for pid in children if is_worker(pid)}
+
+
+def is_worker(pid: int) -> bool:
+    """Whether this process is there and was spawned to serve."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_a_declared_body_over_the_limit_is_refused_unread(one: ServerProcess) -> None:
+    """Over the wire: 413 before the key, for a body that never comes, and the connection is closed."""
+    answer = exchange(one.port, b"POST /index HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n")
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in head.lower()
+    assert orjson.loads(body)["limit"] == "index_body_bytes"
+
+
+def test_a_chunked_body_over_the_limit_is_cut_off(one: ServerProcess) -> None:
+    """A body in chunks is refused as soon as it passes the limit, however much more would come."""
+    lines = ["POST /index HTTP/1.1", "Host: x", f"X-API-Key: {KEY}", "Content-Type: application/json", "Transfer-Encoding: chunked", "", ""]
+    request = "\r\n".join(lines).encode()
+    chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", one.port), timeout=20) as connection:
+        connection.sendall(request)
+        sent = 0
+        try:
+            while sent < 100 * 65_536:
+                connection.sendall(chunk)
+                sent += 65_536
+        except OSError:
+            pass
+        received = b""
+        try:
+            while data := connection.recv(65_536):
+                received += data
+        except OSError:
+            pass
+    assert sent < 100 * 65_536 or received.startswith(b"HTTP/1.1 413 ")
+    assert one.client.get("/livez").status_code == 200
+
+
+def test_a_large_refused_body_still_brings_its_answer_to_a_client(one: ServerProcess) -> None:
+    """A usual client that sends a body over the limit reads the 413."""
+    response = one.client.post("/index", content=b" " * 8_000_000, headers={"content-type": "application/json", "x-api-key": KEY})
+    assert response.status_code == 413
+
+
+def test_a_wrong_key_is_answered_before_the_body_comes(one: ServerProcess) -> None:
+    """Over the wire: 401 while the declared body has not been sent, and the connection is closed."""
+    answer = exchange(one.port, b"POST /index HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def test_contradictory_lengths_and_broken_requests_are_400(one: ServerProcess) -> None:
+    """A request that could be read in two ways, or in none, is 400."""
+    smuggling = b"POST /index HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    for request in (smuggling, b"NONSENSE\r\n\r\n", b"POST /index HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"):
+        assert exchange(one.port, request).startswith(b"HTTP/1.1 400 ")
+
+
+def test_the_log_is_json_without_keys_and_query_strings(one: ServerProcess) -> None:
+    """Every line of the log of a real server is JSON; neither key nor query string is in it, and line ends stay encoded."""
+    one.client.get(f"/v1/limits?api_key={KEY}")
+    one.client.get("/v1/collections/a%0aforged?colour=hidden", headers={"x-api-key": KEY})
+    deadline = time.monotonic() + 10
+    while not any(line["path"] == "/v1/collections/a%0aforged" for line in one.events("request")):
+        assert time.monotonic() < deadline, "the request is not in the log"
+        time.sleep(0.01)
+    lines = [orjson.loads(line) for line in one.logged().splitlines()]
+    assert {"time", "level", "logger", "message"} <= lines[0].keys()
+    assert KEY not in one.logged()
+    assert "hidden" not in one.logged()
+
+
+def test_what_one_worker_acknowledged_the_other_finds_at_once(two: ServerProcess) -> None:
+    """An item added through one worker is found through every other worker by get, query and count, at once, also on replace and delete."""
+    clients = [two.pinned() for _ in range(8)]
+    try:
+        two.client.put("/v1/collections/shared", json={"dim": 3})
+        path = "/v1/collections/shared"
+        for turn in range(40):
+            writer = clients[turn % len(clients)]
+            vector = [1.0, turn, 2.0]
+            done = writer.post(f"{path}/index", json={"items": [{"id": "moving", "vector": vector}, {"id": f"i{turn}", "vector": vector}]})
+            assert done.status_code == 200, done.text
+            for reader in clients:
+                found = reader.post(f"{path}/get", json={"ids": ["moving", f"i{turn}"]}).json()
+                assert [item["vector"] for item in found["items"]] == [vector, vector]
+                assert reader.post(f"{path}/count", json={}).json() == {"count": turn + 2}
+            nearest = clients[(turn + 1) % len(clients)].post(f"{path}/query", json={"vector": vector, "k": 2}).json()
+            assert {hit["id"] for hit in nearest["results"]} == {"moving", f"i{turn}"}
+        assert clients[0].post(f"{path}/delete", json={"ids": ["moving"]}).json()["deleted"] == 1
+        for reader in clients:
+            assert reader.post(f"{path}/get", json={"ids": ["moving"]}).json()["missing"] == ["moving"]
+        served = {client.get("/livez").headers["x-request-id"] for client in clients}
+        assert len(served) == len(clients)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_first_adds_at_the_same_time_create_default_once(two: ServerProcess) -> None:
+    """When several clients make the first add through both workers at once, one collection results and every item is in it."""
+    clients = [two.pinned() for _ in range(8)]
+    try:
+        for client in clients:
+            client.get("/livez")
+
+        def add(number: int) -> int:
+            return clients[number].post("/index", json={"items": [{"id": f"i{number}", "vector": [1, number, 2]}]}).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(add, range(8))) == [200] * 8
+        for client in clients:
+            assert client.post("/v1/collections/default/count", json={}).json() == {"count": 8}
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_both_workers_serve(two: ServerProcess) -> None:
+    """Of many connections each of the two workers accepts some: the test above really crosses processes."""
+    before = {pid: cpu_ticks(pid) for pid in worker_pids(two)}
+    assert len(before) == 2
+
+    def ask(_: int) -> None:
+        with two.pinned() as client:
+            for _ in range(30):
+                client.get("/v1/collections")
+
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(ask, range(32)))
+        if all(cpu_ticks(pid) > ticks for pid, ticks in before.items()):
+            return
+    pytest.fail("only one worker ever worked")
+
+
+def cpu_ticks(pid: int) -> int:
+    """Processor time of a process, in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_collection_dropped_by_one_worker_is_gone_for_the_other(two: ServerProcess) -> None:
+    """Drop, and creation anew with another dimension, are seen by every worker at once."""
+    clients = [two.pinned() for _ in range(6)]
+    try:
+        for turn in range(6):
+            dim = turn + 1
+            assert clients[turn].put("/v1/collections/phoenix", json={"dim": dim}).status_code == 201
+            added = clients[turn - 1].post("/v1/collections/phoenix/index", json={"items": [{"id": "a", "vector": [1] * dim}]})
+            assert added.status_code == 200, added.text
+            assert [client.get("/v1/collections/phoenix").json()["dim"] for client in clients] == [dim] * 6
+            assert clients[turn - 2].delete("/v1/collections/phoenix").status_code == 200
+            assert {client.post("/v1/collections/phoenix/query", json={"id": "a"}).status_code for client in clients} == {404}
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_a_killed_worker_is_replaced_and_loses_nothing(two: ServerProcess) -> None:
+    """After SIGKILL of one of two workers a new one takes its place, and what was acknowledged is there."""
+    ready = len(two.events("ready"))
+    with two.pinned() as client:
+        client.put("/v1/collections/kept", json={"dim": 3})
+        client.post("/v1/collections/kept/index", json={"items": [{"id": "kept", "vector": [1, 2, 3]}]})
+    os.kill(min(worker_pids(two)), signal.SIGKILL)
+    two.wait_until_ready(ready + 1)
+    assert len(worker_pids(two)) == 2
+    for _ in range(8):
+        with two.pinned() as client:
+            assert client.post("/v1/collections/kept/count", json={}).json() == {"count": 1}
+
+
+def big_add(number: int) -> bytes:
+    """An add that keeps a thread busy for a while."""
+    items = [{"id": f"{number}-{row}", "vector": [float((row * 31 + column) % 97 + 1) for column in range(64)]} for row in range(3_000)]
+    return orjson.dumps({"items": items})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, workers: int) -> None:
+    """SIGTERM in the middle of running and queued adds: each is answered, durable, and the exit status is 0."""
+    bodies = [big_add(number) for number in range(16)]
+    answers: list[httpx.Response | Exception] = []
+    sent = threading.Barrier(len(bodies) + 1)
+    with ServerProcess(tmp_path / "data", workers=workers, threads=2) as running:
+        running.client.put("/v1/collections/default", json={"dim": 64})
+        running.client.close()
+
+        def add(body: bytes) -> None:
+            with running.pinned() as client:
+                client.get("/livez")
+                sent.wait(60)
+                try:
+                    answers.append(client.post("/index", content=body, headers={"content-type": "application/json"}))
+                except httpx.TransportError as error:
+                    answers.append(error)
+
+        threads = [threading.Thread(target=add, args=(body,)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        sent.wait(60)
+        wait_for_the_first(answers, len(bodies))
+        status = running.terminate()
+        for thread in threads:
+            thread.join(60)
+        assert status == 0, running.logged()[-2_000:]
+    acknowledged = [answer for answer in answers if isinstance(answer, httpx.Response) and answer.status_code == 200]
+    assert len(acknowledged) == len(bodies), [repr(answer) for answer in answers]
+    with kinbin.open(tmp_path / "data") as database:
+        assert database.collection("default").count() == 3_000 * len(bodies)
+
+
+def wait_for_the_first(answers: list[Any], all_of_them: int) -> None:
+    """Return as soon as one add is answered: the others are running or queued by then."""
+    deadline = time.monotonic() + 60
+    while not answers and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert 0 < len(answers) < all_of_them, "the adds were over before the signal: the test shows nothing"
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    """After SIGKILL of the parent no worker stays behind on the port or the data."""
+    with ServerProcess(tmp_path / "data", workers=2) as running:
+        workers = worker_pids(running)
+        assert len(workers) == 2
+        running.process.kill()
+        running.process.wait(30)
+        deadline = time.monotonic() + 30
+        while any(is_worker(pid) for pid in workers):
+            assert time.monotonic() < deadline, "workers outlive their parent"
+            time.sleep(0.05)
+        with socket.create_server(("127.0.0.1", running.port), reuse_port=False):
+            pass
+
+
+def start_and_fail(**settings: str) -> subprocess.CompletedProcess[str]:
+    """A server that ends by itself."""
+    environment = {**os.environ, **{f"KINBIN_{name.upper()}": value for name, value in settings.items()}}
+    return subprocess.run(
+        [sys.executable, "-m", "kinbin_service"], env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def test_an_open_address_without_a_key_is_refused(tmp_path: Path) -> None:
+    """The server does not start on an address that others can reach without a key, and says what to set."""
+    ended = start_and_fail(data_dir=str(tmp_path / "data"), host="0.0.0.0", port=str(free_port()))
+    assert ended.returncode != 0
+    assert "KINBIN_API_KEY" in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_database_that_cannot_be_opened_ends_the_server(tmp_path: Path, workers: str) -> None:
+    """A data directory that cannot be used ends the server with status 3 and a reason in the log, whatever the number of workers."""
+    (tmp_path / "file").write_text("this is no directory")
+    ended = start_and_fail(data_dir=str(tmp_path / "file"), port=str(free_port()), workers=workers)
+    assert ended.returncode == 3, ended.stderr[-2_000:]
+    assert "the database cannot be opened" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_workers_that_cannot_start_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a worker of several fails to start, the server ends with status 3, not 0."""
+
+    class FailingWorkers:
+        def __init__(self, config: Any, sockets: list[socket.socket]) -> None:
+            self.processes = [type("Ended", (), {"exitcode": code}) for code in (-15, 3)]
+            for bound in sockets:
+                bound.close()
+
+        def run(self) -> None:
+            """End as uvicorn's supervisor does."""
+
+    monkeypatch.setattr(server, "Multiprocess", FailingWorkers)
+    keep_environment(monkeypatch)
+    with pytest.raises(SystemExit) as ended:
+        server.run(data=tmp_path / "data", port=free_port(), workers=2)
+    assert ended.value.code == 3
+
+
+def keep_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the variables that a server exports in this process restored after the test."""
+    for name in Settings().environment():
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+
+
+def test_a_taken_port_ends_the_server(tmp_path: Path) -> None:
+    """A port that somebody else listens on ends the server with an error."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ended = start_and_fail(data_dir=str(tmp_path / "data"), port=str(taken.getsockname()[1]))
+    assert ended.returncode == 3
+    assert not (tmp_path / "data").exists()
+
+
+def test_run_takes_arguments_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the command line gives comes before the environment, and reaches the workers through it."""
+    monkeypatch.setenv("KINBIN_PORT", "1111")
+    monkeypatch.setenv("KINBIN_DATA_DIR", "elsewhere")
+    for name in ("KINBIN_HOST", "KINBIN_WORKERS"):
+        monkeypatch.setenv(name, "")
+    seen: dict[str, Any] = {}
+
+    class NoServer:
+        started = True
+
+        def __init__(self, config: Any) -> None:
+            seen.update(host=config.host, port=config.port, workers=config.workers)
+
+        def run(self, sockets: list[socket.socket]) -> None:
+            seen.update(data=os.environ["KINBIN_DATA_DIR"])
+            for bound in sockets:
+                bound.close()
+
+    monkeypatch.setattr(server, "DrainingServer", NoServer)
+    keep_environment(monkeypatch)
+    port = free_port()
+    server.run(data=tmp_path / "mine", host="127.0.0.1", port=port, workers=1)
+    assert seen == {"host": "127.0.0.1", "port": port, "workers": 1, "data": str(tmp_path / "mine")}
+    with pytest.raises(ValueError, match="KINBIN_INSECURE"):
+        server.run(host="0.0.0.0")
