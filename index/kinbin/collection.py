@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +18,7 @@ from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
+from kinbin.janitor import Janitor
 from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
@@ -29,21 +27,18 @@ from kinbin.search.build import Recipe, read_records
 from kinbin.search.filters import compile_filter
 from kinbin.search.plan import Plan, plan_query
 from kinbin.search.query import Found, Searcher, fresh_keys, is_wide
-from kinbin.search.upkeep import SEAL_ROWS, Upkeep
+from kinbin.search.upkeep import Upkeep
 from kinbin.search.view import View, Views
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Reader, Store
 from kinbin.vectors.canonical import canonical_rows
 from kinbin.vectors.identity import check_ids, encode_payloads
+from kinbin.vectors.parameters import INCLUDE, at_most, check_query, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.vectors.rows import Rows
 
 __all__ = ["Collection"]
 
-MODES = ("auto", "bands", "exact")
 WRITE_MODES = ("upsert", "insert", "update")
-INCLUDE = ("vector", "payload")
-_BACKLOG_ROWS = 8 * SEAL_ROWS
-_QUIET_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +78,7 @@ class Collection:
         self._plans: OrderedDict[tuple[View, float], Plan] = OrderedDict()
         self._matching: OrderedDict[tuple[int, bytes], _Matching] = OrderedDict()
         self._cache_lock = threading.Lock()
-        self._janitor = _Janitor(self)
+        self._janitor = Janitor(name, self._upkeep.step, self.backlog)
 
     # -- writing
 
@@ -99,13 +94,13 @@ class Collection:
 
         Cost: about 20 µs an item in batches of 1,000, and one fsync.
         """
-        _one_of("mode", mode, WRITE_MODES)
-        keys = check_ids(_sequence("ids", ids))
-        _at_most("batch_items", len(keys), "ids")
+        one_of("mode", mode, WRITE_MODES)
+        keys = check_ids(sequence_of("ids", ids))
+        at_most("batch_items", len(keys), "ids")
         rows = canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed)
         if len(rows) != len(keys):
             raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
-        _at_most("batch_nonzeros", len(rows.values), "vectors")
+        at_most("batch_nonzeros", len(rows.values), "vectors")
         encoded = encode_payloads(payloads, len(keys))
         if not keys:
             return AddResult(0, 0, 0, self.count())
@@ -123,8 +118,8 @@ class Collection:
         if (ids is None) == (filter is None):
             raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
         if ids is not None:
-            keys = list(dict.fromkeys(check_ids(_sequence("ids", ids), unique=False)))
-            _at_most("batch_items", len(keys), "ids")
+            keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
+            at_most("batch_items", len(keys), "ids")
         else:
             with self._reading() as (reader, view):
                 keys = sorted(self._matches(reader, view, filter).ids)
@@ -197,7 +192,7 @@ class Collection:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
         """
         rows = canonical_rows(Q, dim=self.config.dim, signed=self._kernel.signed)
-        _at_most("batch_queries", len(rows), "queries")
+        at_most("batch_queries", len(rows), "queries")
         return self._answer(rows, k, target_recall, min_score, filter, mode)
 
     def _one(self, x: Any) -> Rows:
@@ -212,7 +207,7 @@ class Collection:
 
     def _answer(self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str) -> AnswerBatch:
         """Search validated queries and put ids to the rows found."""
-        _check_query(k, target, min_score, mode)
+        check_query(k, target, min_score, mode)
         # A hair less, because turning a score into a similarity rounds; `_batch` compares the scores themselves.
         least = 0.0 if min_score is None else self._kernel.similarity(float(min_score)) * (1.0 - 1e-14)
         with self._reading() as (reader, view):
@@ -286,9 +281,9 @@ class Collection:
 
     def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
         """The items of these ids, in their order; None where there is none."""
-        keys = check_ids(_sequence("ids", ids), unique=False)
-        _at_most("batch_items", len(keys), "ids")
-        wanted = _included(include)
+        keys = check_ids(sequence_of("ids", ids), unique=False)
+        at_most("batch_items", len(keys), "ids")
+        wanted = included(include)
         with self._reading() as (reader, view):
             known = reader.items(keys)
             present = [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None]
@@ -297,9 +292,9 @@ class Collection:
 
     def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
         """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
-        wanted = _included(include)
-        _at_most("page", _whole("limit", limit), "limit")
-        start = None if after is None else _open_cursor(after)
+        wanted = included(include)
+        at_most("page", whole("limit", limit), "limit")
+        start = None if after is None else open_cursor(after)
         predicate = None if filter is None else compile_filter(filter)
         with self._reading() as (reader, view):
             found: list[tuple[bytes, int, bytes]] = []
@@ -311,7 +306,7 @@ class Collection:
                         break
                     found.append(entry)
             items = self._items(view, found, wanted)
-        return Page(items, _cursor(found[-1][0]) if more else None)
+        return Page(items, cursor_after(found[-1][0]) if more else None)
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
@@ -422,68 +417,6 @@ def _configuration(store: Store) -> dict[str, Any]:
     return data
 
 
-class _Janitor:
-    """Seals and merges in the background: a daemon thread that starts with the first write."""
-
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-        self._wake = threading.Event()
-        self._room = threading.Event()
-        self._stop = False
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._writes = 0
-
-    def wake(self) -> None:
-        """Tell of a write; waits while sealing is far behind, so that fresh rows stay few."""
-        self._writes += 1
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None and not self._stop:
-                    self._thread = threading.Thread(target=self._run, name=f"kinbin-upkeep-{self._collection.name}", daemon=True)
-                    self._thread.start()
-        self._wake.set()
-        deadline = time.monotonic() + 30.0
-        while not self._stop and time.monotonic() < deadline and self._is_behind():
-            self._room.wait(0.05)
-
-    def _is_behind(self) -> bool:
-        try:
-            return self._collection.backlog() > _BACKLOG_ROWS
-        except KinbinError:
-            # The write that is told of is on disk: whatever keeps this look from succeeding is not its error.
-            return False
-
-    def _run(self) -> None:
-        while not self._stop:
-            self._wake.wait()
-            self._wake.clear()
-            try:
-                self._work()
-            except (KinbinError, OSError, MemoryError):
-                # A full disk or a removed collection: the next write tries again, and tells its caller.
-                time.sleep(0.5)
-
-    def _work(self) -> None:
-        while not self._stop:
-            while not self._stop and self._collection.upkeep():
-                pass
-            seen = self._writes
-            if self._wake.wait(_QUIET_SECONDS) or self._writes != seen:
-                self._wake.clear()
-                continue
-            while not self._stop and self._collection.upkeep(quiet=True):
-                pass
-            return
-
-    def stop(self) -> None:
-        """End the thread; waits for the step at hand."""
-        self._stop = True
-        self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(120)
-
-
 def _identifiers(reader: Reader, view: View, found: Found, allowed: frozenset[bytes] | None) -> list[list[tuple[str, float]]]:
     """(id, similarity) of the rows found; several for a row that several items share."""
     numbers = np.full(found.row.shape, -1, np.int64)
@@ -513,60 +446,3 @@ def _masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
         bits[: -(-len(numbers) // 8)] = np.packbits(~np.isin(numbers, rows), bitorder="little")
         out.append(bits | dead)
     return out
-
-
-def _check_query(k: object, target: object, min_score: object, mode: object) -> None:
-    _at_most("k", _whole("k", k), "k")
-    if not _is_number(target) or not 0.0 < target <= 1.0:  # type: ignore[operator]
-        raise InvalidInput.of("bad_parameter", "target_recall is a number above 0 and at most 1", field="target_recall")
-    if min_score is not None and not (_is_number(min_score) and 0.0 <= min_score <= 1.0):  # type: ignore[operator]
-        raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
-    _one_of("mode", mode, MODES)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _whole(name: str, value: object) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
-    return int(value)
-
-
-def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InvalidInput.of("bad_parameter", f"{name} is one of {', '.join(known)}", field=name)
-
-
-def _at_most(name: str, value: int, field: str) -> None:
-    if value > limit(name):
-        raise InvalidInput.of("over_limit", f"{field}: at most {limit(name)}, not {value}", field=field, limit=name)
-
-
-def _sequence(name: str, value: Any) -> Sequence[Any]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-        raise InvalidInput.of("bad_parameter", f"{name} are a list of strings", field=name)
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _included(include: Iterable[str]) -> frozenset[str]:
-    wanted = [include] if isinstance(include, str) else list(include) if isinstance(include, Iterable) else [None]
-    if not all(name in INCLUDE for name in wanted):
-        raise InvalidInput.of("bad_parameter", f"include lists some of {', '.join(INCLUDE)}", field="include")
-    return frozenset(wanted)
-
-
-def _cursor(key: bytes) -> str:
-    return base64.urlsafe_b64encode(key).decode().rstrip("=")
-
-
-def _open_cursor(cursor: object) -> bytes:
-    try:
-        text = str(cursor)
-        key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        if not 0 < len(key) <= limit("id_bytes") or _cursor(key) != cursor:
-            raise ValueError
-    except (ValueError, binascii.Error):
-        raise InvalidInput.of("bad_parameter", "after is the next of an earlier page, unchanged", field="after") from None
-    return key

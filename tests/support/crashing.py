@@ -17,11 +17,11 @@ from workload import Workload
 
 def make_runs_small(rows: int = 64) -> None:
     """Seal often and merge at once: in the few moments that a child lives it does what takes others days."""
-    import kinbin.collection
+    import kinbin.janitor
     import kinbin.search.upkeep
 
     kinbin.search.upkeep.SEAL_ROWS = rows
-    kinbin.collection._QUIET_SECONDS = 0.02
+    kinbin.janitor.QUIET_SECONDS = 0.02
 
 
 def work(connection: Connection, path: str, seed: int, starts: dict[str, int]) -> None:

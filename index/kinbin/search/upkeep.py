@@ -97,7 +97,7 @@ class Upkeep:
         finally:
             os.close(descriptor)
 
-    def step(self, *, quiet: bool = False) -> bool:
+    def step(self, quiet: bool = False) -> bool:
         """Do the next task, if there is one and no other process is at it. Returns whether something was done."""
         with self.elected(wait=False) as mine:
             if not mine:

@@ -1,0 +1,83 @@
+"""Validation of parameters other than vectors, ids and payloads, once, at the edge."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinbin.errors import InvalidInput
+from kinbin.limits import limit
+
+__all__ = ["at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
+
+MODES = ("auto", "bands", "exact")
+INCLUDE = ("vector", "payload")
+
+
+def check_query(k: object, target: object, min_score: object, mode: object) -> None:
+    """Refuse malformed options of a query."""
+    at_most("k", whole("k", k), "k")
+    if not _is_number(target) or not 0.0 < target <= 1.0:  # type: ignore[operator]
+        raise InvalidInput.of("bad_parameter", "target_recall is a number above 0 and at most 1", field="target_recall")
+    if min_score is not None and not (_is_number(min_score) and 0.0 <= min_score <= 1.0):  # type: ignore[operator]
+        raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
+    one_of("mode", mode, MODES)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number from 1 on."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
+    return int(value)
+
+
+def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    """Refuse a word that is not known."""
+    if value not in known:
+        raise InvalidInput.of("bad_parameter", f"{name} is one of {', '.join(known)}", field=name)
+
+
+def at_most(name: str, value: int, field: str) -> None:
+    """Refuse what passes the limit of this name."""
+    if value > limit(name):
+        raise InvalidInput.of("over_limit", f"{field}: at most {limit(name)}, not {value}", field=field, limit=name)
+
+
+def sequence_of(name: str, value: Any) -> Sequence[Any]:
+    """A list of strings, as far as its form goes."""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+        raise InvalidInput.of("bad_parameter", f"{name} are a list of strings", field=name)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def included(include: Iterable[str]) -> frozenset[str]:
+    """What parts of items are wanted."""
+    wanted = [include] if isinstance(include, str) else list(include) if isinstance(include, Iterable) else [None]
+    if not all(name in INCLUDE for name in wanted):
+        raise InvalidInput.of("bad_parameter", f"include lists some of {', '.join(INCLUDE)}", field="include")
+    return frozenset(wanted)
+
+
+def cursor_after(key: bytes) -> str:
+    """An opaque cursor that continues after an id."""
+    return base64.urlsafe_b64encode(key).decode().rstrip("=")
+
+
+def open_cursor(cursor: object) -> bytes:
+    """The id in a cursor."""
+    try:
+        text = str(cursor)
+        key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if not 0 < len(key) <= limit("id_bytes") or cursor_after(key) != cursor:
+            raise ValueError
+    except (ValueError, binascii.Error):
+        raise InvalidInput.of("bad_parameter", "after is the next of an earlier page, unchanged", field="after") from None
+    return key
