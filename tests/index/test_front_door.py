@@ -141,6 +141,7 @@ LIMIT_VALUES = {
     "name_length": 63,
     "collections": 1_000,
     "postings": 400_000,
+    "postings_per_row": 2,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import kinbin
+import kinbin.search.plan
 import naive
 from background import no_background
 
@@ -46,8 +48,11 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="kinbin-model-"))
-        self.quiet = no_background(SEAL_ROWS)
-        self.quiet.__enter__()
+        self.changes = ExitStack()
+        self.changes.enter_context(no_background(SEAL_ROWS))
+        # Few rows would all be listed at once; so lower levels are listed later, as in large runs.
+        patch = self.changes.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(kinbin.search.plan, "_collecting_level", lambda *_: 40)
 
     @initialize(kernel=st.sampled_from(sorted(kinbin.KERNELS)), wide=st.booleans(), seed=st.integers(0, 2**32))
     def create(self, kernel: str, wide: bool, seed: int) -> None:
@@ -226,7 +231,7 @@ class Histories(RuleBasedStateMachine):
                 assert self.collection.check().problems == []
                 self.db.close()
         finally:
-            self.quiet.__exit__(None, None, None)
+            self.changes.close()
             shutil.rmtree(self.folder)
 
 

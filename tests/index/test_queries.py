@@ -286,6 +286,24 @@ def test_queries_do_not_change_what_follows(stocked: Get) -> None:
         assert_equal(before, after)
 
 
+def test_ties_go_to_the_older_row(db: kinbin.Database) -> None:
+    """Of rows with equal scores, the ones that were added first are answered first, in runs, over runs, and in the journal."""
+    collection = db.create_collection("c", kernel="minmax", dim=40, seed=1)
+    X = np.eye(40)
+    X[:, 0] = 1.0
+    names = [f"{(7 * i) % 40:02}" for i in range(40)]
+    for start, stop in ((0, 15), (15, 30)):
+        collection.add(names[start:stop], X[start:stop])
+        with no_background(seal_rows=1):
+            assert collection.upkeep()
+    collection.add(names[30:], X[30:])
+    for _ in range(2):
+        for k in (1, 4, 17, 33):
+            assert collection.query(np.eye(40)[0], k=k + 1, mode="exact").ids == names[: k + 1]
+            assert collection.query(np.eye(40)[0] + X[0], k=k, mode="bands", target_recall=1.0).ids[0] == names[0]
+        collection.compact()
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_seed_decides_the_answers_of_the_bands(shape: str, db: kinbin.Database) -> None:
     """Collections with one seed answer alike, bit for bit; with another seed they look at other candidates."""

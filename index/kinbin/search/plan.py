@@ -21,7 +21,7 @@ from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
 from kinbin.search.view import Run, View
 
-__all__ = ["BINS", "SAMPLE_K", "SMALL", "Contrast", "Plan", "choose_bands", "plan_query", "predict"]
+__all__ = ["BINS", "SAMPLE_K", "SMALL", "Contrast", "Plan", "choose_bands", "plan_query", "postings_cap", "predict"]
 
 BINS = 64
 """Of the histogram of similarities, over [0, 1]."""
@@ -118,11 +118,16 @@ class Prediction:
     ns: float
 
 
+def postings_cap(rows: int) -> int:
+    """Postings that a query of so many rows may read."""
+    return max(int(limit("postings")), int(limit("postings_per_row") * rows))
+
+
 def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) -> Prediction:
     """Predict a query of a run of so many rows with bands of r hashes."""
     need = similarity_needed(r, bands, _aim(target))
     least = float(similarity_needed(r, bands, target)[1])
-    postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, limit("postings"))
+    postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
     ns = bands * _BAND_NS + postings * _POSTING_NS + verified * (_VERIFY_NS + _NONZERO_NS * contrast.nonzeros)
     ns += uncertified * contrast.scan_ns(rows)
     ns += _HASH_NS * r * bands * contrast.nonzeros

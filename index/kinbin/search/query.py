@@ -13,11 +13,10 @@ from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys
 from kinbin.kernels.registry import Kernel
 from kinbin.kernels.rowscore import NARROW_DIMENSION
-from kinbin.limits import limit
 from kinbin.search._bandkernel import CORRUPT, FRESH_BANDS, TRUNCATED, search_bands
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
-from kinbin.search.plan import Plan
+from kinbin.search.plan import Plan, postings_cap
 from kinbin.search.view import View
 from kinbin.vectors.rows import Rows
 
@@ -146,7 +145,7 @@ class Searcher:
         search_bands(
             descriptors, plan.need, plan.suggest, self.wide, self.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
-            least, int(limit("postings")),
+            least, postings_cap(view.total_rows),
             scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, numbers, found.certificate,
         )  # fmt: skip

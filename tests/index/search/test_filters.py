@@ -198,6 +198,12 @@ def test_a_filter_never_gives_too_few(filter: Any, mode: str, collection: kinbin
             assert answer.no_bound == "fewer than k items were found"
 
 
+def test_a_narrow_filter_scores_just_what_it_lets_through(collection: kinbin.Collection) -> None:
+    """In auto mode, the few rows that a filter lets through are scored and nothing else is looked at."""
+    answer = collection.query(vectors()[1], k=12, filter={"n": {"$in": [1, 2, 3, 100, COUNT + 7]}})
+    assert (answer.mode, len(answer), answer.verified, answer.candidates, answer.recall_lower_bound) == ("exact", 4, 4, 4, 1.0)
+
+
 def test_ids_that_share_a_vector_are_filtered_one_by_one(db: kinbin.Database) -> None:
     """Of items with one vector, a filter lets through those whose own payload matches."""
     collection = db.create_collection("c", dim=3)
