@@ -115,6 +115,29 @@ def _used(place: Place) -> int:
     return 16 + int.from_bytes(place.value[8:16], "little") if place.tree == "runs" else len(place.value)
 
 
+@pytest.mark.parametrize("part", ["runs o", "runs n"])
+def test_a_row_is_never_answered_in_place_of_another(tmp_path: Path, rng: np.random.Generator, part: str) -> None:
+    """Where all records are 64 bytes long, one flipped bit makes a row's place or number another row's: it is refused, not answered."""
+    vectors = rng.random((40, 8)).astype(np.float32) + np.float32(0.01)
+    with kinbin.open(tmp_path / "sound") as database:
+        collection = database.create_collection("c", dim=8, bands=6, rows=1, seed=1)
+        collection.add([f"i{i}" for i in range(40)], vectors)
+        collection.compact()
+    (place,) = (place for place in places(tmp_path / "sound" / "collections" / "c") if part_of(place) == part)
+    width, bit = (4, 6) if part == "runs o" else (8, 0)
+    for row in (0, 3, 38):
+        flipped_copy(tmp_path / "sound", tmp_path / f"{row}", place, [8 * (16 + width * row) + bit])
+        with kinbin.open(tmp_path / f"{row}") as database:
+            collection = database.collection("c")
+            with pytest.raises(CorruptData):
+                collection.query(vectors[0], k=40, mode="exact")
+            with pytest.raises(CorruptData):
+                collection.query(vectors[0], mode="bands")
+            with pytest.raises(CorruptData):
+                collection.get(["i0"])
+            assert not collection.check().ok
+
+
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.9])
 def test_a_file_that_was_cut_off(judged: Judge, sound: Path, tmp_path: Path, share: float) -> None:
     """An incomplete copy is refused or told by check(); nobody follows it beyond its end, which would kill the process."""

@@ -237,9 +237,9 @@ class Histories(RuleBasedStateMachine):
 
 def test_histories() -> None:
     """No history of adds, replaces, deletes, seals, merges and reopens makes an answer differ from the model's."""
-    run_state_machine_as_test(Histories, settings=settings(stateful_step_count=50))
+    run_state_machine_as_test(Histories, settings=settings(max_examples=min(settings().max_examples, 400), stateful_step_count=50))
 
 
 def test_a_long_history() -> None:
     """Neither do long ones."""
-    run_state_machine_as_test(Histories, settings=settings(max_examples=settings().max_examples // 6, stateful_step_count=200))
+    run_state_machine_as_test(Histories, settings=settings(max_examples=min(settings().max_examples, 400) // 6, stateful_step_count=200))

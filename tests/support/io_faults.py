@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import mmap
+import shutil
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,6 +166,30 @@ def lose_the_map(connection: Connection, path: str) -> None:
         problems += findings(collection, done)
         module.lmdb.open = original
     connection.send(problems)
+
+
+def merge_on_a_full_disk(connection: Connection, path: str, ballast: str) -> None:
+    """Merge with the work space in a file, as a merge of a million rows has it, on a disk that has room for half of that."""
+    import kinbin.search.build
+
+    module: Any = kinbin.search.build
+    module._IN_MEMORY = 0
+    vectors = np.random.default_rng(1).random((2000, 24)) + 0.01
+    with kinbin.open(path) as database:
+        collection = database.create_collection("c", dim=24, bands=128, rows=1, seed=1)
+        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection.add([f"i{i}" for i in range(2000)], vectors)
+        with Path(ballast).open("wb") as file:
+            file.write(bytes(shutil.disk_usage(ballast).free - 4 * 128 * 2000 // 2))
+        try:
+            collection.compact()
+            connection.send("merged")
+        except kinbin.KinbinError as error:
+            connection.send(type(error).__name__)
+        connection.send(collection.query(vectors[7], k=1).ids)
+        Path(ballast).unlink()
+        collection.compact()
+        connection.send(collection.query(vectors[7], k=1, mode="bands").ids)
 
 
 def _address(collection: Any) -> int:

@@ -218,7 +218,7 @@ def test_a_higher_target_costs_more_and_finds_more(measured: Callable[[float, in
 
 def test_too_few_answers_have_no_bound(db: kinbin.Database) -> None:
     """When the bands find fewer than k items, the bound is void and the reason given; the same query in auto mode is scanned."""
-    collection = db.create_collection("c", dim=8)
+    collection = db.create_collection("c", dim=8, seed=1)  # with some seeds, keys of strangers agree by chance
     X = np.eye(8)
     collection.add([str(i) for i in range(8)], X)
     answer = collection.query(X[0], k=3, mode="bands")
