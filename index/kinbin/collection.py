@@ -123,6 +123,7 @@ class Collection:
         else:
             with self._reading() as (reader, view):
                 keys = sorted(self._matches(reader, view, filter).ids)
+        self._store.refuse_fork()
         deleted = 0
         count = None
         for start in range(0, len(keys), int(limit("batch_items"))):
@@ -134,6 +135,7 @@ class Collection:
 
     def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
         """Pack and hash a batch, outside the writer."""
+        self._store.refuse_fork()
         offsets = record_offsets(rows.indptr, self._wide)
         records = np.zeros(int(offsets[-1]), np.uint8)
         pack_rows(rows.indptr, rows.features, rows.values, rows.norms, self._wide, offsets, records)

@@ -67,6 +67,7 @@ class Database:
         """
         check_name(name)
         config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
+        self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self._check_open()
             there = self.collections()
@@ -118,6 +119,7 @@ class Database:
             CollectionNotFound.
         """
         check_name(name)
+        self._check_open()
         with self._lock:
             self._check_open()
             used = self._used.get(name)
@@ -178,6 +180,7 @@ class Database:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def collections(self) -> list[str]:
@@ -194,6 +197,7 @@ class Database:
         Raises:
             CollectionNotFound.
         """
+        self._check_open()
         with self._lock:
             there = self.collection(name)
             with self._removing():
@@ -203,7 +207,9 @@ class Database:
             _SHARED.release(there, forget=True)
 
     def close(self) -> None:
-        """Let go of all collections. Harmless when repeated."""
+        """Let go of all collections. Harmless when repeated, and in a forked child, whose parent they belong to."""
+        if os.getpid() != self._pid:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -215,7 +221,7 @@ class Database:
         if self._closed:
             raise Closed("the database was closed")
         if os.getpid() != self._pid:
-            raise Closed("the database was opened before a fork: open it in the child process")
+            raise Closed("the database was opened before a fork, which it cannot: open it in each process, after the fork")
 
     def __enter__(self) -> Database:
         return self

@@ -110,9 +110,22 @@ def use_after_fork(connection: Connection, path: str) -> None:
     collection = database.collection("c")
     collection.add(["a"], [[1.0] * 24])
     reader_end, writer_end = os.pipe()
+    held, forked = threading.Event(), threading.Event()
+
+    def be_busy() -> None:
+        # Whatever another thread holds at the moment of the fork nobody in the child will ever let go.
+        store, upkeep = collection._store, collection._upkeep
+        with database._lock, collection._writes._lead, store._write_lock, store._idle, upkeep.elected(wait=True):
+            held.set()
+            forked.wait(60)
+
+    busy = threading.Thread(target=be_busy)
+    busy.start()
+    held.wait(60)
     pid = os.fork()
     if pid == 0:
         told = []
+        forked.wait(0.2)
         for use in (
             lambda: collection.query([1.0] * 24),
             lambda: collection.add(["b"], [[1.0] * 24]),
@@ -139,7 +152,12 @@ def use_after_fork(connection: Connection, path: str) -> None:
             told.append(str(other.collection("c").count()))
         os.write(writer_end, ",".join(told).encode())
         os._exit(0)
+    forked.set()
+    busy.join()
     os.close(writer_end)
+    # The child lives on, and does not keep what the parent has let go.
+    with collection._upkeep.elected(wait=False) as mine:
+        assert mine
     os.waitpid(pid, 0)
     told = os.read(reader_end, 10_000).decode().split(",")
     os.close(reader_end)

@@ -93,7 +93,11 @@ class Upkeep:
             except BlockingIOError:
                 yield False
                 return
-            yield True
+            try:
+                yield True
+            finally:
+                # A forked child may have the file open as well: closing it here would not let go.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
 

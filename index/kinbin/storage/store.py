@@ -375,6 +375,7 @@ class Store:
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
+        self.refuse_fork()
         with self._idle:
             self._check_open()
             self._users += 1
@@ -395,6 +396,7 @@ class Store:
             StorageFull, CollectionNotFound (it was removed), CorruptData: nothing was written.
             StorageBusy: the outcome is unknown; repeat the request.
         """
+        self.refuse_fork()
         with self._write_lock, self.pinned():
             self._writes += 1
             try:
@@ -423,11 +425,14 @@ class Store:
             return False
         return False
 
+    def refuse_fork(self) -> None:
+        """Raise Closed in a forked child; takes no lock, for another thread may have held it at the fork, and so for ever."""
+        if os.getpid() != self._pid:
+            raise Closed("the database was opened before a fork, which it cannot: open it in each process, after the fork")
+
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database was closed")
-        if os.getpid() != self._pid:
-            raise Closed("the database was opened before a fork: open it in the child process")
         if self._failed:
             # Nobody may be reading by address while the map goes away.
             if self._users:
