@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 from collections import Counter
@@ -125,11 +126,8 @@ def test_a_full_disk(small_disk: Path) -> None:
         _still_works(database.collection("c"), kept)
 
 
-@pytest.mark.xfail(
-    reason="the work space of a large merge is a sparse file in a map: writing to it on a full disk kills the process", strict=True
-)
 def test_a_disk_that_becomes_full_during_a_large_merge(small_disk: Path, nursery: Nursery) -> None:
-    """A merge whose work space is in a file raises StorageFull when the disk is full, and works when it is not."""
+    """A merge whose work space is in a file raises StorageFull when the disk is full, and works when it is not; nothing is lost."""
     child = nursery.start("io_faults:merge_on_a_full_disk", str(small_disk / "data"), str(small_disk / "ballast"))
     try:
         assert child.receive() == "StorageFull"
@@ -137,6 +135,37 @@ def test_a_disk_that_becomes_full_during_a_large_merge(small_disk: Path, nursery
         assert child.receive() == ["i7"]
     except EOFError:
         pytest.fail(f"the process died: {child.wait()}")
+    assert child.wait() == 0
+    vectors = np.random.default_rng(1).random((2000, 24)) + 0.01
+    with kinbin.open(small_disk / "data") as database:
+        collection = database.collection("c")
+        assert [run["rows"] for run in collection.stats()["runs"]] == [2000]
+        _still_works(collection, {f"i{i}": vectors[i] for i in range(2000)})
+
+
+def test_no_room_for_the_work_space_of_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the file of a merge's work space gets no room, that is StorageFull, answers go on, and the next upkeep merges."""
+    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
+    monkeypatch.setattr("kinbin.search.upkeep.SEAL_ROWS", 64)
+    vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
+
+    def refuse(*arguments: int) -> None:
+        raise OSError(errno.ENOSPC, "planted")
+
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection.add([f"i{i}" for i in range(100)], vectors)
+        kept = {f"i{i}": vectors[i] for i in range(100)}
+        with monkeypatch.context() as patch:
+            patch.setattr("os.posix_fallocate", refuse)
+            for merge in (collection.upkeep, collection.compact):
+                with pytest.raises(StorageFull):
+                    merge()
+                _still_works(collection, kept)
+        assert collection.upkeep()
+        assert [run["rows"] for run in collection.stats()["runs"]] == [100]
+        _still_works(collection, kept)
 
 
 def _fill(collection: kinbin.Collection, rng: np.random.Generator) -> dict[str, np.ndarray]:

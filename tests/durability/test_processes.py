@@ -167,6 +167,19 @@ def test_one_maintainer_which_dies_with_its_process(nursery: Nursery, folder: Pa
     assert [run["rows"] for run in one.call("stats")["runs"]] == [100]
 
 
+def test_a_forked_child_does_not_inherit_the_upkeep(nursery: Nursery, folder: Path, pair: Pair) -> None:
+    """When a maintainer dies the next takes over, though a child that it forked lives on and has its files open."""
+    one, _ = pair
+    one.call("add", [f"i{i}" for i in range(100)], np.random.default_rng(1).random((100, DIM)) + 0.01)
+    holder = nursery.start("sharing:hold_upkeep_and_fork", str(folder))
+    assert holder.receive() is True
+    holder.kill()
+    one.call("compact")
+    assert [run["rows"] for run in one.call("stats")["runs"]] == [100]
+    holder.connection.send("are you there?")
+    assert holder.receive() == "still here"
+
+
 def test_threads_of_one_process_are_rivals_too(folder: Path) -> None:
     """The upkeep lock keeps two threads of one process apart as it does two processes."""
     with kinbin.open(folder) as database:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
@@ -53,6 +54,17 @@ def hold_upkeep(connection: Connection, path: str) -> None:
     with kinbin.open(path) as database, database.collection("c")._upkeep.elected(wait=False) as mine:
         connection.send(mine)
         connection.recv()
+
+
+def hold_upkeep_and_fork(connection: Connection, path: str) -> None:
+    """Be the elected maintainer and fork a child that outlives it, which tells of itself when asked."""
+    with kinbin.open(path) as database, database.collection("c")._upkeep.elected(wait=False) as mine:
+        if os.fork() == 0:
+            connection.recv()
+            connection.send("still here")
+            os._exit(0)
+        connection.send(mine)
+        signal.pause()
 
 
 def hold_writer(connection: Connection, path: str) -> None:
@@ -108,6 +120,7 @@ def use_after_fork(connection: Connection, path: str) -> None:
     """Open a database, fork, and tell what each use of it in the forked child raises; then use it here."""
     database = kinbin.open(path)
     collection = database.collection("c")
+    be_quiet(collection)
     collection.add(["a"], [[1.0] * 24])
     reader_end, writer_end = os.pipe()
     held, forked = threading.Event(), threading.Event()

@@ -3,16 +3,18 @@
 The rows are hashed again with the r and L that suit the new run, so a collection that grows re-bands
 itself. A run is written in small transactions under a number that no manifest lists; the last, short
 transaction swaps it in. A crash before that leaves values that nobody reads and the next build removes.
-Memory: 4 bytes a row and band while building, in a temporary file once that passes 256 MiB.
+Memory: 4 bytes a row and band while building, in a temporary file once that passes 256 MiB. The file lies on
+the collection's disk and takes all its room before a row is written: a full disk fails the build there.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +31,7 @@ from kinbin.search._buildkernel import fill_table
 from kinbin.search._scankernel import sample_similarities
 from kinbin.search.plan import BINS, SAMPLE_K, Contrast, choose_bands
 from kinbin.search.view import Fresh, Run
+from kinbin.storage.errors import translated
 from kinbin.storage.format import Part
 from kinbin.storage.store import Store
 from kinbin.vectors.rows import Rows
@@ -171,8 +174,12 @@ class _Parts:
 def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Event) -> int:
     """Write a run of all rows of the source, which must stay readable meanwhile. Returns its number.
 
-    The caller lists it in the manifest. Raises Cancelled soon after `stop` is set.
+    The caller lists it in the manifest.
     Cost: hashing (0.25 ns a nonzero and hash), some 8 ns a row and band.
+
+    Raises:
+        Cancelled: soon after `stop` is set.
+        StorageFull: no room for the run or its work space; what was written is an orphan.
     """
     n = len(source)
     contrast = sample_contrast(source, recipe.kernel, recipe.wide)
@@ -204,12 +211,20 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
 
 @contextmanager
 def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32]]:
-    """(L, n) uint32 work space, in memory or in an unnamed temporary file."""
+    """(L, n) uint32 work space, in memory or in an unnamed temporary file.
+
+    Raises:
+        StorageFull: the disk has no room for the file.
+    """
     if 4 * width * n <= _IN_MEMORY:
         yield np.empty((width, n), np.uint32)
         return
-    with tempfile.TemporaryFile(dir=store.path) as file:
-        yield np.memmap(file, np.uint32, "w+", shape=(width, n))
+    with ExitStack() as stack:
+        with translated():
+            file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
+            # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
+            os.posix_fallocate(file.fileno(), 0, 4 * width * n)
+        yield np.memmap(file, np.uint32, "r+", shape=(width, n))
 
 
 def _write_rows(

@@ -32,6 +32,19 @@ DEAD_SHARE = 0.3
 """A run with a larger share of dead rows is written anew."""
 
 
+_LOCKS: set[int] = set()
+"""Open lock files of this process."""
+
+
+def _leave_locks_to_parent() -> None:
+    """In a forked child: close the lock files, or a lock would outlive the parent that holds it."""
+    while _LOCKS:
+        os.close(_LOCKS.pop())
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_parent)
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """Runs first … last-1 of the view (and the fresh rows, if `seal`) become one run."""
@@ -87,6 +100,7 @@ class Upkeep:
             if self._store.path.exists():
                 raise
             raise CollectionNotFound("the collection was removed") from None
+        _LOCKS.add(descriptor)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,7 +113,9 @@ class Upkeep:
                 # A forked child may have the file open as well: closing it here would not let go.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
-            os.close(descriptor)
+            if descriptor in _LOCKS:
+                _LOCKS.remove(descriptor)
+                os.close(descriptor)
 
     def step(self, quiet: bool = False) -> bool:
         """Do the next task, if there is one and no other process is at it. Returns whether something was done."""
