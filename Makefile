@@ -54,8 +54,9 @@ $(VENV)/.dev: requirements-dev.lock $(PROJECTS) | $(BIN)/python
 	$(PIP) check
 	touch $@ $(VENV)/.demo
 
+# annoy comes as a source distribution only: it is compiled (which takes a C++ compiler) by the setuptools that the locks pin.
 $(VENV)/.bench: requirements-bench.lock $(VENV)/.dev
-	$(INSTALL) -r requirements-bench.lock
+	$(INSTALL) --no-binary annoy --no-build-isolation -r requirements-bench.lock
 	touch $@
 
 # ------------------------------------------------------------------------------------- use it

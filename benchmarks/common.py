@@ -43,9 +43,11 @@ __all__ = [
     "ids_of",
     "in_new_process",
     "interleaved",
+    "latencies",
     "least_setting",
     "memory",
     "other_core",
+    "ratio",
     "run",
     "spread",
     "workspace",
@@ -59,7 +61,7 @@ K = 10
 """Neighbours asked for, everywhere."""
 SPREAD = ("median", "least", "most")
 """Of repeated measurements."""
-PACKAGES = ("numpy", "numba", "lmdb", "scipy", "faiss-cpu", "datasketch")
+PACKAGES = ("numpy", "numba", "lmdb", "scipy", "faiss-cpu", "datasketch", "pynndescent", "annoy")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -90,8 +92,13 @@ class Options:
         return self.repeats or self.pick(full, quick)
 
 
-def run(name: str, measure: Callable[[Options], dict[str, Any]], render: Callable[[dict[str, Any]], str]) -> None:
-    """Run a benchmark as a program: measure, print its tables, save the result, renew its part of the document."""
+def run(
+    name: str,
+    measure: Callable[[Options], dict[str, Any]],
+    render: Callable[[dict[str, Any]], str],
+    draw: Callable[[dict[str, Any]], None] | None = None,
+) -> None:
+    """Run a benchmark as a program: measure, print its tables, save the result, renew its part of the document and its plots."""
     options = _arguments(name)
     _restart_with_one_thread()
     _pin()
@@ -121,6 +128,8 @@ def run(name: str, measure: Callable[[Options], dict[str, Any]], render: Callabl
         report.save(saved, options.results)
         if options.results == report.RESULTS:
             report.renew(name, report.section(saved, render))
+            if draw is not None:
+                draw(saved["result"])
 
 
 def _arguments(name: str) -> Options:
@@ -218,6 +227,24 @@ def interleaved(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict
     return seconds
 
 
+def latencies(alone: Mapping[str, Callable[[int], Any]], count: int) -> dict[str, dict[str, float]]:
+    """Microseconds of single queries. Everybody takes turns, each with another query, so that nobody finds rows in the cache."""
+    names = list(alone)
+    times = np.empty((len(names), count))
+    for i in range(-20, count):  # the first ones are overwritten by the last: a warm-up
+        for place in range(len(names)):
+            which = (place + i) % len(names)
+            query = (i + which * (count // len(names))) % count
+            started = time.perf_counter()
+            alone[names[which]](query)
+            times[which, i] = time.perf_counter() - started
+    times *= 1e6
+    return {
+        name: {"p50": float(np.median(row)), "p99": float(np.quantile(row, 0.99)), "mean": float(row.mean())}
+        for name, row in zip(names, times, strict=True)
+    }
+
+
 def least_setting(recall_by_setting: Mapping[Setting, float], floor: float) -> Setting:
     """The first setting of a ladder that reaches the floor; the best one if none does."""
     for setting, recall in recall_by_setting.items():
@@ -229,6 +256,11 @@ def least_setting(recall_by_setting: Mapping[Setting, float], floor: float) -> S
 def spread(values: list[float]) -> dict[str, float]:
     """Median, least and most of repeated measurements."""
     return dict(zip(SPREAD, (statistics.median(values), min(values), max(values)), strict=True))
+
+
+def ratio(of: list[float], to: list[float]) -> float:
+    """Median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(of, to, strict=True))
 
 
 def memory() -> dict[str, int]:

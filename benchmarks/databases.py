@@ -18,16 +18,23 @@ __all__ = ["BATCH", "compacted_copy_bytes", "file_bytes", "fill", "layout", "ope
 BATCH = 1_000
 
 
-def fill(collection: kinbin.Collection, rows: Any, batch: int = BATCH) -> dict[str, float]:
-    """Add rows in durable batches, ids are row numbers, then merge all. Seconds until the last add was acknowledged, and until merged."""
+def fill(collection: kinbin.Collection, rows: Any, batch: int = BATCH, *, link: bool = True) -> dict[str, float]:
+    """Add rows in durable batches, ids are row numbers, then merge all, then link them: nothing is left to do in the background.
+
+    Seconds until the last add was acknowledged, until merged, and until linked.
+    """
     total = rows.shape[0]
     started = time.perf_counter()
     for first in range(0, total, batch):
         last = min(first + batch, total)
         collection.add(ids_of(first, last), rows[first:last])
-    added = time.perf_counter() - started
+    seconds = {"added": time.perf_counter() - started}
     collection.compact()
-    return {"added": added, "compacted": time.perf_counter() - started}
+    seconds["compacted"] = time.perf_counter() - started
+    if link:
+        collection.link()
+        seconds["linked"] = time.perf_counter() - started
+    return seconds
 
 
 def layout(collection: kinbin.Collection) -> str:

@@ -18,6 +18,7 @@ from kinbin.hashing import make_sampler
 from kinbin.vectors.canonical import canonical_rows
 from report import figure, paragraphs, table
 from truth import Exact
+from vector_sets import word_counts
 
 HASHES = 256
 HEIGHT = 2
@@ -43,10 +44,7 @@ def measure(options: Options) -> dict[str, Any]:
     rows = options.pick(1_000, 100)
     kinbin.warm_up()
     histograms = data_set("cifar10_rgbhist512")["X_train"][:rows]
-    news = data_set("news20_counts")
-    arrays = (news["train_data"], news["train_indices"], news["train_indptr"])
-    words = scipy.sparse.csr_matrix(arrays, shape=tuple(int(side) for side in news["train_shape"]))[:rows]
-    sets = {"colour histograms (cifar10_rgbhist512)": histograms, "word counts (news20_counts)": words}
+    sets = {"colour histograms (cifar10_rgbhist512)": histograms, "word counts (news20_counts)": word_counts("train")[:rows]}
     return {"hashes": HASHES, "sets": [_measure(name, matrix, options) for name, matrix in sets.items()]}
 
 

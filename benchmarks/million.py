@@ -1,113 +1,127 @@
-"""A million rows against 50,000 of the same kind: time a query at equal recall, building, bytes, opening, memory."""
+"""A million rows against 50,000 of the same kind: time a query at equal recall, building, linking, bytes, opening, memory."""
 
 from __future__ import annotations
 
-import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import kinbin
-from common import SPREAD, K, Options, in_new_process, interleaved, least_setting, memory, run, spread, workspace
+from common import SPREAD, K, Options, in_new_process, interleaved, least_setting, memory, ratio, run, spread, workspace
 from databases import compacted_copy_bytes, file_bytes, fill, layout, opening, record_bytes
 from patches import DIMENSION, histograms, open_matrix, query_histograms
 from report import figure, paragraphs, table
 from truth import Judge, rows_answered
+from workers import held_by
 
 FLOOR = 0.96
 TARGETS = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.98, 0.99, 0.999)
 DEFAULT = 0.9
+INDEXES = ("bands", "links")
 BATCH = 5_000
 SCANNED = 100
 """Queries of a timed exact scan: it takes long."""
+TIMED = 500
+"""Queries of the other timed batches."""
+WORKERS = (1, 4)
 MEBIBYTE = float(1 << 20)
+ALLOWED_GROWTH, ALLOWED_EACH = 1.2, 150e6
+"""Four workers together may hold 1.2 times what one holds and 150 MB for each of them."""
 
 
 def measure(options: Options) -> dict[str, Any]:
     """Build both sizes, each in a process of its own; find the targets; time everything in one more process."""
     sizes = options.pick((50_000, 1_000_000), (2_000, 20_000))
     cache = histograms(sizes[1], options.cache)
-    queries = query_histograms(options.pick(500, 50))
+    asked = query_histograms(options.pick(1_000, 100))
+    queries = asked[: options.pick(TIMED, 50)]
     kinbin.warm_up()
     with workspace(options) as folder:
         built = [in_new_process(_build, folder, cache, rows) for rows in sizes]
         answers = in_new_process(_answers, folder, sizes, queries)
-        chosen = []
-        for rows, by_target in zip(sizes, answers, strict=True):
-            judge = Judge(open_matrix(cache, rows), queries, K)
-            auto, exact = (float(judge.recalls(by_target.pop(mode)).mean()) for mode in ("auto", "exact"))
-            ladder = {float(target): float(judge.recalls(found).mean()) for target, found in by_target.items()}
-            target = least_setting(ladder, FLOOR)
-            chosen.append({"target": target, "recall": ladder[target], "auto": auto, "exact": exact, "ladder": list(ladder.items())})
-        timed = in_new_process(_times, folder, sizes, [one["target"] for one in chosen], queries, options.rounds(5, 2))
+        chosen = [_chosen(found, Judge(open_matrix(cache, rows), queries, K)) for rows, found in zip(sizes, answers, strict=True)]
+        timed = in_new_process(_times, folder, sizes, chosen, queries, options.rounds(5, 2))
         vector = queries[0].toarray()[0]
         opened = [opening(folder, str(rows), vector, options.rounds(5, 2), warm=True) for rows in sizes]
+        held = {str(count): held_by(count, folder, str(sizes[1]), asked, chosen[1]["links"]["target"]) for count in WORKERS}
         disk = [_disk(folder, rows, open_matrix(cache, rows)) for rows in sizes]
     lines = zip(sizes, built, chosen, disk, opened, strict=True)
     return {
         "queries": queries.shape[0],
         "floor": FLOOR,
         "sizes": [{"rows": rows, "built": b, "chosen": c, "disk": d, "opening": o} for rows, b, c, d, o in lines],
+        "workers": {"queries": asked.shape[0], "held": held},
         **timed,
     }
 
 
 def _build(folder: Path, cache: Path, rows: int) -> dict[str, Any]:
-    """Fill a collection; seconds, layout, memory of this process."""
+    """Fill a collection and link it; seconds, layout, memory of this process before and after linking."""
     matrix = open_matrix(cache, rows)
     with kinbin.open(folder) as database:
         collection = database.create_collection(str(rows), dim=DIMENSION, seed=0)
-        seconds = fill(collection, matrix, BATCH)
-        return {**seconds, "layout": layout(collection), "memory": memory()}
+        seconds = fill(collection, matrix, BATCH, link=False)
+        merged, size = memory(), file_bytes(folder, str(rows))
+        started = time.perf_counter()
+        collection.link()
+        linking = time.perf_counter() - started
+        return {
+            **seconds, "linking": linking, "layout": layout(collection), "unlinked_file": size, "memory": merged, "memory_linked": memory(),
+        }  # fmt: skip
 
 
-def _answers(folder: Path, sizes: tuple[int, ...], queries: Any) -> list[dict[str, NDArray[np.int64]]]:
-    """The rows that each size answers, by target and by mode with the default target."""
+def _answers(folder: Path, sizes: tuple[int, ...], queries: Any) -> list[dict[str, Any]]:
+    """The rows that each size answers, by index and target, and by mode with the default target."""
     out = []
     with kinbin.open(folder) as database:
         for rows in sizes:
             collection = database.collection(str(rows))
-            found = {str(target): rows_answered(_ask(collection, queries, target).ids) for target in TARGETS}
+            found: dict[str, Any] = {
+                index: {target: rows_answered(_ask(collection, queries, target, index).ids) for target in TARGETS} for index in INDEXES
+            }
             found |= {mode: rows_answered(_ask(collection, queries, DEFAULT, mode).ids) for mode in ("auto", "exact")}
             out.append(found)
     return out
 
 
-def _ask(collection: kinbin.Collection, queries: Any, target: float, mode: str = "bands") -> kinbin.AnswerBatch:
+def _chosen(found: dict[str, Any], judge: Judge) -> dict[str, Any]:
+    """For each index the least target that reaches the recall; the recall of the other modes."""
+    out: dict[str, Any] = {mode: float(judge.recalls(found[mode]).mean()) for mode in ("auto", "exact")}
+    for index in INDEXES:
+        ladder = {target: float(judge.recalls(rows).mean()) for target, rows in found[index].items()}
+        target = least_setting(ladder, FLOOR)
+        out[index] = {"target": target, "recall": ladder[target], "ladder": list(ladder.items())}
+    return out
+
+
+def _ask(collection: kinbin.Collection, queries: Any, target: float, mode: str) -> kinbin.AnswerBatch:
     return collection.query_batch(queries, k=K, target_recall=target, mode=mode)
 
 
-def _times(folder: Path, sizes: tuple[int, ...], targets: list[float], queries: Any, repeats: int) -> dict[str, Any]:
-    """Microseconds a query of both sizes by bands and by scan, taking turns; memory of a process that answers."""
+def _times(folder: Path, sizes: tuple[int, ...], chosen: list[dict[str, Any]], queries: Any, repeats: int) -> dict[str, Any]:
+    """Microseconds a query of both sizes by links, bands and scan, taking turns; memory of a process that answers."""
     few = queries[:SCANNED]
     with kinbin.open(folder) as database:
-        collections = [database.collection(str(rows)) for rows in sizes]
-        for target, collection in zip(targets, collections, strict=True):
-            _ask(collection, queries, target)
-        held = memory()
         tasks: dict[str, Callable[[], object]] = {}
-        for rows, target, collection in zip(sizes, targets, collections, strict=True):
-            tasks[f"bands {rows}"] = lambda c=collection, t=target: _ask(c, queries, t)  # type: ignore[misc]
+        for rows, settings in zip(sizes, chosen, strict=True):
+            collection = database.collection(str(rows))
+            for index in INDEXES:
+                _ask(collection, queries, settings[index]["target"], index)
+                tasks[f"{index} {rows}"] = lambda c=collection, t=settings[index]["target"], i=index: _ask(c, queries, t, i)  # type: ignore[misc]
             tasks[f"auto {rows}"] = lambda c=collection: _ask(c, queries, DEFAULT, "auto")  # type: ignore[misc]
             tasks[f"exact {rows}"] = lambda c=collection: _ask(c, few, DEFAULT, "exact")  # type: ignore[misc]
+        held = memory()
         seconds = interleaved(tasks, repeats)
     counts = {name: (few if name.startswith("exact") else queries).shape[0] for name in seconds}
     micros = {name: [1e6 * second / counts[name] for second in values] for name, values in seconds.items()}
-    small, large = (f"bands {rows}" for rows in sizes)
+    small, large = sizes
     return {
         "us_per_query": {name: spread(values) for name, values in micros.items()},
-        "ratio_to_small": _ratio(micros[large], micros[small]),
-        "ratio_to_scan": _ratio(micros[f"exact {sizes[1]}"], micros[large]),
+        "ratio_to_small": {index: ratio(micros[f"{index} {large}"], micros[f"{index} {small}"]) for index in INDEXES},
+        "ratio_to_scan": {index: ratio(micros[f"exact {large}"], micros[f"{index} {large}"]) for index in INDEXES},
         "memory_answering": held,
     }
-
-
-def _ratio(of: list[float], to: list[float]) -> float:
-    """Median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(of, to, strict=True))
 
 
 def _disk(folder: Path, rows: int, matrix: Any) -> dict[str, int]:
@@ -119,16 +133,18 @@ def _disk(folder: Path, rows: int, matrix: Any) -> dict[str, int]:
 
 
 def render(result: dict[str, Any]) -> str:
-    """Queries, then what a database of that size costs."""
+    """Queries, then what a database of that size costs, then the memory of those who answer from it."""
     small, large = (size["rows"] for size in result["sizes"])
-    growth, scan = figure(result["ratio_to_small"]), figure(result["ratio_to_scan"])
+    growth = (f"{figure(result['ratio_to_small'][index])} times the time by {index}" for index in INDEXES)
+    scan = (f"{figure(result['ratio_to_scan'][index])} times as long as {index}" for index in INDEXES)
     return paragraphs(
         f"{result['queries']} queries in one batch, k = {K}, the least target that reaches recall@10 ≥ {result['floor']}.",
         _query_table(result),
-        f"{figure(large / small)} times the rows take {growth} times the time. "
-        f"An exact scan of {large:,} rows takes {scan} times as long as the bands. (Medians of the rounds' ratios.)",
+        f"{figure(large / small)} times the rows take {' and '.join(growth)}. "
+        f"An exact scan of {large:,} rows takes {' and '.join(scan)}. (Medians of the rounds' ratios.)",
         _cost_table(result["sizes"]),
         _memory_line(result["memory_answering"]),
+        *_worker_parts(result["workers"], large),
     )
 
 
@@ -136,15 +152,17 @@ def _query_table(result: dict[str, Any]) -> str:
     lines = []
     for size in result["sizes"]:
         chosen, rows = size["chosen"], size["rows"]
-        target = f"{chosen['target']:g}" + ("" if chosen["recall"] >= result["floor"] else " (**does not reach it; none does**)")
-        for mode, name, recall in (
-            ("bands", f"bands, target {target}", chosen["recall"]),
-            ("auto", f"auto, target {DEFAULT} (a call without options)", chosen["auto"]),
-            ("exact", "exact", chosen["exact"]),
-        ):
+        modes = [(index, _target_text(index, chosen[index], result["floor"]), chosen[index]["recall"]) for index in INDEXES]
+        modes.append(("auto", f"auto, target {DEFAULT} (a call without options)", chosen["auto"]))
+        modes.append(("exact", "exact", chosen["exact"]))
+        for mode, name, recall in modes:
             times = result["us_per_query"][f"{mode} {rows}"]
             lines.append((f"{rows:,} rows, {name}", recall, *(times[which] for which in SPREAD)))
     return table(("", "recall@10", *(f"µs a query, {which}" for which in SPREAD)), lines)
+
+
+def _target_text(index: str, chosen: dict[str, Any], floor: float) -> str:
+    return f"{index}, target {chosen['target']:g}" + ("" if chosen["recall"] >= floor else " (**does not reach it; none does**)")
 
 
 def _cost_table(sizes: list[dict[str, Any]]) -> str:
@@ -156,13 +174,18 @@ def _cost_table(sizes: list[dict[str, Any]]) -> str:
         row("building: seconds until merged", lambda size: size["built"]["compacted"]),
         row("of them until the last add was acknowledged", lambda size: size["built"]["added"]),
         row("rows/s", lambda size: size["rows"] / size["built"]["compacted"]),
+        row("linking, seconds", lambda size: size["built"]["linking"]),
+        row("rows/s", lambda size: size["rows"] / size["built"]["linking"]),
         row("building: peak of resident memory, pages of the file included, MiB", lambda size: size["built"]["memory"]["peak"] / MEBIBYTE),
-        row("building: memory of its own at the end, MiB", lambda size: size["built"]["memory"]["own"] / MEBIBYTE),
+        row("the same when linked, MiB", lambda size: size["built"]["memory_linked"]["peak"] / MEBIBYTE),
+        row("building: memory of its own when merged, MiB", lambda size: size["built"]["memory"]["own"] / MEBIBYTE),
+        row("the same when linked, MiB", lambda size: size["built"]["memory_linked"]["own"] / MEBIBYTE),
+        row("file before linking, MiB", lambda size: size["built"]["unlinked_file"] / MEBIBYTE),
         row("file, MiB", lambda size: size["disk"]["file"] / MEBIBYTE),
         row("file, bytes a row", lambda size: size["disk"]["file"] / size["rows"]),
         row("without free pages, bytes a row", lambda size: size["disk"]["live"] / size["rows"]),
         row("of them vectors", lambda size: size["disk"]["records"] / size["rows"]),
-        row("opening in a new process, ms", lambda size: size["opening"]["open"] + size["opening"]["collection"]),
+        row("opening in a new process, linked, ms", lambda size: size["opening"]["open"] + size["opening"]["collection"]),
         row("its first query, ms", lambda size: size["opening"]["first_query"]),
         row("its second query, ms", lambda size: size["opening"]["second_query"]),
         row("its memory of its own, MiB", lambda size: size["opening"]["own_bytes"] / MEBIBYTE),
@@ -173,6 +196,34 @@ def _cost_table(sizes: list[dict[str, Any]]) -> str:
 def _memory_line(answering: dict[str, int]) -> str:
     own, files, peak = (figure(answering[key] / MEBIBYTE) for key in ("own", "files", "peak"))
     return f"A process that answered from both sizes holds {own} MiB of its own and {files} MiB of pages of files; its peak was {peak} MiB."
+
+
+def _worker_parts(workers: dict[str, Any], rows: int) -> tuple[str, str]:
+    """Memory of one and of several processes, and whether several together keep within what they may hold."""
+    one, many = (workers["held"][str(count)] for count in WORKERS)
+    names = {
+        "private pages": ("Private_Clean", "Private_Dirty"),
+        "of them written to": ("Private_Dirty",),
+        "pages shared with another process": ("Shared_Clean", "Shared_Dirty"),
+        "resident in all": ("Rss",),
+        "resident, shared pages counted in parts (Pss)": ("Pss",),
+        "of it memory of its own, no file's": ("Pss_Anon",),
+    }
+    lines = []
+    for name, fields in names.items():
+        single, *several = (sum(each[field] for field in fields) / MEBIBYTE for each in (*one, *many))
+        lines.append((name, single, min(several), max(several), sum(several)))
+    title = f"{workers['queries']:,} queries by links from {rows:,} rows, MiB"
+    together = sum(each["Pss"] for each in many)
+    allowed = ALLOWED_GROWTH * one[0]["Pss"] + len(many) * ALLOWED_EACH
+    return (
+        table((title, "one process", f"each of {len(many)}, least", f"each of {len(many)}, most", f"{len(many)} together"), lines),
+        (
+            f"{len(many)} processes together hold {figure(together / MEBIBYTE)} MiB, shared pages counted once; they may hold "
+            f"{ALLOWED_GROWTH} times what one holds and {ALLOWED_EACH / 1e6:g} MB each, which is {figure(allowed / MEBIBYTE)} MiB: "
+            f"{'kept' if together <= allowed else '**not kept**'}."
+        ),
+    )
 
 
 if __name__ == "__main__":

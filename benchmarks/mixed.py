@@ -50,7 +50,7 @@ LOADS = {
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Rounds of rest and each load; after each load the collection is put back to what it was."""
+    """Rounds of rest and each load; after each load the collection is put back to what it was, merged and linked."""
     data = data_set("cifar10_rgbhist512")
     rows, queries = data["X_train"][: options.pick(50_000, 3_000)], data["X_test"][:1_000]
     fresh = data["X_test"][1_000:]
@@ -69,7 +69,7 @@ def measure(options: Options) -> dict[str, Any]:
                 now[name]["written"] = written[0]
                 now[name]["left"] = layout(collection) + f"; {collection.stats()['fresh_rows']:,} fresh"
                 collection.delete([f"w{i}" for i in range(WRITTEN_IDS)])
-                collection.compact()
+                collection.link()
             rounds.append(now)
     return {"rows": len(rows), "seconds": seconds, "loads": {name: load.title for name, load in loads.items()}, "rounds": rounds}
 

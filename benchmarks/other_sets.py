@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 import kinbin
 from common import SPREAD, K, Options, data_set, interleaved, run, spread, workspace
 from databases import fill, layout
 from report import figure, paragraphs, table
 from truth import Judge, rows_answered
+from vector_sets import word_counts
 
-MODES = ("bands", "auto", "exact")
+MODES = ("bands", "links", "auto", "exact")
 
 
 def measure(options: Options) -> dict[str, Any]:
@@ -27,14 +27,9 @@ def measure(options: Options) -> dict[str, Any]:
 def _sets(options: Options) -> list[tuple[str, int | None, Any, Any]]:
     """Name, dimension of the collection, rows, queries."""
     count, asked = options.pick(None, 2_000), options.pick(1_000, 50)
-    news, digits, topics = data_set("news20_counts"), data_set("mnist"), data_set("news20_lsa100")
-
-    def words(part: str) -> Any:
-        arrays = (news[f"{part}_data"], news[f"{part}_indices"], news[f"{part}_indptr"])
-        return scipy.sparse.csr_matrix(arrays, shape=tuple(int(side) for side in news[f"{part}_shape"]))
-
+    digits, topics = data_set("mnist"), data_set("news20_lsa100")
     return [
-        ("news20_counts: words of messages, sparse, no dimension given", None, words("train")[:count], words("test")[:asked]),
+        ("news20_counts: words of messages, sparse, no dimension given", None, word_counts("train")[:count], word_counts("test")[:asked]),
         ("mnist: handwritten digits", 784, digits["X_train"][:count], digits["X_test"][:asked]),
         ("news20_lsa100: signed, dense, low contrast", 100, topics["X_train"][:count], topics["X_test"][:asked]),
     ]
@@ -86,6 +81,7 @@ def _set_parts(each: dict[str, Any]) -> tuple[str, ...]:
         "mean certificate",
         "without one",
         "by bands",
+        "by links",
         "by a scan",
         "verified, mean",
         *(f"µs a query, {w}" for w in SPREAD),
@@ -94,7 +90,7 @@ def _set_parts(each: dict[str, Any]) -> tuple[str, ...]:
     reasons: Counter[str] = Counter()
     for one in each["modes"]:
         reasons.update(one["reasons"])
-        by = (one["answered_by"].get("bands", 0), one["answered_by"].get("exact", 0))
+        by = (one["answered_by"].get(path, 0) for path in ("bands", "links", "exact"))
         times = (one["us_per_query"][which] for which in SPREAD)
         lines.append((one["mode"], one["recall"], one["certificate"], sum(one["reasons"].values()), *by, one["verified"], *times))
     size = f"{each['rows']:,} rows of {figure(each['nonzeros'])} nonzeros, {each['queries']:,} queries"

@@ -1,4 +1,4 @@
-"""A million real colour histograms: 8×8×8 RGB bins of 16×16 patches of photographs.
+"""Patches of photographs, 16×16 pixels, and a million real colour histograms of them: 8×8×8 RGB bins.
 
 Neighbouring patches overlap, as in an index of image regions. Queries are patches of images whose patches are not indexed.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from common import data_set
 
-__all__ = ["DIMENSION", "histograms", "open_matrix", "query_histograms"]
+__all__ = ["DIMENSION", "histograms", "open_matrix", "query_histograms", "random_patches"]
 
 DIMENSION = 512
 SIDE = 16
@@ -57,6 +57,16 @@ def query_histograms(count: int) -> Any:
     bins = _bins(data_set("cifar10_rgb_small")["X_test"][:count])
     places = np.random.default_rng(2).integers(0, _PLACES**2, len(bins))
     return scipy.sparse.vstack([_counted(bins[i : i + 1], places[i : i + 1]) for i in range(len(bins))], "csr")
+
+
+def random_patches(images: NDArray[np.uint8], count: int, seed: int) -> NDArray[np.uint8]:
+    """(count, 16, 16, 3) RGB patches of images (n, 3072), in a random order; every image gives equally many, at distinct random places."""
+    each = -(-count // len(images))
+    rng = np.random.default_rng(seed)
+    places = rng.random((len(images), _PLACES**2)).argsort(axis=1)[:, :each]
+    windows = np.lib.stride_tricks.sliding_window_view(images.reshape(-1, 32, 32, 3), (SIDE, SIDE), axis=(1, 2))
+    patches = windows[np.arange(len(images))[:, None], places // _PLACES, places % _PLACES].reshape(-1, 3, SIDE, SIDE)
+    return np.moveaxis(patches[rng.permutation(len(patches))[:count]], 1, 3)
 
 
 def _bins(images: NDArray[Any]) -> NDArray[np.int64]:

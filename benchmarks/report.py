@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md from the saved results: `python benchmarks/report.py`, or `--check` to only compare.
+"""Write docs/benchmarks.md and its plots from the saved results: `python benchmarks/report.py`, or `--check` to only compare the text.
 
 The document holds prose and, between a pair of markers for each benchmark, tables that nobody edits by hand.
 """
@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BENCHMARKS", "RESULTS", "figure", "paragraphs", "renew", "save", "section", "table"]
+__all__ = ["BENCHMARKS", "DOCUMENT", "RESULTS", "figure", "paragraphs", "renew", "save", "section", "table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("build", "search", "million", "mixed", "hashing", "other_sets", "restart")
+BENCHMARKS = ("build", "search", "peers", "million", "mixed", "hashing", "other_sets", "restart")
 """In the order in which they run and stand in the document."""
 
 
@@ -96,6 +96,15 @@ def written(document: str, results: Path) -> str:
     return document
 
 
+def draw(results: Path) -> None:
+    """Draw the plots of all results of a folder, of benchmarks that have some."""
+    for name in BENCHMARKS:
+        file = results / f"{name}.json"
+        plots = getattr(importlib.import_module(name), "draw", None)
+        if plots is not None and file.exists():
+            plots(json.loads(file.read_text(encoding="utf-8"))["result"])
+
+
 def main() -> int:
     """Write the document, or compare it; 1 when it differs from the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -108,6 +117,7 @@ def main() -> int:
         print(f"{DOCUMENT.name} {'holds' if new == old else 'does not hold'} what the results say")
         return int(new != old)
     DOCUMENT.write_text(new, encoding="utf-8")
+    draw(given.results)
     return 0
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from common import SPREAD, K, Options, data_set, interleaved, least_setting, run, spread, workspace
+from common import SPREAD, K, Options, data_set, interleaved, latencies, least_setting, run, spread, workspace
+from contenders import mean_recall, of_collection
 from databases import fill, layout
-from peers import flat, hnsw, normalised
+from libraries import flat, hnsw, normalised, of_faiss
 from report import figure, paragraphs, table
 from truth import Judge, rows_answered
 
@@ -74,11 +73,12 @@ def _quality(collection: kinbin.Collection, queries: NDArray[Any], judge: Judge,
 
 def _summary(batch: kinbin.AnswerBatch, found: NDArray[np.float64]) -> dict[str, Any]:
     """Means of a batch."""
-    bounds = batch.recall_lower_bounds
+    stated = batch.recall_lower_bounds[~np.isnan(batch.recall_lower_bounds)]
     return {
         "recall": float(found.mean()),
-        "certificate": float(np.nanmean(bounds)),
-        "without_certificate": int(np.isnan(bounds).sum()),
+        "certificate": float(stated.mean()) if len(stated) else None,
+        "without_certificate": len(batch) - len(stated),
+        "linked": batch.modes.count("links"),
         "scanned": batch.modes.count("exact"),
         "candidates": float(np.median(batch.candidates)),
         "verified": float(np.median(batch.verified)),
@@ -105,94 +105,42 @@ def _ranges(bounds: NDArray[np.float64], found: NDArray[np.float64]) -> list[dic
 # ------------------------------------------------------------------------------------------- speed
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One way to ask: many queries at once, or one by its number."""
-
-    what: str
-    many: Callable[[], Any]
-    one: Callable[[int], Any]
-    rows: Callable[[Any], NDArray[np.int64]]
-    """The row numbers (m, 10) in what `many` answers."""
-
-
-def _kinbin(collection: kinbin.Collection, queries: NDArray[Any], target: float, mode: str, note: str = "") -> Contender:
-    return Contender(
-        f"Kinbin {mode}" + ("" if mode == "exact" else f", target {target:g}") + note,
-        lambda: collection.query_batch(queries, k=K, target_recall=target, mode=mode),
-        lambda i: collection.query(queries[i], k=K, target_recall=target, mode=mode),
-        lambda answer: rows_answered(answer.ids),
-    )
-
-
-def _faiss(index: Any, queries: NDArray[np.float32], what: str, width: int | None = None) -> Contender:
-    def search(some: NDArray[np.float32]) -> Any:
-        if width is not None:
-            index.hnsw.efSearch = width
-        return index.search(some, K)
-
-    return Contender(what, lambda: search(queries), lambda i: search(queries[i : i + 1]), lambda answer: answer[1])
-
-
 def _speed(
     collection: kinbin.Collection, by_target: dict[float, float], rows: NDArray[Any], queries: NDArray[Any], judge: Judge, repeats: int
 ) -> dict[str, Any]:
     """Everybody at the least setting of his ladder that reaches the recall, taking turns."""
     dense_rows, dense = normalised(rows), normalised(queries)
     graph = hnsw(dense_rows)
-    widths = {width: _recall(_faiss(graph, dense, "", width), judge) for width in WIDTHS}
+    widths = {width: mean_recall(of_faiss(graph, dense, "", width), judge) for width in WIDTHS}
     target = least_setting(by_target, FLOOR)
     reached = by_target[target]
     plain, fair = least_setting(widths, FLOOR), least_setting(widths, reached)
     contenders = {
-        "bands": _kinbin(collection, queries, target, "bands", f", the least for {FLOOR}"),
-        "bands_default": _kinbin(collection, queries, DEFAULT, "bands"),
-        "auto": _kinbin(collection, queries, DEFAULT, "auto", " (what a call without options does)"),
-        "exact": _kinbin(collection, queries, DEFAULT, "exact"),
-        "hnsw": _faiss(graph, dense, f"FAISS HNSW, efSearch {plain}, the least for {FLOOR}", plain),
-        "hnsw_fair": _faiss(graph, dense, f"FAISS HNSW, efSearch {fair}, the least for Kinbin's {figure(reached)}", fair),
-        "flat": _faiss(flat(dense_rows), dense, "FAISS IndexFlat, exact"),
+        "bands": of_collection(collection, queries, target, "bands", f", the least for {FLOOR}"),
+        "bands_default": of_collection(collection, queries, DEFAULT, "bands"),
+        "auto": of_collection(collection, queries, DEFAULT, "auto", " (what a call without options does)"),
+        "exact": of_collection(collection, queries, DEFAULT, "exact"),
+        "hnsw": of_faiss(graph, dense, f"FAISS HNSW, efSearch {plain}, the least for {FLOOR}", plain),
+        "hnsw_fair": of_faiss(graph, dense, f"FAISS HNSW, efSearch {fair}, the least for Kinbin's {figure(reached)}", fair),
+        "flat": of_faiss(flat(dense_rows), dense, "FAISS IndexFlat, exact"),
     }
     for same, name in ((fair == plain, "hnsw_fair"), (target == DEFAULT, "bands_default")):
         if same:
             del contenders[name]
     seconds = interleaved({name: contender.many for name, contender in contenders.items()}, repeats)
-    latencies = _latencies({name: contenders[name].one for name in contenders if name not in ("exact", "flat")}, len(queries))
+    single = latencies({name: contenders[name].one for name in contenders if name not in ("exact", "flat")}, len(queries))
     return {
         "floor_reached": min(reached, widths[plain]) >= FLOOR,
         "hnsw_ladder": [{"ef": width, "recall": recall} for width, recall in widths.items()],
         "batch": [
             {
-                "name": name, "what": contender.what, "recall": _recall(contender, judge),
+                "name": name, "what": contender.what, "recall": mean_recall(contender, judge),
                 "us_per_query": spread([1e6 * s / len(queries) for s in seconds[name]]),
             }
             for name, contender in contenders.items()
         ],
-        "single": [{"what": contenders[name].what, **times} for name, times in latencies.items()],
+        "single": [{"what": contenders[name].what, **times} for name, times in single.items()],
     }  # fmt: skip
-
-
-def _recall(contender: Contender, judge: Judge) -> float:
-    """Mean recall of a contender's batch."""
-    return float(judge.recalls(contender.rows(contender.many())).mean())
-
-
-def _latencies(alone: Mapping[str, Callable[[int], Any]], count: int) -> dict[str, dict[str, float]]:
-    """Microseconds of single queries. Everybody takes turns, each with another query, so that nobody finds rows in the cache."""
-    names = list(alone)
-    times = np.empty((len(names), count))
-    for i in range(-20, count):  # the first ones are overwritten by the last: a warm-up
-        for place in range(len(names)):
-            which = (place + i) % len(names)
-            query = (i + which * (count // len(names))) % count
-            started = time.perf_counter()
-            alone[names[which]](query)
-            times[which, i] = time.perf_counter() - started
-    times *= 1e6
-    return {
-        name: {"p50": float(np.median(row)), "p99": float(np.quantile(row, 0.99)), "mean": float(row.mean())}
-        for name, row in zip(names, times, strict=True)
-    }
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -218,9 +166,9 @@ def render(result: dict[str, Any]) -> str:
 
 
 def _default_table(default: list[dict[str, Any]]) -> str:
-    keys = ("recall", "certificate", "without_certificate", "scanned", "candidates", "verified")
+    keys = ("recall", "certificate", "without_certificate", "linked", "scanned", "candidates", "verified")
     lines = [(f"{mode}, seed {one['seed']}", *(one[mode][key] for key in keys)) for mode in ("bands", "auto") for one in default]
-    titles = ("recall@10", "mean certificate", "without one", "answered by a scan", "candidates, median", "verified, median")
+    titles = ("recall@10", "mean certificate", "without one", "answered by links", "by a scan", "candidates, median", "verified, median")
     return table((f"target {DEFAULT}", *titles), lines)
 
 

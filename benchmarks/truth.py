@@ -80,14 +80,20 @@ class Judge:
 
     def recalls(self, answers: NDArray[np.int64]) -> NDArray[np.float64]:
         """(m,) share of each query's k true neighbours among the answered row numbers (m, k), -1 where there is none."""
+        reached = self.scores(answers) >= self._kth[:, None] - TOLERANCE
+        recalls: NDArray[np.float64] = reached.sum(axis=1) / self._k
+        return recalls
+
+    def scores(self, answers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(m, k) exact scores of the distinct rows that were answered (m, k), the best first, then -inf."""
         assert answers.shape == (len(self._queries), self._k)
-        out = np.empty(len(self._queries))
+        out = np.full(answers.shape, -np.inf)
         weights = np.zeros(self._rows.width)
         for i in range(len(out)):
             features, own = self._queries.row(i)
             weights[features] = own
             answered = np.unique(answers[i][answers[i] >= 0])
-            out[i] = np.count_nonzero(self._rows.some_scores(weights, answered) >= self._kth[i] - TOLERANCE) / self._k
+            out[i, : len(answered)] = np.sort(self._rows.some_scores(weights, answered))[::-1]
             weights[features] = 0.0
         return out
 

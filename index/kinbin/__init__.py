@@ -27,6 +27,7 @@ from kinbin.errors import (
 from kinbin.kernels.registry import KERNELS, Kernel
 from kinbin.limits import LIMITS, Limit
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
+from kinbin.search.threads import set_threads
 from kinbin.vectors.tokens import token_feature
 from kinbin.warmup import warm_up
 
@@ -62,6 +63,7 @@ __all__ = [
     "StorageFull",
     "Tokens",
     "open",
+    "set_threads",
     "token_feature",
     "warm_up",
 ]

@@ -6,47 +6,41 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kinbin.answers import Matching, Names, answer_batch, answer_one, masks
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
-from kinbin.janitor import Janitor
+from kinbin.janitor import Janitor, LinkThread
 from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse
 from kinbin.search.build import Recipe, read_records
 from kinbin.search.filters import compile_filter
+from kinbin.search.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.search.plan import Plan, plan_query
-from kinbin.search.query import Found, Searcher, fresh_keys, is_wide
+from kinbin.search.query import Searcher, Wanted, fresh_keys, is_wide
 from kinbin.search.upkeep import Upkeep
 from kinbin.search.view import View, Views
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Reader, Store
-from kinbin.vectors.canonical import canonical_rows
+from kinbin.vectors.canonical import canonical_rows, dense_row
 from kinbin.vectors.identity import check_ids, encode_payloads
 from kinbin.vectors.parameters import INCLUDE, at_most, check_query, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.vectors.rows import Rows
 
 __all__ = ["Collection"]
 
+Answered = TypeVar("Answered", Answer, AnswerBatch)
 WRITE_MODES = ("upsert", "insert", "update")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Matching:
-    """What a filter lets through, at one state."""
-
-    ids: frozenset[bytes]
-    rows: NDArray[np.uint64]
 
 
 class Collection:
@@ -73,12 +67,17 @@ class Collection:
         self._sampler = sampler
         self._views = Views()
         self._searcher = Searcher(self._kernel, sampler, self._wide)
-        self._upkeep = Upkeep(self._store, self._views, Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"]))
+        recipe = Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"])
+        self._upkeep = Upkeep(self._store, self._views, recipe)
+        self._linker = Linker(self._store, self._views, recipe, data["dim"], self._upkeep)
+        self._names = Names()
+        self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._plans: OrderedDict[tuple[View, float], Plan] = OrderedDict()
-        self._matching: OrderedDict[tuple[int, bytes], _Matching] = OrderedDict()
+        self._matching: OrderedDict[tuple[int, bytes], Matching] = OrderedDict()
         self._cache_lock = threading.Lock()
         self._janitor = Janitor(name, self._upkeep.step, self.backlog)
+        self._links = LinkThread(name, self._linker.step, self._janitor.look)
 
     # -- writing
 
@@ -106,7 +105,7 @@ class Collection:
             return AddResult(0, 0, 0, self.count())
         items = self._prepare(keys, encoded, rows)
         result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
-        self._janitor.wake()
+        self._wake(result.count)
         return result
 
     def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
@@ -130,8 +129,15 @@ class Collection:
             part = keys[start : start + int(limit("batch_items"))]
             result = self._writes.submit(lambda transaction, part=part: transaction.delete(part))
             deleted, count = deleted + result.deleted, result.count
+        count = self.count() if count is None else count
+        self._wake(count)
+        return DeleteResult(deleted, count)
+
+    def _wake(self, items: int) -> None:
+        """Tell the background threads of a write."""
         self._janitor.wake()
-        return DeleteResult(deleted, self.count() if count is None else count)
+        if items >= LEAST_ROWS:
+            self._links.wake()
 
     def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
         """Pack and hash a batch, outside the writer."""
@@ -159,14 +165,16 @@ class Collection:
     # -- searching
 
     def query(
-        self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
-    ) -> Answer:
+        self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
+        certify: bool = False,
+    ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        return self._answer(self._one(x), k, target_recall, min_score, filter, mode)[0]
+        return self._search(self._one(x), k, target_recall, min_score, filter, mode, certify, answer_one, self._names.of_one)
 
     def query_id(
-        self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
-    ) -> Answer:
+        self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
+        certify: bool = False,
+    ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
         Raises:
@@ -178,24 +186,27 @@ class Collection:
             if known is None:
                 raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
             rows = self._stored(view, [known[0]])
-        return self._answer(rows, k, target_recall, min_score, filter, mode)[0]
+        return self._search(rows, k, target_recall, min_score, filter, mode, certify, answer_one, self._names.of_one)
 
     def query_batch(
-        self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto"
-    ) -> AnswerBatch:
-        """The k nearest items of each of m vectors, from one snapshot, in one kernel call.
+        self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
+        certify: bool = False,
+    ) -> AnswerBatch:  # fmt: skip
+        """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
         k: 1 … the limit. target_recall: 0 … 1, exclusive of 0: the probability with which each true neighbour
         is to be found; the one knob. min_score: answers below it are not wanted (fewer than k may come).
         filter: on payloads (`search.filters`). mode: "bands" answers from the band index whatever it certifies;
-        "exact" scans; "auto" takes the faster of the two, and scans what the bands cannot certify.
+        "links" walks the neighbour graph, and searches rows that are not linked by their bands; "exact" scans; "auto" takes
+        what is expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall;
+        ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be).
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
         """
         rows = canonical_rows(Q, dim=self.config.dim, signed=self._kernel.signed)
         at_most("batch_queries", len(rows), "queries")
-        return self._answer(rows, k, target_recall, min_score, filter, mode)
+        return self._search(rows, k, target_recall, min_score, filter, mode, certify, answer_batch, self._names.of)
 
     def _one(self, x: Any) -> Rows:
         if isinstance(x, np.ndarray) and x.ndim == 2:
@@ -204,53 +215,34 @@ class Collection:
             raise InvalidInput.of(
                 "bad_vector", f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch", field="vector"
             )
+        row = dense_row(x, dim=self.config.dim, signed=self._kernel.signed)
+        if row is not None:
+            return row
         dense = isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
         return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
 
-    def _answer(self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str) -> AnswerBatch:
-        """Search validated queries and put ids to the rows found."""
-        check_query(k, target, min_score, mode)
-        # A hair less, because turning a score into a similarity rounds; `_batch` compares the scores themselves.
+    def _search(
+        self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str, certify: bool,
+        answer: Callable[..., Answered], names_of: Callable[..., Any],
+    ) -> Answered:  # fmt: skip
+        """Search validated queries and put ids to the rows found; `answer` and `names_of` make one answer or a batch of them."""
+        check_query(k, target, min_score, mode, certify)
+        # A hair less, because turning a score into a similarity rounds; the answers compare the scores themselves.
         least = 0.0 if min_score is None else self._kernel.similarity(float(min_score)) * (1.0 - 1e-14)
         with self._reading() as (reader, view):
             matching = None if filter is None else self._matches(reader, view, filter)
-            masks = None if matching is None else _masks(view, matching.rows)
-            plan = self._plan(view, float(target))
+            share = 1.0 if matching is None else len(matching.rows) / max(1, view.live_rows)
             # A filter that lets few rows through is answered by scoring just those.
-            narrow = matching is not None and mode == "auto" and len(matching.rows) * 20 <= view.live_rows
-            width = max(1, min(k, view.live_rows))
-            found = self._searcher.search(
-                view, plan, queries, width, least=least, target=float(target), mode="exact" if narrow else mode, masks=masks
-            )
-            ids = _identifiers(reader, view, found, None if matching is None else matching.ids)
-        return self._batch(found, ids, k, min_score)
-
-    def _batch(self, found: Found, ids: list[list[tuple[str, float]]], k: int, min_score: float | None) -> AnswerBatch:
-        """Arrays of ids, scores and certificates."""
-        m = len(ids)
-        names = np.full((m, k), None, object)
-        scores = np.full((m, k), np.nan)
-        bounds = np.full(m, np.nan)
-        no_bounds: list[str | None] = [None] * m
-        for i, row in enumerate(ids):
-            size = min(len(row), k)
-            names[i, :size] = [name for name, _ in row[:size]]
-            scores[i, :size] = [similarity for _, similarity in row[:size]]
-            if found.truncated[i]:
-                no_bounds[i] = "a cap was hit: see truncated"
-            elif size < k and min_score is None and not found.scanned[i]:
-                no_bounds[i] = "fewer than k items were found"
-            else:
-                bounds[i] = 1.0 if found.scanned[i] else found.certificate[i]
-        if self._kernel.intersection:
-            scores = 2.0 * scores / (1.0 + scores)
-        if min_score is not None:
-            below = scores < min_score
-            names[below], scores[below] = None, np.nan
-        return AnswerBatch(
-            names, scores, bounds, no_bounds, found.verified, found.candidates,
-            [["postings"] if cut else [] for cut in found.truncated], ["exact" if scanned else "bands" for scanned in found.scanned],
-        )  # fmt: skip
+            path = "exact" if mode == "auto" and share <= 0.05 else mode
+            wanted = Wanted(max(1, min(k, view.live_rows)), least, float(target), path, certify, share)
+            bits = None if matching is None else masks(view, matching.rows)
+            found = self._searcher.search(reader, view, self._plan(view, float(target)), queries, wanted, bits)
+            names = names_of(reader, view, found)
+        if mode == "auto" and self._looked_at is not view:
+            self._looked_at = view
+            if is_due(view, quiet=True):
+                self._links.wake()
+        return answer(found, names, k, min_score, None if matching is None else matching.ids, self._kernel)
 
     def _plan(self, view: View, target: float) -> Plan:
         key = (view, target)
@@ -264,7 +256,7 @@ class Collection:
                     self._plans.popitem(last=False)
         return plan
 
-    def _matches(self, reader: Reader, view: View, filter: Any) -> _Matching:
+    def _matches(self, reader: Reader, view: View, filter: Any) -> Matching:
         """What a filter lets through: every payload is looked at; the last few filters are kept for their state."""
         predicate = compile_filter(filter)
         key = (view.state.sequence, orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
@@ -272,7 +264,7 @@ class Collection:
             known = self._matching.get(key)
         if known is None:
             hits = [(name, row) for name, row, payload in reader.scan_items(None) if predicate(payload)]
-            known = _Matching(frozenset(name for name, _ in hits), np.unique(np.array([row for _, row in hits], np.uint64)))
+            known = Matching(frozenset(name for name, _ in hits), np.unique(np.array([row for _, row in hits], np.uint64)))
             with self._cache_lock:
                 self._matching[key] = known
                 while len(self._matching) > 4:
@@ -327,6 +319,14 @@ class Collection:
                 return check_store(reader, self._sampler, self._wide, progress)
         except CorruptData as error:
             return CheckReport(False, 0, 0, 0, [str(error)])
+
+    def link(self, progress: Progress | None = None) -> None:
+        """Seal and merge everything, and link every row, now; waits for whoever is at it. progress(linked, to link) is told of it.
+
+        Cost: some 60 µs a row that is not linked yet. Raises Closed if the collection is closed meanwhile.
+        """
+        self._upkeep.merge_all()
+        self._linker.link_all(progress)
 
     def compact(self) -> None:
         """Seal and merge everything into one run now; deleted rows leave the files."""
@@ -392,6 +392,8 @@ class Collection:
     def close(self) -> None:
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
         self._upkeep.stop.set()
+        self._linker.stop.set()
+        self._links.stop()
         self._janitor.stop()
         self._store.close()
 
@@ -417,34 +419,3 @@ def _configuration(store: Store) -> dict[str, Any]:
     if data["hash_version"] != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data['hash_version']}, this Kinbin computes version {HASH_VERSION}")
     return data
-
-
-def _identifiers(reader: Reader, view: View, found: Found, allowed: frozenset[bytes] | None) -> list[list[tuple[str, float]]]:
-    """(id, similarity) of the rows found; several for a row that several items share."""
-    numbers = np.full(found.row.shape, -1, np.int64)
-    for i in range(len(view.runs) + 1):
-        here = found.run == i
-        if here.any():
-            source = view.runs[i].row_numbers if i < len(view.runs) else view.fresh.row_numbers
-            numbers[here] = source[found.row[here]].astype(np.int64)
-    out = []
-    for i in range(len(numbers)):
-        rows: list[int] = numbers[i].tolist()
-        similarities = found.similarity[i].tolist()
-        have = [row for row in rows if row >= 0]
-        answer = []
-        for owners, similarity in zip(reader.owners(have), similarities, strict=False):
-            answer += [(key.decode(), similarity) for key in owners if allowed is None or key in allowed]
-        out.append(answer)
-    return out
-
-
-def _masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
-    """For each run and the fresh rows: bits of all rows but the given ones and the living."""
-    out = []
-    sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
-    for numbers, dead in sources:
-        bits = np.full(len(dead), 255, np.uint8)
-        bits[: -(-len(numbers) // 8)] = np.packbits(~np.isin(numbers, rows), bitorder="little")
-        out.append(bits | dead)
-    return out

@@ -125,7 +125,10 @@ class Transaction:
         dead = np.array(sorted(row for row, ids in owners.items() if not ids), np.uint64)
         self._dead.update(dead.tolist())
         first = self._state.next_row
-        self._state = self._state.with_(sequence=self._state.sequence + 1, next_row=first + len(fresh))
+        renamed = any(ids and row not in fresh for row, ids in owners.items())
+        self._state = self._state.with_(
+            sequence=self._state.sequence + 1, next_row=first + len(fresh), renames=self._state.renames + renamed
+        )
         writer.append_commit(self._state.sequence, _commit(first, dead, items, list(fresh.values())))
         for run in self._view.runs:
             place = _places(run, dead)

@@ -12,6 +12,7 @@ from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
 from kinbin.records import CheckReport, CollectionConfig
 from kinbin.search.build import Source, iterate_rows
+from kinbin.search.linking import unpacked
 from kinbin.search.plan import Plan
 from kinbin.search.query import fresh_keys
 from kinbin.search.view import Run, View, Views
@@ -40,7 +41,32 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
         "bands": config.bands, "rows_per_band": config.rows,
         "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
         "runs": runs, "bytes": size, "commits": view.state.sequence,
-        "auto": "exact" if plan.prefers_scan else "bands",
+        "auto": _auto(plan), "links": _describe_links(view, plan),
+    }  # fmt: skip
+
+
+def _auto(plan: Plan) -> str:
+    """The path that auto mode takes for the ten nearest."""
+    if plan.links is not None and plan.links.width(10, 1.0, forced=False) is not None:
+        return "links"
+    return "exact" if plan.prefers_scan else "bands"
+
+
+def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
+    """What covers which rows, and how wide walks are for which recall."""
+    if view.links is None or plan.links is None:
+        return None
+    links = view.links.set
+    calibration = links.header["calibration"]
+    return {
+        "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
+        "code_bytes": links.coder.width, "code_recall": links.coder.recall,
+        "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
+        "pool": plan.links.width(10, 1.0, forced=True),
+        "calibration": [
+            {"pool": pool} | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
+            for i, pool in enumerate(calibration["pools"])
+        ],
     }  # fmt: skip
 
 
@@ -90,6 +116,7 @@ def check_store(reader: Reader, sampler: Sampler, wide: bool, progress: Callable
         findings.add(f"journal: {error}")
     fresh = view.fresh
     living.append(fresh.row_numbers[: fresh.rows][np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0])
+    _check_links(reader, view, sampler.normalise, wide, findings)
     findings.tell("items")
     try:
         _check_items(reader, view, np.concatenate(living), findings)
@@ -125,6 +152,34 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
         expected = np.concatenate([[0], np.cumsum(np.bincount(slots[:, j], minlength=count - 1))])
         if not np.array_equal(offsets, expected) or not np.array_equal(postings, np.argsort(slots[:, j], kind="stable")):
             findings.add(f"run {run.number}, band {j}: its postings are not those of its rows")
+
+
+def _check_links(reader: Reader, view: View, normalised: bool, wide: bool, findings: _Findings) -> None:
+    """Checksums and bounds of the link set, and that its codes are those of the rows."""
+    sets = reader.link_sets()
+    if view.links is None:
+        if sets:
+            findings.add(f"link set {sets[0]} is damaged: nothing is answered from it; link the collection again (`kinbin link`)")
+        return
+    links = view.links.set
+    findings.tell(f"link set {links.number}: {len(links.row_numbers)} rows")
+    try:
+        graph = unpacked(reader, links, normalised)
+    except CorruptData as error:
+        findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
+        return
+    base = 0
+    for run in view.runs:
+        here = (view.links.places >= base) & (view.links.places < base + run.rows)
+        nodes = np.flatnonzero(here)
+        addresses, rooms = run.places(view.links.places[nodes].astype(np.int64) - base)
+        for start, rows in iterate_rows(Source(links.row_numbers[nodes], addresses, rooms), wide):
+            some = nodes[start : start + len(rows)]
+            codes, errors = links.coder.encode(rows)
+            if not np.array_equal(codes, graph.codes[some]) or not np.array_equal(errors, links.errors[some]):
+                findings.add(f"link set {links.number}: its codes are not those of its rows; link the collection again (`kinbin link`)")
+                return
+        base += run.rows
 
 
 def _check_fresh(view: View, sampler: Sampler, wide: bool, findings: _Findings) -> None:

@@ -95,11 +95,11 @@ class Answer:
     verified: int
     """Rows whose exact score was computed."""
     candidates: int
-    """Rows that shared a band with the query, or all rows of a scan."""
+    """Rows that shared a band with the query, whose code a walk compared, or that a scan passed."""
     truncated: list[str]
     """Names of the limits that cut the search short."""
     mode: str
-    """"bands" or "exact": the path that gave the answer."""
+    """"bands", "links" or "exact": the path that gave the answer."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -28,7 +28,12 @@ def warm_up() -> None:
             collection.add([str(i) for i in range(32)], vectors[:32])
             collection.compact()
             collection.add([str(i) for i in range(24, 48)], vectors[24:])
-            for mode in ("bands", "exact"):
+            collection.query_batch(vectors[:2], mode="exact")
+            collection.link()
+            collection.delete(["3"])
+            collection.add(["48"], vectors[:1] + 1.0)
+            collection.link()
+            for mode in ("bands", "links", "exact"):
                 collection.query(vectors[0], mode=mode)
             collection.get(["0"])
             collection.check()

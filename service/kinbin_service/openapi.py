@@ -18,14 +18,14 @@ from kinbin_service.schemas.requests import REQUESTS, ItemIn
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
-CONTRACT_VERSION = "1.0"
+CONTRACT_VERSION = "1.1"
 """The version of the contract, not of the program: it grows when routes or fields are added."""
 
 COMMITTED = Path(__file__).resolve().parent.parent / "openapi.json"
 
 DESCRIPTION = """\
 Finds the near neighbours of histograms, counts, shingle sets and signed vectors under the min-max family of kernels: \
-exact scores, and a proved lower bound on recall with every answer.
+exact scores, and a proved lower bound on recall, or the reason why an answer has none.
 
 Every request passes the same gates in this order: size (413), key (401), parsing (400, 415), validation (422), admission (429, 503). \
 An add or a delete is one transaction, durable when it is answered. Repeating it changes nothing, so any request may be sent again \

@@ -155,7 +155,7 @@ def test_query_files_that_cannot_be(filled: Path, run: Run, tmp_path: Path, save
     assert expected in result.stderr
 
 
-@pytest.mark.parametrize("command", ["query", "stats", "check"])
+@pytest.mark.parametrize("command", ["query", "stats", "check", "link"])
 def test_looking_makes_no_database(run: Run, data: Path, command: str) -> None:
     """Commands that only look refuse a directory that is not there, and do not make it."""
     result = run(command, "--data", data, *(("--id", "a") if command == "query" else ()))
@@ -272,7 +272,7 @@ def test_version(run: Run) -> None:
 def test_help_of_every_command(run: Run) -> None:
     """The help lists every command with what it does; each has a help of its own; no arguments means help."""
     told = run("--help").stdout
-    for command in ("serve", "import", "query", "stats", "check"):
+    for command in ("serve", "import", "link", "query", "stats", "check"):
         assert command in told
         assert run(command, "--help").exit_code == 0
     assert "Usage" in run().output
@@ -282,7 +282,7 @@ def test_choices_are_those_of_the_library() -> None:
     """The kernels and modes that options take are the ones there are."""
     assert {kernel.value for kernel in KernelName} == set(kinbin.KERNELS)
     assert {mode.value for mode in Mode} == {"insert", "update", "upsert"}
-    assert {mode.value for mode in Search} == {"auto", "bands", "exact"}
+    assert {mode.value for mode in Search} == {"auto", "bands", "links", "exact"}
 
 
 def test_help_needs_neither_library_nor_server() -> None:

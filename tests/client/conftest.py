@@ -23,7 +23,7 @@ from numpy.lib.format import read_array_header_1_0, read_magic
 from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Timeout
 
 API_KEY = "canary-key-4711"
-QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "filter", "include"}
+QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "certify", "filter", "include"}
 
 
 # ---------------------------------------------------------------------------------- a service in memory
@@ -160,6 +160,8 @@ class FakeKinbin:
             return {**given, "items": [{"id": id_, "vector": row} for id_, row in zip(ids, rows, strict=True)]}
         given["include"] = [part for part in given["include"].split(",") if part]
         numbers: dict[str, Any] = {name: float(given[name]) for name in ("target_recall", "min_score") if name in given}
+        if "certify" in given:
+            given["certify"] = {"true": True, "false": False}[given["certify"]]
         return {**given, **numbers, "k": int(given["k"]), "queries": rows}
 
     def do_index(self, stored: dict[str, Any], *, items: list[dict[str, Any]], mode: str) -> dict[str, Any]:

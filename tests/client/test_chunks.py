@@ -15,7 +15,7 @@ from scipy import sparse
 
 from kinbin_client import Chunking, InvalidArgument
 from kinbin_client._chunks import Chunk, add_chunks, query_chunks
-from kinbin_client._requests import DEFAULT_SCOPE
+from kinbin_client._requests import DEFAULT_SCOPE, QueryOptions
 from kinbin_client.retry import Repeat
 
 
@@ -179,13 +179,20 @@ def test_queries_of_a_matrix_keep_their_digits() -> None:
     """A matrix of queries travels with all its digits: float32 as float32, everything else as float64."""
     for dtype, sent in ((np.float32, "<f4"), (np.float64, "<f8"), (np.int64, "<f8"), (np.float16, "<f4")):
         rows = (np.arange(6).reshape(3, 2) / 3).astype(dtype)
-        (chunk,) = query_chunks(DEFAULT_SCOPE, rows, 5, {"min_score": 0.25, "include": ("payload", "vector")}, Chunking())
+        options: QueryOptions = {"min_score": 0.25, "certify": True, "include": ("payload", "vector")}
+        (chunk,) = query_chunks(DEFAULT_SCOPE, rows, 5, options, Chunking())
         assert matrix(chunk).dtype == np.dtype(sent)
         np.testing.assert_array_equal(matrix(chunk), rows)
         path, _, parameters = chunk.request.path.partition("?")
         assert path == "/query"
-        expected = {"k": ["5"], "target_recall": ["0.9"], "mode": ["auto"], "include": ["payload,vector"], "min_score": ["0.25"]}
-        assert parse_qs(parameters) == expected
+        assert parse_qs(parameters) == {
+            "k": ["5"],
+            "target_recall": ["0.9"],
+            "mode": ["auto"],
+            "include": ["payload,vector"],
+            "min_score": ["0.25"],
+            "certify": ["true"],
+        }
 
 
 def test_queries_with_a_filter_travel_as_json() -> None:

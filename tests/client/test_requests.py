@@ -30,6 +30,11 @@ def test_operations_have_their_routes() -> None:
         "/v1/collections/p/query",
         {"id": "a", "k": 10, "target_recall": 1.0, "mode": "exact", "include": [], "min_score": 0.5},
     )
+    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"mode": "links", "certify": True})) == (
+        "POST",
+        "/query",
+        {"vector": [1, 2], "k": 5, "target_recall": 0.9, "mode": "links", "certify": True, "include": []},
+    )
     assert parts(_requests.get("p", ["a"], ("vector",))) == ("POST", "/v1/collections/p/get", {"ids": ["a"], "include": ["vector"]})
     assert parts(_requests.delete("p", ["a"], None)) == ("POST", "/v1/collections/p/delete", {"ids": ["a"]})
     assert parts(_requests.delete("p", None, {"year": 1})) == ("POST", "/v1/collections/p/delete", {"filter": {"year": 1}})
@@ -81,6 +86,12 @@ def test_name_that_leads_elsewhere_is_refused(name: str) -> None:
 def test_name_that_fits_a_path_is_left_to_the_service(name: str) -> None:
     """Whether a name that can stand in a path is allowed, the service says."""
     assert _requests.collection_path(name) == f"/v1/collections/{name}"
+
+
+def test_certify_travels_only_where_it_is_asked_for() -> None:
+    """A service that does not know the option is not told of it unless it is wanted."""
+    assert "certify" not in parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"certify": False}))[2]
+    assert parts(_requests.query_id(DEFAULT_SCOPE, "a", 5, {"certify": True}))[2]["certify"] is True
 
 
 def test_unknown_option_is_a_type_error() -> None:

@@ -47,6 +47,10 @@ async def test_ways_to_query(run: Run) -> None:
         assert [one.ids[0] for one in batch] == list("abcd")
         assert batch[0].scores == pytest.approx(answer.scores)
         assert batch[3].results[0].payload == {"n": 3}
+        for asked in (rows, [row.tolist() for row in rows]):
+            certified = await client.query_batch(asked, k=3, certify=True)
+            assert [one.ids[0] for one in certified] == list("abcd")
+            assert all(one.recall_lower_bound == 1.0 for one in certified), "so few items are scanned"
         filtered = await client.query(rows[0], filter={"n": {"$gte": 2}})
         assert set(filtered.ids) == {"c", "d"}
         lists = await client.query_batch([row.tolist() for row in rows], filter={"n": 3}, min_score=0.0)

@@ -65,6 +65,7 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         )
         assert_type(answer, Answer)
         assert_type(answer.recall_lower_bound, float | None)
+        photos.query_id("photo-1", mode="links", certify=True)
         assert_type(answer.results[0].vector, list[float] | Sparse | None)
         assert_type(answer.results[0].payload, dict[str, Any] | None)
         again = answer.results[0].vector
@@ -143,6 +144,7 @@ async def mistakes(client: Client, other: AsyncClient) -> None:
     """Each of these is found by the type checker: without its mark, or when it is no longer found, the test fails."""
     client.query([1.0], kk=3)  # type: ignore[call-arg]
     client.query([1.0], mode="fast")  # type: ignore[arg-type]
+    client.query([1.0], certify="yes")  # type: ignore[arg-type]
     client.query([1.0], include="payload")  # type: ignore[arg-type]
     client.query("abc")  # type: ignore[arg-type]
     client.add(["a"], [[1.0]], mode="replace")  # type: ignore[arg-type]

@@ -229,7 +229,7 @@ def test_writers_go_on_during_a_merge(pair: Pair, folder: Path, monkeypatch: pyt
     """While a merge is held up, adds in this process and in another one are done, and found; none waits for the merge."""
     one, _ = pair
     reached, go = threading.Event(), threading.Event()
-    owner, name = (build._Parts, "flush") if hold == "in a build" else (upkeep, "write_run")
+    owner, name = (build.Parts, "flush") if hold == "in a build" else (upkeep, "write_run")
     original: Callable[..., Any] = getattr(owner, name)
 
     def held(*arguments: Any) -> Any:

@@ -27,7 +27,7 @@ PUBLIC = [
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item", "ItemConflict", "Kernel",
     "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
-    "open", "token_feature", "warm_up",
+    "open", "set_threads", "token_feature", "warm_up",
 ]  # fmt: skip
 
 
@@ -46,14 +46,15 @@ PARAMETERS = {
     "Database.close": "()",
     "Collection.add": "(ids, X, payloads=None, mode='upsert')",
     "Collection.delete": "(ids=None, filter=None)",
-    "Collection.query": "(x, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
-    "Collection.query_id": "(id, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
-    "Collection.query_batch": "(Q, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto')",
+    "Collection.query": "(x, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False)",
+    "Collection.query_id": "(id, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False)",
+    "Collection.query_batch": "(Q, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False)",
     "Collection.get": "(ids, include=('vector', 'payload'))",
     "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
     "Collection.count": "(filter=None)",
     "Collection.stats": "()",
     "Collection.check": "(progress=None)",
+    "Collection.link": "(progress=None)",
     "Collection.compact": "()",
 }
 

@@ -194,7 +194,10 @@ QUERIES: dict[str, Bad] = {
         {"vector": [1, 2, 3], "target_recall": 1.01}, 422, "invalid_field", "#/target_recall", "less than or equal to 1"
     ),
     "an infinite min_score": Bad(b'{"vector":[1,2,3],"min_score":1e999}', 422, "non_finite", "#/min_score", "not finite"),
-    "an unknown mode": Bad({"vector": [1, 2, 3], "mode": CANARY}, 422, "invalid_field", "#/mode", "'auto', 'bands' or 'exact'"),
+    "an unknown mode": Bad({"vector": [1, 2, 3], "mode": CANARY}, 422, "invalid_field", "#/mode", "'auto', 'bands', 'links' or 'exact'"),
+    "certify as a string": Bad({"vector": [1, 2, 3], "certify": CANARY}, 422, "invalid_field", "#/certify", "valid boolean"),
+    "certify as a number": Bad({"vector": [1, 2, 3], "certify": 1}, 422, "invalid_field", "#/certify", "valid boolean"),
+    "certify as null": Bad({"vector": [1, 2, 3], "certify": None}, 422, "invalid_field", "#/certify", "valid boolean"),
     "an unknown include": Bad({"vector": [1, 2, 3], "include": [CANARY]}, 422, "invalid_field", "#/include/0", "'payload' or 'vector'"),
     "an unknown field": Bad({"vector": [1, 2, 3], CANARY: 1}, 422, "invalid_field", "#", "unknown field"),
     "too many queries": Bad({"queries": [0] * 10_001}, 422, "over_limit", "#/queries", "at most 10000", "batch_queries"),

@@ -43,10 +43,9 @@ def checked(value: bytes, before: bytes = b"") -> bytes:
 def state(value: bytes) -> dict[str, int]:
     """The state record."""
     body = checked(value)
-    names = ("format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "zero")
+    names = ("format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "renames")
     out = dict(zip(names, struct.unpack("<HHQQQQQQI", body), strict=True))
     need(out.pop("format") == FORMAT, "format")
-    need(out.pop("zero") == 0, "reserved")
     return out
 
 

@@ -103,6 +103,8 @@ def query_chunks(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, 
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
     if "filter" not in fields and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
+        if "certify" in fields:
+            parameters["certify"] = "true"
         return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
     head = to_json(fields, "query")[:-1] + b',"queries":['
     queries = (to_json(vector, "vector", position) for position, vector in enumerate(encoded))

@@ -26,7 +26,7 @@ Include: TypeAlias = Sequence[Literal["payload", "vector"]]
 """What comes with the items of an answer."""
 
 AddMode: TypeAlias = Literal["insert", "update", "upsert"]
-QueryMode: TypeAlias = Literal["auto", "bands", "exact"]
+QueryMode: TypeAlias = Literal["auto", "bands", "links", "exact"]
 Kernel: TypeAlias = Literal["minmax", "gmm", "ngmm", "gint"]
 Sampler: TypeAlias = Literal["gcws", "dart"]
 
@@ -38,15 +38,18 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 class QueryOptions(TypedDict, total=False):
     """The options of query, query_id and query_batch.
 
-    `target_recall` (0.9): stop once so much recall is proved. `min_score` (None): leave out what scores
-    less. `filter` (None): only items whose payload fits. `mode` ("auto"): or "bands" or "exact".
-    `include` (()): what comes with each hit besides its id and score: "payload", "vector".
+    `target_recall` (0.9): the recall that is wanted. `min_score` (None): leave out what scores less.
+    `filter` (None): only items whose payload fits. `mode` ("auto"): or "bands", "links" (a walk over
+    the neighbour graph, of calibrated recall but without a bound) or "exact". `certify` (False): ask
+    the bands for a bound where a walk answers. `include` (()): what comes with each hit besides its
+    id and score: "payload", "vector".
     """
 
     target_recall: float
     min_score: float | None
     filter: Filter | None
     mode: QueryMode
+    certify: bool
     include: Include
 
 
@@ -194,11 +197,15 @@ def _query_fields(
     min_score: float | None = None,
     filter: Filter | None = None,
     mode: QueryMode = "auto",
+    certify: bool = False,
     include: Include = (),
 ) -> dict[str, Any]:
     fields: dict[str, Any] = {"k": k, "target_recall": target_recall, "mode": mode, "include": _names(include)}
     if min_score is not None:
         fields["min_score"] = min_score
+    if certify:
+        # Only where it is asked for: services before links do not know it.
+        fields["certify"] = certify
     if filter is not None:
         fields["filter"] = dict(filter)
     return fields

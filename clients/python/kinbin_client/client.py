@@ -70,10 +70,11 @@ class _Searchable:
         return self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
 
     def query(self, vector: Vector, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
-        """The k nearest items of a vector, best first, with a lower bound on their recall.
+        """The k nearest items of a vector, best first, with a lower bound on their recall or the reason why there is none.
 
         Usage:
             client.query([0.1, 0, 2.5], k=5, target_recall=0.95)
+            client.query([0.1, 0, 2.5], certify=True).recall_lower_bound
             client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
         """
         return self._do(_requests.query(self._scope, vector, k, options))

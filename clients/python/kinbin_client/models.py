@@ -40,8 +40,8 @@ class Hit(_Model):
 class Answer(_Model):
     """The nearest items, best first, with what is known about how complete they are.
 
-    `recall_lower_bound` is proved (null with the reason in `no_bound` when none can be stated);
-    `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
+    `recall_lower_bound` is proved (None with the reason in `no_bound` when none can be stated, as of a
+    walk over links: mode "links"); `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
     """
 
     results: list[Hit]

@@ -249,7 +249,7 @@ def _verify(
         state[i, 0] = 0
         state[i, 1] = found[i]
         state[i, 2] = np.int64(descriptors[i, COLLECT])
-        state[i, 3] = 0
+        state[i, 3] = 0 if size > 0 else 1
     verified = 0
     while True:
         reached = max(sims[-1], least)
@@ -316,15 +316,16 @@ def answers_are_sound(descriptors, wide, runs, rows):
 def search_bands(
     descriptors, need, suggest, wide, normalised,
     indptr, features, values, norms, band_keys, fresh_keys,
-    least, postings_cap,
+    least, more, postings_cap,
     counts, listed, order, narrow, table_keys, table_weights,
     out_similarity, out_run, out_row, out_numbers, out_certificate,
 ):  # fmt: skip
     """Answer m queries over all runs; the last descriptor is the fresh rows'.
 
-    descriptors (R, 16) uint64; need, suggest (R, 257) float64: by shared bands, the similarity at which a
+    descriptors (R, 17) uint64; need, suggest (R, 257) float64: by shared bands, the similarity at which a
     run is certified, and the one the count suggests. Queries as canonical rows (indptr (m+1,) …);
     band_keys (m, C) uint32, fresh_keys (m, 128) uint16. least: answers below this similarity are not wanted.
+    more: out_* hold answers of other rows already, which stay if they are better. Runs of 0 rows are passed over.
     Scratch: counts (rows + 63,) uint8 zero (left zero), listed and order (rows,) uint32, narrow (65,536,) float32
     zero (left zero), table_keys (2^b,) uint64 all ones (left so), table_weights (2^b,) float32.
     Writes out_* (m, k), out_numbers (m, 4) = candidates, verified, postings, flags; out_certificate (m,).
@@ -341,13 +342,17 @@ def search_bands(
         scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
         query_norm = 1.0 if normalised else norms[m]
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
-        reset(sims, runs, rows)
+        if not more:
+            reset(sims, runs, rows)
         candidates = 0
         postings = 0
         flags = 0
         for i in range(count):
             base = np.int64(descriptors[i, BASE])
             stop = base + np.int64(descriptors[i, ROWS])
+            found[i] = 0
+            if base == stop:
+                continue
             read = 0
             flag = 0
             if i == count - 1:

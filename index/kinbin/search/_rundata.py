@@ -1,4 +1,4 @@
-"""What kernels are told of a run: one row of 16 uint64, and how a local row number becomes an address.
+"""What kernels are told of a run: one row of 17 uint64, and how a local row number becomes an address.
 
 The fresh rows are described in the same form (blocks of one row each), so that every kernel below
 treats them as one more run. Numbers read from stored bytes are checked here before they are used.
@@ -36,13 +36,14 @@ FIELDS = {
             "base",  # rows in the runs before
             "fresh_keys",  # address: u16 keys of the fresh rows, 128 a row (fresh run only)
             "live",  # rows that are not masked
+            "first",  # rows before this one are not scanned
         )
     )
 }
-RUN_WIDTH = 16
+RUN_WIDTH = 17
 
 ROWS, R, BANDS, SLOT_BITS, POSTING_BYTES, SHIFT, OFFSETS, BLOCKS = range(8)
-LENGTHS, TABLES, MASK, KEYS, COLLECT, BASE, FRESH_KEYS, LIVE = range(8, 16)
+LENGTHS, TABLES, MASK, KEYS, COLLECT, BASE, FRESH_KEYS, LIVE, FIRST = range(8, 17)
 
 
 @inline

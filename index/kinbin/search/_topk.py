@@ -19,10 +19,16 @@ def reset(similarities, runs, rows):
 
 @inline
 def offer(similarities, runs, rows, similarity, run, row):
-    """Put one row in its place, if it has one. Order: similarity down, then run and row up."""
+    """Put one row in its place, if it has one and is not there yet. Order: similarity down, then run and row up."""
     last = len(similarities) - 1
     worst = similarities[last]
     if similarity > worst or (similarity == worst and (run, row) < (runs[last], rows[last])):
+        for x in range(last + 1):
+            if similarities[x] < similarity:
+                break
+            # A row's score is the same on whatever path it is met.
+            if similarities[x] == similarity and runs[x] == run and rows[x] == row:
+                return
         p = last
         while p > 0 and (
             similarities[p - 1] < similarity or (similarities[p - 1] == similarity and (runs[p - 1], rows[p - 1]) > (run, row))

@@ -36,7 +36,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.store import Store
 from kinbin.vectors.rows import Rows
 
-__all__ = ["Cancelled", "Recipe", "Source", "gather", "iterate_rows", "read_records", "write_run"]
+__all__ = ["Cancelled", "Parts", "Recipe", "Source", "gather", "iterate_rows", "read_records", "write_run"]
 
 _CHUNK = 4096
 _SLICE_BYTES = 4 << 20
@@ -137,7 +137,7 @@ def _copy_records(addresses, sizes, offsets, out):  # type: ignore[no-untyped-de
             out[offsets[i] + b] = u8_at(addresses[i] + np.uint64(b))
 
 
-class _Parts:
+class Parts:
     """Writes a run's values in transactions of a few MiB with pauses, so that nobody waits long for the writer."""
 
     def __init__(self, store: Store, stop: threading.Event) -> None:
@@ -186,7 +186,7 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
-    parts = _Parts(store, stop)
+    parts = Parts(store, stop)
     with _key_columns(store, width, n) as keys:
         shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
         for j in range(width):
@@ -228,7 +228,7 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
 
 
 def _write_rows(
-    parts: _Parts, source: Source, recipe: Recipe, r: int, keys: NDArray[np.uint32]
+    parts: Parts, source: Source, recipe: Recipe, r: int, keys: NDArray[np.uint32]
 ) -> tuple[int, NDArray[np.uint32], NDArray[np.uint64]]:
     """Write the row blocks; fill the key columns. Returns block shift, offsets (n,) and content hashes (n,)."""
     n, width = len(source), len(keys)

@@ -19,9 +19,10 @@ from kinbin.kernels._jit import strict
 from kinbin.limits import limit
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
+from kinbin.search.links import MOST_WIDTH, Links, Width
 from kinbin.search.view import Run, View
 
-__all__ = ["BINS", "SAMPLE_K", "SMALL", "Contrast", "Plan", "choose_bands", "plan_query", "postings_cap", "predict"]
+__all__ = ["BINS", "LINK_AIM", "SAMPLE_K", "SMALL", "Contrast", "LinkPlan", "Plan", "choose_bands", "plan_query", "postings_cap", "predict"]
 
 BINS = 64
 """Of the histogram of similarities, over [0, 1]."""
@@ -33,6 +34,8 @@ DEFAULT_TARGET = 0.9
 AIM = 0.6
 """Verification aims above the target by so much of what it leaves out: at C = 0.96 for 0.9. Where all ten
 neighbours are about equally near, mean recall is hardly above C; this puts it past 0.98 on every set tried."""
+LINK_AIM = 0.8
+"""As much, for walks: a pool calibrated for 0.98 serves a target of 0.9. There is no bound that would be passed anyway."""
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
 _LISTED = 300.0
@@ -50,6 +53,11 @@ _NONZERO_NS = 0.4
 _HASH_NS = 0.25
 _FRESH_NS = 4.0
 _FRESH_SCAN_NS = 25.0
+_WALK_NS = 3_000.0
+_NODE_NS = 700.0
+"""Of a walk, for each of its pool."""
+_SHARE_FOR_LINKS = 0.1
+"""A filter that lets a smaller share of the rows through is no work for links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +161,39 @@ def choose_bands(contrast: Contrast, rows: int, *, r: int | None, bands: int | N
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LinkPlan:
+    """How a view is searched by links, and what is searched otherwise."""
+
+    links: Links
+    aim: float
+    """The recall that a walk's width is calibrated for."""
+    answerable: float
+    """Share of the nodes that are alive."""
+    rest: NDArray[np.uint64]
+    """Descriptors of the rows that are not linked: runs that are have no rows."""
+    rest_rows: int
+    scans_rest: bool
+    """Whether the rest is expected to be scanned faster than searched by bands."""
+    other_ns: float
+    """The fastest other way to search everything."""
+    rest_ns: float
+    widths: dict[int, Width] = field(default_factory=dict)
+    """By k."""
+
+    def width(self, k: int, share: float, *, forced: bool) -> int | None:
+        """The pool of a walk for the k nearest of a share of the rows; None: another path is better (never if forced)."""
+        width = self.widths.get(k)
+        if width is None:
+            width = self.widths[k] = self.links.set.width_for(k, self.aim)
+        # Of a pool in which few nodes may be answered a part is left: it grows by as much.
+        pool = min(int(width.pool / max(self.answerable * share, 1e-3)), MOST_WIDTH)
+        if forced:
+            return pool
+        usable = width.reaches and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
+        return pool if usable and self.rest_ns + _WALK_NS + pool * _NODE_NS <= self.other_ns else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How a view is searched for one target."""
 
@@ -164,6 +205,7 @@ class Plan:
     bands_ns: float
     scan_ns: float
     predictions: list[Prediction] = field(default_factory=list)
+    links: LinkPlan | None = None
 
     @property
     def prefers_scan(self) -> bool:
@@ -258,4 +300,29 @@ def plan_query(view: View, target: float) -> Plan:
         descriptors[-1, FIELDS["collect"]] = _collecting_level(like, 1, FRESH_BANDS)
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS
-    return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans])
+    links = None if view.links is None else _plan_links(view, view.links, plans, descriptors, target, min(bands_ns, scan_ns))
+    return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans], links)
+
+
+def _plan_links(
+    view: View, links: Links, plans: list[_RunPlan], descriptors: NDArray[np.uint64], target: float, other_ns: float
+) -> LinkPlan:
+    """Plan the walks of one view, and what completes them."""
+    rest = descriptors.copy()
+    rest_rows = view.fresh.live
+    bands_ns = view.fresh.rows * _FRESH_NS
+    scan_ns = view.fresh.live * _FRESH_SCAN_NS
+    dead = 0
+    for i, (run, plan, tail) in enumerate(zip(view.runs, plans, links.tails, strict=True)):
+        dead += (run.rows - run.live) * min(tail, 1)
+        if tail == run.rows:
+            rest[i, [FIELDS["rows"], FIELDS["live"]]] = 0
+            continue
+        rest[i, FIELDS["first"]] = tail
+        rest_rows += run.rows - tail
+        bands_ns += plan.prediction.ns
+        scan_ns += plan.scan_row_ns * (run.rows - tail)
+    answerable = max(0.01, (links.linked - dead) / len(links.places))
+    return LinkPlan(
+        links, target + LINK_AIM * (1.0 - target), answerable, rest, rest_rows, scan_ns <= bands_ns, other_ns, min(bands_ns, scan_ns)
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +14,30 @@ from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys
 from kinbin.kernels.registry import Kernel
 from kinbin.kernels.rowscore import NARROW_DIMENSION
+from kinbin.links.graph import WalkSpace
 from kinbin.search._bandkernel import CORRUPT, FRESH_BANDS, TRUNCATED, search_bands
+from kinbin.search._linkkernel import BROKEN, scan_codes, search_links
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
+from kinbin.search.links import MOST_WIDTH
 from kinbin.search.plan import Plan, postings_cap
+from kinbin.search.threads import parts, run_together
 from kinbin.search.view import View
+from kinbin.storage.store import Reader
 from kinbin.vectors.rows import Rows
 
-__all__ = ["Found", "Searcher", "is_wide"]
+__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "Searcher", "Wanted", "fresh_keys", "is_wide"]
 
 
 def is_wide(dim: int | None) -> bool:
     """Whether rows of a collection carry 64-bit feature ids (otherwise 16-bit ones)."""
     return dim is None or dim > NARROW_DIMENSION
+
+
+BANDS, EXACT, LINKS = 0, 1, 2
+PATHS = ("bands", "exact", "links")
+_FEW_ROWS = 512
+"""So many rows that are not linked are scanned rather than hashed for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +54,35 @@ class Found:
     verified: NDArray[np.int64]
     truncated: NDArray[np.bool_]
     certificate: NDArray[np.float64]
-    """(m,) at the similarity reached; meaningless where truncated."""
-    scanned: NDArray[np.bool_]
-    """(m,) answered by a scan: complete."""
+    """(m,) at the similarity reached; nan where it was not asked for; meaningless where truncated."""
+    path: NDArray[np.int8]
+    """(m,) BANDS, EXACT (complete) or LINKS."""
+
+    def rows(self, which: NDArray[np.int64]) -> Found:
+        """A copy of some of the answers."""
+        return Found(*(getattr(self, name)[which] for name in self.__slots__))
+
+    def put(self, which: NDArray[np.int64], part: Found) -> None:
+        """Replace some of the answers."""
+        for name in self.__slots__:
+            getattr(self, name)[which] = getattr(part, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a search."""
+
+    k: int
+    least: float
+    """Answers below this similarity are not wanted."""
+    target: float
+    mode: str
+    """"bands": bands only. "exact": a scan. "links": walks, and bands for rows that are not linked. "auto": what is expected to
+    be fastest for the target, and a scan for each query that bands cannot certify at it."""
+    certify: bool = False
+    """Whether a walk's answers need the bands' certificate as well."""
+    share: float = 1.0
+    """Share of the rows that a filter lets through."""
 
 
 class _Scratch:
@@ -59,12 +97,19 @@ class _Scratch:
         self.narrow = np.zeros(1 if wide else NARROW_DIMENSION, np.float32)
         self.keys = np.full(slots, ~np.uint64(0), np.uint64)
         self.weights = np.zeros(slots, np.float32)
+        self._walks: WalkSpace | None = None
+
+    def walks(self, nodes: int) -> WalkSpace:
+        """Work space of walks over so many nodes."""
+        if self._walks is None or self._walks.nodes < nodes:
+            self._walks = WalkSpace(nodes + nodes // 8, MOST_WIDTH)
+        return self._walks
 
 
 class Searcher:
     """Runs kernels for one collection: holds its sampler and a pool of work space. Thread-safe.
 
-    Work space is 9 bytes a row for each search that runs at the same time.
+    Work space of a search by bands is 9 bytes a row, of one by links a bit a row and 0.8 MB.
     """
 
     def __init__(self, kernel: Kernel, sampler: Sampler, wide: bool) -> None:
@@ -74,64 +119,163 @@ class Searcher:
         self._pool: list[_Scratch] = []
         self._lock = threading.Lock()
 
-    def _scratch(self, rows: int, queries: Rows) -> _Scratch:
+    @contextmanager
+    def _scratch(self, rows: int, queries: Rows) -> Iterator[_Scratch]:
+        """Work space for bands over so many rows (0: none). After an error it is not used again."""
         slots = 2
         if self.wide:
             most = int(np.diff(queries.indptr).max(initial=1))
             slots = 1 << max(6, (3 * most).bit_length())
+        found = None
         with self._lock:
-            while self._pool:
-                scratch = self._pool.pop()
-                if scratch.rows >= rows and scratch.slots >= slots:
-                    return scratch
-        return _Scratch(max(1024, rows + rows // 8), slots, self.wide)
-
-    def _give_back(self, scratch: _Scratch) -> None:
+            for i in range(len(self._pool) - 1, -1, -1):
+                if self._pool[i].rows >= rows and self._pool[i].slots >= slots:
+                    found = self._pool.pop(i)
+                    break
+            else:
+                # What is too small for this search would be for the next.
+                self._pool.clear()
+        if found is None:
+            found = _Scratch(rows + rows // 8 if rows else 0, slots, self.wide)
+        yield found
         with self._lock:
             if len(self._pool) < 16:
-                self._pool.append(scratch)
+                self._pool.append(found)
 
     def search(
-        self,
-        view: View,
-        plan: Plan,
-        queries: Rows,
-        k: int,
-        *,
-        least: float,
-        target: float,
-        mode: str,
-        masks: Sequence[NDArray[np.uint8]] | None,
+        self, reader: Reader, view: View, plan: Plan, queries: Rows, wanted: Wanted, masks: Sequence[NDArray[np.uint8]] | None
     ) -> Found:
         """Answer m queries inside a read snapshot of the view's state.
 
-        mode "bands": bands only; "exact": scan; "auto": bands where they are expected to be faster, and a
-        scan for each query that they cannot certify at `target`.
         masks: for each run and the fresh rows, bits of the rows that must not be answered (None: the dead).
 
         Raises:
             CorruptData: a stored number is out of bounds, or an answered row fails its check.
         """
-        descriptors = plan.descriptors
-        if masks is not None:
-            descriptors = descriptors.copy()
-            descriptors[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in masks]
-        found = _empty(len(queries), k)
-        if mode == "exact" or (mode == "auto" and plan.prefers_scan):
-            self._scan(descriptors, queries, np.arange(len(queries)), least, found)
-            return found
-        self._bands(view, plan, descriptors, queries, least, found)
-        if mode == "auto":
-            full = (found.similarity[:, -1] >= 0.0) | (least > 0.0)
-            rest = np.flatnonzero(found.truncated | (found.certificate < target) | ~full)
-            if len(rest):
-                self._scan(descriptors, queries, rest, least, found)
+        cuts = parts(len(queries)) if len(queries) > 1 else []
+        if len(cuts) < 2:
+            return _Call(self, reader, view, plan, queries, wanted, masks).run()
+        calls = [_Call(self, reader, view, plan, queries.slice(cut.start, cut.stop), wanted, masks) for cut in cuts]
+        return _joined(run_together([call.run for call in calls]))
+
+
+class _Call:
+    """One search: what every path of it needs."""
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        reader: Reader,
+        view: View,
+        plan: Plan,
+        queries: Rows,
+        wanted: Wanted,
+        masks: Sequence[NDArray[np.uint8]] | None,
+    ) -> None:
+        self.searcher = searcher
+        self.reader = reader
+        self.view = view
+        self.plan = plan
+        self.queries = queries
+        self.wanted = wanted
+        self.masks = masks
+
+    def run(self) -> Found:
+        """Choose the path and take it."""
+        wanted, plan = self.wanted, self.plan
+        found = _empty(len(self.queries), wanted.k)
+        everyone = _FIRST if len(self.queries) == 1 else np.arange(len(self.queries))
+        if wanted.mode == "exact":
+            return self.scan(everyone, found, afresh=True)
+        width = None
+        if wanted.mode in ("links", "auto") and plan.links is not None:
+            width = plan.links.width(wanted.k, wanted.share, forced=wanted.mode == "links")
+        if width is None:
+            return self.scan(everyone, found, afresh=True) if wanted.mode == "auto" and plan.prefers_scan else self.by_bands(found)
+        return self.by_links(everyone, found, width)
+
+    def by_links(self, everyone: NDArray[np.int64], found: Found, width: int) -> Found:
+        """Walk the links; complete by bands or a scan what they do not cover."""
+        wanted, links = self.wanted, self.plan.links
+        assert links is not None
+        if not self.walk(found, width):
+            # Broken links are no reason not to answer.
+            return self.by_bands(found)
+        if wanted.certify:
+            self.bands(self.descriptors(self.plan.descriptors), found, more=True)
+            if wanted.mode == "auto":
+                self.scan(np.flatnonzero(found.truncated | (found.certificate < wanted.target)), found)
+        elif links.rest_rows:
+            self.complete(everyone, found)
+        if wanted.least <= 0.0:
+            # A walk that met too few rows that may be answered (a filter, many deleted rows) is no answer.
+            last = found.similarity[:, -1]
+            if last.item() < 0.0 if last.size == 1 else last.min(initial=0.0) < 0.0:
+                self.scan(np.flatnonzero(last < 0.0), found)
         return found
 
-    def _bands(self, view: View, plan: Plan, descriptors: NDArray[np.uint64], queries: Rows, least: float, found: Found) -> None:
+    def complete(self, everyone: NDArray[np.int64], found: Found) -> None:
+        """Search the rows that are not linked: by bands, or by a scan where that is faster or bands cannot vouch for it."""
+        links = self.plan.links
+        assert links is not None
+        rest = self.descriptors(links.rest)
+        if links.rest_rows <= _FEW_ROWS or links.scans_rest:
+            self.scan_rows(rest, everyone, found)
+            return
+        self.bands(rest, found, more=True)
+        if self.wanted.mode == "auto":
+            unsure = np.flatnonzero(found.truncated | (found.certificate < self.wanted.target))
+            if len(unsure):
+                self.scan_rows(rest, unsure, found)
+                found.truncated[unsure] = False
+        found.certificate[:] = np.nan
+
+    def by_bands(self, found: Found) -> Found:
+        """Search the bands; in auto mode scan what they cannot certify."""
+        self.bands(self.descriptors(self.plan.descriptors), found, more=False)
+        found.path[:] = BANDS
+        if self.wanted.mode == "auto":
+            full = (found.similarity[:, -1] >= 0.0) | (self.wanted.least > 0.0)
+            self.scan(np.flatnonzero(found.truncated | (found.certificate < self.wanted.target) | ~full), found)
+        return found
+
+    def descriptors(self, plain: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Descriptors with this call's masks."""
+        if self.masks is None:
+            return plain
+        masked = plain.copy()
+        masked[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in self.masks]
+        return masked
+
+    def walk(self, found: Found, width: int) -> bool:
+        """Walk for all queries. Returns whether the links are sound."""
+        view, queries, searcher = self.view, self.queries, self.searcher
+        assert view.links is not None
+        links = view.links.set
+        codes, _ = links.coder.encode(queries)
+        numbers = np.empty((len(queries), 4), np.int64)
+        with searcher._scratch(0, queries) as scratch:
+            space = scratch.walks(len(links.row_numbers))
+            search_links(
+                links.graph, links.coder.step, view.links.places, links.entries, codes, _no_skips(len(queries)), width,
+                self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
+                queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
+                space.pool, space.visited, space.touched, space.near, space.ranks, scratch.narrow, scratch.keys, scratch.weights,
+                found.similarity, found.run, found.row, numbers,
+            )  # fmt: skip
+        _check(numbers)
+        found.path[:] = LINKS
+        found.certificate[:] = np.nan
+        found.candidates[:] = numbers[:, 0]
+        found.verified[:] = numbers[:, 1]
+        return not (numbers[:, 3] & BROKEN).any()
+
+    def bands(self, descriptors: NDArray[np.uint64], found: Found, *, more: bool) -> None:
+        """Search the bands of some runs for all queries; `more`: besides what was found already."""
+        view, plan, queries, searcher = self.view, self.plan, self.queries, self.searcher
         r = max((layout[0] for layout in plan.layouts), default=1)
         bands = max((layout[1] for layout in plan.layouts), default=FRESH_BANDS)
-        codes = self.sampler.codes(queries, r, max(bands, FRESH_BANDS))
+        codes = searcher.sampler.codes(queries, r, max(bands, FRESH_BANDS))
         parts = [band_keys(codes, height, width) for height, width in plan.layouts]
         keys = (
             np.ascontiguousarray(np.concatenate(parts, axis=1))
@@ -141,40 +285,102 @@ class Searcher:
             else np.zeros((len(queries), 1), np.uint32)
         )
         numbers = np.empty((len(queries), 4), np.int64)
-        scratch = self._scratch(view.total_rows, queries)
-        search_bands(
-            descriptors, plan.need, plan.suggest, self.wide, self.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
-            least, postings_cap(view.total_rows),
-            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
-            found.similarity, found.run, found.row, numbers, found.certificate,
-        )  # fmt: skip
-        _check(numbers)
-        self._give_back(scratch)
-        found.candidates[:] = numbers[:, 0]
-        found.verified[:] = numbers[:, 1]
+        with searcher._scratch(view.total_rows, queries) as scratch:
+            search_bands(
+                descriptors, plan.need, plan.suggest, searcher.wide, searcher.kernel.normalised,
+                queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
+                self.wanted.least, more, postings_cap(view.total_rows),
+                scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
+                found.similarity, found.run, found.row, numbers, found.certificate,
+            )  # fmt: skip
+            _check(numbers)
+        found.candidates[:] += numbers[:, 0]
+        found.verified[:] += numbers[:, 1]
         found.truncated[:] = numbers[:, 3] & TRUNCATED != 0
 
-    def _scan(self, descriptors: NDArray[np.uint64], queries: Rows, which: NDArray[np.int64], least: float, found: Found) -> None:
-        chosen = queries if len(which) == len(queries) else _take(queries, which)
-        k = found.similarity.shape[1]
-        part = _empty(len(which), k)
-        numbers = np.empty((len(which), 4), np.int64)
-        scratch = self._scratch(0, queries)
-        scan(
-            descriptors, self.wide, self.kernel.normalised, chosen.indptr, chosen.features, chosen.values, chosen.norms, least,
-            scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
-        )  # fmt: skip
+    def scan(self, which: NDArray[np.int64], found: Found, *, afresh: bool = False) -> Found:
+        """Answer some of the queries exactly; codes, where there are any, spare most rows. afresh: nothing was found before."""
+        if not len(which):
+            return found
+        part = found.rows(which) if len(which) < len(self.queries) else found
+        part.candidates[:] = 0
+        links, plan_links = self.view.links, self.plan.links
+        if links is not None and plan_links is not None and self.wanted.share >= _SPARSE and self.scan_codes(which, part, afresh):
+            if plan_links.rest_rows:
+                self.scan_rows(self.descriptors(plan_links.rest), None, part, self.chosen(which))
+        else:
+            part.similarity[:] = -1.0
+            part.run[:] = -1
+            part.row[:] = -1
+            self.scan_rows(self.descriptors(self.plan.descriptors), None, part, self.chosen(which))
+        part.truncated[:] = False
+        part.certificate[:] = 1.0
+        part.path[:] = EXACT
+        if part is not found:
+            found.put(which, part)
+        return found
+
+    def scan_codes(self, which: NDArray[np.int64], part: Found, afresh: bool) -> bool:
+        """Scan the linked rows by code. Returns False if the codes cannot be relied on."""
+        assert self.view.links is not None
+        links = self.view.links.set
+        try:
+            links.verify_codes(self.reader)
+        except CorruptData:
+            return False
+        queries = self.chosen(which)
+        if afresh:
+            # What a short walk finds tells the scan what is too far.
+            call = _Call(self.searcher, self.reader, self.view, self.plan, queries, self.wanted, self.masks)
+            if not call.walk(part, max(_SCAN_WALK, 2 * self.wanted.k)):
+                return False
+        codes, errors = links.coder.encode(queries)
+        numbers = np.zeros((len(queries), 4), np.int64)
+        searcher = self.searcher
+        with searcher._scratch(0, queries) as scratch:
+            scan_codes(
+                links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, _no_skips(len(queries)),
+                self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
+                queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
+                scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+            )  # fmt: skip
         _check(numbers)
-        self._give_back(scratch)
-        found.similarity[which] = part.similarity
-        found.run[which] = part.run
-        found.row[which] = part.row
-        found.candidates[which] = numbers[:, 0]
-        found.verified[which] += numbers[:, 1]
-        found.truncated[which] = False
-        found.certificate[which] = 1.0
-        found.scanned[which] = True
+        part.verified[:] += numbers[:, 1]
+        part.candidates[:] = self.view.links.linked
+        return True
+
+    def chosen(self, which: NDArray[np.int64] | None) -> Rows:
+        """Some of the queries (None: all)."""
+        return self.queries if which is None or len(which) == len(self.queries) else _take(self.queries, which)
+
+    def scan_rows(self, descriptors: NDArray[np.uint64], which: NDArray[np.int64] | None, found: Found, chosen: Rows | None = None) -> None:
+        """Score all rows of some descriptors, besides what was found already. which: places of the queries in `found` (None: all)."""
+        queries = self.chosen(which) if chosen is None else chosen
+        part = found if which is None or len(which) == len(found.path) else found.rows(which)
+        numbers = np.empty((len(queries), 4), np.int64)
+        searcher = self.searcher
+        with searcher._scratch(0, queries) as scratch:
+            scan(
+                descriptors, searcher.wide, searcher.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms,
+                self.wanted.least, True, scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+            )  # fmt: skip
+        _check(numbers)
+        part.verified[:] += numbers[:, 1]
+        part.candidates[:] += numbers[:, 0]
+        if part is not found and which is not None:
+            found.put(which, part)
+
+
+_FIRST = np.zeros(1, np.int64)
+_NO_SKIPS = np.full(1024, -1, np.int64)
+_SCAN_WALK = 32
+_SPARSE = 0.05
+"""A filter that lets a smaller share of the rows through is answered by scoring just those."""
+
+
+def _no_skips(m: int) -> NDArray[np.int64]:
+    """(m,) of -1."""
+    return _NO_SKIPS[:m] if m <= len(_NO_SKIPS) else np.full(m, -1, np.int64)
 
 
 def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
@@ -182,15 +388,21 @@ def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
     return (band_keys(codes, 1, FRESH_BANDS) >> np.uint32(16)).astype(np.uint16)
 
 
+def _joined(answers: list[Found]) -> Found:
+    """The answers of the parts of a batch, in order."""
+    return Found(*(np.concatenate([getattr(one, name) for one in answers]) for name in Found.__slots__))
+
+
 def _empty(m: int, k: int) -> Found:
+    """Room for m answers; similarity, run and row are what the first kernel writes."""
     return Found(
-        np.full((m, k), -1.0), np.full((m, k), -1, np.int64), np.full((m, k), -1, np.int64), np.zeros(m, np.int64),
-        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.zeros(m), np.zeros(m, np.bool_),
+        np.empty((m, k)), np.empty((m, k), np.int64), np.empty((m, k), np.int64), np.zeros(m, np.int64),
+        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.empty(m), np.zeros(m, np.int8),
     )  # fmt: skip
 
 
 def _check(numbers: NDArray[np.int64]) -> None:
-    if (numbers[:, 3] & CORRUPT).any():
+    if np.bitwise_or.reduce(numbers[:, 3]) & CORRUPT:
         raise CorruptData("a stored row or posting list is damaged; it was not answered from (`kinbin check` lists the damage)")
 
 

@@ -6,8 +6,6 @@ and adds go on meanwhile; the only thing they wait for are write transactions of
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import Closed, CollectionNotFound, StorageError
+from kinbin.errors import Closed
 from kinbin.search.build import Cancelled, Recipe, gather, write_run
+from kinbin.search.election import elected
 from kinbin.search.view import Fresh, Run, View, Views
-from kinbin.storage.errors import translated
 from kinbin.storage.store import Reader, Store, Writer
 
-__all__ = ["SEAL_ROWS", "Task", "Upkeep", "next_task"]
+__all__ = ["SEAL_ROWS", "Task", "Upkeep", "current", "next_task"]
 
 SEAL_ROWS = 8_192
 """Fresh rows that are sealed into a run."""
@@ -30,19 +28,6 @@ FAN_IN = 4
 """At least so many runs are merged at a time while rows arrive."""
 DEAD_SHARE = 0.3
 """A run with a larger share of dead rows is written anew."""
-
-
-_LOCKS: set[int] = set()
-"""Open lock files of this process."""
-
-
-def _leave_locks_to_parent() -> None:
-    """In a forked child: close the lock files, or a lock would outlive the parent that holds it."""
-    while _LOCKS:
-        os.close(_LOCKS.pop())
-
-
-os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +78,8 @@ class Upkeep:
         Raises:
             CollectionNotFound: it was removed meanwhile.
         """
-        try:
-            with translated():
-                descriptor = os.open(self._store.path / "upkeep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except StorageError:
-            if self._store.path.exists():
-                raise
-            raise CollectionNotFound("the collection was removed") from None
-        _LOCKS.add(descriptor)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            try:
-                yield True
-            finally:
-                # A forked child may have the file open as well: closing it here would not let go.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
-            if descriptor in _LOCKS:
-                _LOCKS.remove(descriptor)
-                os.close(descriptor)
+        with elected(self._store.path / "upkeep.lock", wait=wait) as mine:
+            yield mine
 
     def step(self, quiet: bool = False) -> bool:
         """Do the next task, if there is one and no other process is at it. Returns whether something was done."""
@@ -127,7 +91,7 @@ class Upkeep:
                 task = next_task(view, quiet=quiet) if view is not None else None
             if task is None:
                 return False
-            self._remove_orphans()
+            self.remove_orphans()
             try:
                 self._perform(task)
             except Cancelled:
@@ -141,9 +105,9 @@ class Upkeep:
             Closed: the collection was closed meanwhile.
         """
         with self.elected(wait=True):
-            self._remove_orphans()
+            self.remove_orphans()
             with self._store.read() as reader:
-                view = _current(self._views, reader)
+                view = current(self._views, reader)
                 runs, fresh = view.runs, view.fresh.rows
                 clean = all(run.live == run.rows for run in runs)
             if fresh or len(runs) > 1 or not clean:
@@ -159,7 +123,7 @@ class Upkeep:
         """
         with self._store.pinned():
             with self._store.read() as reader:
-                view = _current(self._views, reader)
+                view = current(self._views, reader)
             runs = view.runs[task.first : task.last]
             source = gather(runs, view.fresh if task.seal else None)
             number = write_run(self._store, source, self._recipe, self.stop) if len(source) else None
@@ -169,7 +133,7 @@ class Upkeep:
 
     def _swap(self, writer: Writer, old: list[int], number: int | None, included: NDArray[np.uint64], sealed: int | None) -> None:
         """Replace the old runs and the sealed part of the journal by the new run, in one transaction."""
-        view = _current(self._views, writer)
+        view = current(self._views, writer)
         manifest = writer.manifest()
         place = manifest.index(old[0]) if old else len(manifest)
         if number is not None:
@@ -187,17 +151,17 @@ class Upkeep:
         writer.put_manifest(manifest)
         writer.put_state(state.with_(manifest=state.manifest + 1))
 
-    def _remove_orphans(self) -> None:
-        """Remove runs that a crash left unfinished. Only the elected process builds, so they are nobody's."""
+    def remove_orphans(self) -> None:
+        """Remove runs and link sets that a crash left unfinished. Only the elected process writes them, so they are nobody's."""
         with self._store.read() as reader:
-            orphans = reader.run_numbers() - set(reader.manifest())
+            orphans = reader.run_numbers() - set(reader.manifest()) - set(reader.link_sets())
         if orphans:
             with self._store.write() as writer:
                 for run in orphans:
                     writer.delete_run(run)
 
 
-def _current(views: Views, reader: Reader) -> View:
+def current(views: Views, reader: Reader) -> View:
     """The view of the reader's state, which is not behind this process's."""
     view = views.at(reader)
     return view if view is not None else Views().at(reader)  # type: ignore[return-value]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kinbin.errors import CorruptData
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS, RUN_WIDTH
+from kinbin.search.links import Links, LinkSet
 from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Commit, Part, State
 from kinbin.storage.store import Reader
 
@@ -198,9 +199,11 @@ class View:
     runs: tuple[Run, ...]
     fresh: Fresh
     descriptors: NDArray[np.uint64]
+    links: Links | None
+    """None: not built, or damaged (`check` tells)."""
 
     @classmethod
-    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh) -> View:
+    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None) -> View:
         """Describe runs and fresh rows for the kernels."""
         table = np.zeros((len(runs) + 1, RUN_WIDTH), np.uint64)
         base = 0
@@ -218,12 +221,18 @@ class View:
             blocks=_address(fresh.addresses), lengths=_address(fresh.rooms), mask=_address(fresh.dead), collect=1, base=base,
             fresh_keys=_address(fresh.keys), live=fresh.live,
         )  # fmt: skip
-        return cls(state, runs, fresh, table)
+        return cls(state, runs, fresh, table, links)
 
     @property
     def total_rows(self) -> int:
         """Rows in the runs and the journal, dead ones included."""
         return sum(run.rows for run in self.runs) + self.fresh.rows
+
+    @property
+    def unlinked_rows(self) -> int:
+        """Rows in runs that no link set covers, dead ones included."""
+        tails = (0,) * len(self.runs) if self.links is None else self.links.tails
+        return sum(run.rows - tail for run, tail in zip(self.runs, tails, strict=True))
 
     @property
     def live_rows(self) -> int:
@@ -292,7 +301,7 @@ def _advanced(view: View, reader: Reader, state: State) -> View:
         return _loaded(view, reader, state)
     commits = _commits(reader, view.state.sequence, state)
     gone = np.concatenate([np.empty(0, np.uint64), *(commit.dead for commit in commits)])
-    return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits))
+    return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits), view.links)
 
 
 def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:
@@ -312,7 +321,18 @@ def _loaded(view: View | None, reader: Reader, state: State) -> View:
         run = known.get(number)
         runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
     fresh = Fresh().extended(_commits(reader, state.sealed, state))
-    return View.of(state, tuple(runs), fresh)
+    return View.of(state, tuple(runs), fresh, _links(view, reader, tuple(run.row_numbers for run in runs)))
+
+
+def _links(view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:
+    """The link set, placed in these runs. One that is damaged is done without: bands and scans need no links."""
+    try:
+        for number in reader.link_sets():
+            known = view.links.set if view is not None and view.links is not None and view.links.set.number == number else None
+            return Links.of(known or LinkSet.load(reader, number), runs)
+    except (CorruptData, KeyError, TypeError, ValueError):
+        return None
+    return None
 
 
 def _commits(reader: Reader, after: int, state: State) -> list[Commit]:

@@ -75,8 +75,26 @@ class Part:
     DEAD = b"x"
     """Bits of DEAD_ROWS rows, set for rows that are deleted or replaced. The only part that changes."""
 
+    # A link set is stored like a run, under a number of its own; it has HEADER and ROW_NUMBERS as well.
+    BUCKETS = b"f"
+    """u16 × slots: the byte of a code that each slot is folded into."""
+    ENTRIES = b"a"
+    """u32: nodes that walks begin from."""
+    ERRORS = b"e"
+    """f32 × rows: what rounding may have taken from a code's distances."""
+    NORMS = b"w"
+    """f32 × rows: sums of absolute values, for kernels that do not normalise."""
+    CODES = b"k"
+    """Codes of 2**code_shift rows, behind CODE_PADDING bytes."""
+    LINK_OFFSETS = b"s"
+    """u32 × rows: word of each row's links in its block."""
+    LINKS = b"g"
+    """Links of 2**link_shift rows: number, links, number, links … (u32)."""
+
 
 DEAD_ROWS = 32_768
+CODE_PADDING = 32
+"""Zeros before the codes of a block: they then begin on a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +112,8 @@ class State:
     next_run: int = 1
     dropped: bool = False
     """The collection is being removed: nothing may be written."""
+    renames: int = 0
+    """Changes when the ids of a row that stays alive do."""
 
     def with_(self, **changes: Any) -> State:
         """A copy with some fields changed."""
@@ -112,7 +132,16 @@ def _refuse_other_format(version: int) -> None:
 def encode_state(state: State) -> bytes:
     """State as 60 bytes."""
     body = _STATE.pack(
-        0, FORMAT_VERSION, int(state.dropped), state.sequence, state.manifest, state.next_row, state.items, state.sealed, state.next_run, 0
+        0,
+        FORMAT_VERSION,
+        int(state.dropped),
+        state.sequence,
+        state.manifest,
+        state.next_row,
+        state.items,
+        state.sealed,
+        state.next_run,
+        state.renames % 2**32,
     )[4:]
     return struct.pack("<I", zlib.crc32(body)) + body
 
@@ -129,8 +158,8 @@ def decode_state(value: bytes | memoryview) -> State:
     _refuse_other_format(_PREFIX.unpack_from(value)[1])
     if len(value) != _STATE.size:
         raise _corrupt("the collection's state record")
-    _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, _ = _STATE.unpack(value)
-    return State(sequence, manifest, next_row, items, sealed, next_run, bool(dropped))
+    _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames = _STATE.unpack(value)
+    return State(sequence, manifest, next_row, items, sealed, next_run, bool(dropped), renames)
 
 
 def encode_json(data: Any) -> bytes:

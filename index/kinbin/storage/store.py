@@ -77,6 +77,12 @@ class Reader:
         runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), "the list of runs")
         return runs
 
+    def link_sets(self) -> list[int]:
+        """Numbers of the link sets, at most one; whoever knows of none may leave them out."""
+        value = self._txn.get(b"links", db=self._meta)
+        sets: list[int] = [] if value is None else fmt.decode_json(value, "the list of link sets")
+        return sets
+
     def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id, None where there is none."""
         tree = self._items
@@ -211,6 +217,10 @@ class Writer(Reader):
     def put_manifest(self, runs: list[int]) -> None:
         """Replace the list of runs."""
         self._txn.put(b"manifest", fmt.encode_json(runs), db=self._meta)
+
+    def put_link_sets(self, sets: list[int]) -> None:
+        """Replace the list of link sets."""
+        self._txn.put(b"links", fmt.encode_json(sets), db=self._meta)
 
     def put_items(self, records: Iterable[tuple[bytes, int, bytes]]) -> None:
         """Add or replace items: (id, row, payload)."""

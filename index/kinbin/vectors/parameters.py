@@ -14,11 +14,11 @@ from kinbin.limits import limit
 
 __all__ = ["at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
 
-MODES = ("auto", "bands", "exact")
+MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
 
 
-def check_query(k: object, target: object, min_score: object, mode: object) -> None:
+def check_query(k: object, target: object, min_score: object, mode: object, certify: object) -> None:
     """Refuse malformed options of a query."""
     at_most("k", whole("k", k), "k")
     if not _is_number(target) or not 0.0 < target <= 1.0:  # type: ignore[operator]
@@ -26,6 +26,8 @@ def check_query(k: object, target: object, min_score: object, mode: object) -> N
     if min_score is not None and not (_is_number(min_score) and 0.0 <= min_score <= 1.0):  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
     one_of("mode", mode, MODES)
+    if not isinstance(certify, bool):
+        raise InvalidInput.of("bad_parameter", "certify is true or false", field="certify")
 
 
 def _is_number(value: object) -> bool:

@@ -131,7 +131,8 @@ def import_command(
     However the import ends early (Ctrl-C, a killed process, a bad row), nothing acknowledged is lost, and the same command goes on
     after the last acknowledged batch. A batch with a bad row is not written at all. Memory is bounded by one batch.
 
-    When all files are imported, the collection is merged into one run, so that the first query finds it as quick as it gets.
+    When all files are imported, the collection is merged into one run, so that the first query finds it in order. `kinbin link`
+    builds its neighbour graph as well, which a process that serves it would do in the background.
     """
     from kinbin_service.importing import AddOptions, ReadOptions, import_files
 

@@ -57,17 +57,24 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
-        if key == "runs":
+        if key in {"runs", "links"}:
             continue
         shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"  {key}", Text("–" if value is None else shown))
     console.print(table)
-    runs: list[dict[str, Any]] = about["runs"]
-    if runs:
-        keys = list(runs[0])
-        listing = Table(*(key.replace("_", " ") for key in keys), title="  runs, oldest first", title_justify="left", box=None)
-        for run in runs:
-            listing.add_row(*(str(run.get(key)) for key in keys))
+    _show_rows(console, "runs, oldest first", about["runs"])
+    links = about["links"]
+    if links is not None:
+        _show_rows(console, "links", [{key: value for key, value in links.items() if key != "calibration"}])
+        _show_rows(console, "recall of walks, calibrated", links["calibration"])
+
+
+def _show_rows(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
+    """Dictionaries of the same keys as a table; nothing if there are none."""
+    if rows:
+        listing = Table(*(key.replace("_", " ") for key in rows[0]), title=f"  {title}", title_justify="left", box=None)
+        for row in rows:
+            listing.add_row(*(str(value) for value in row.values()))
         console.print(listing)
 
 

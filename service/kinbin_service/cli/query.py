@@ -30,6 +30,7 @@ class Search(StrEnum):
 
     AUTO = "auto"
     BANDS = "bands"
+    LINKS = "links"
     EXACT = "exact"
 
 
@@ -45,12 +46,19 @@ def query_command(
         Path | None, typer.Option(metavar="Q.npy", help="Query by one vector (1-d) or many (2-d, one a row) in a .npy file.")
     ] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Neighbours to find.")] = 10,
-    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Stop once this recall is proved.")] = 0.9,
+    target_recall: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The recall that is wanted: what bands prove, what walks over links are calibrated for.")
+    ] = 0.9,
     min_score: Annotated[float | None, typer.Option(help="Leave out neighbours that score less.")] = None,
     condition: Annotated[
         str | None, typer.Option("--filter", metavar="JSON", help='Only items whose payload fits, such as {"year": {"$gte": 2020}}.')
     ] = None,
-    mode: Annotated[Search, typer.Option(help="bands: by the index; exact: a full scan; auto: whichever suits.")] = Search.AUTO,
+    mode: Annotated[
+        Search, typer.Option(help="bands: by hash tables; links: by the neighbour graph; exact: a full scan; auto: whichever suits.")
+    ] = Search.AUTO,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Ask the bands for a bound on recall where links answer, which have none by themselves.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the nearest items of a vector, of a stored item, or of every row of a file.
@@ -67,6 +75,7 @@ def query_command(
         "min_score": min_score,
         "filter": None if condition is None else _parse_json(condition, "--filter"),
         "mode": mode.value,
+        "certify": certify,
     }
     with failing_in_one_line(), existing_database(data) as database:
         searched = database.collection(collection)

@@ -13,6 +13,7 @@ Memory is bounded by one batch, whatever the size of the file.
 from kinbin_service.importing.batches import Batch, SourceError
 from kinbin_service.importing.formats import FORMATS, ReadOptions
 from kinbin_service.importing.job import AddOptions
+from kinbin_service.importing.progress import watch
 from kinbin_service.importing.run import Summary, import_files
 from kinbin_service.importing.targets import Added, DatabaseTarget, Refused, Target, TargetDiffers, check_alike, try_out
 from kinbin_service.importing.vectors import parse_vector
@@ -33,4 +34,5 @@ __all__ = [
     "import_files",
     "parse_vector",
     "try_out",
+    "watch",
 ]

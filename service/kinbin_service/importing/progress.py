@@ -1,4 +1,4 @@
-"""Progress of an import on standard error: a bar on a terminal, a line now and then in a log."""
+"""Progress of an import (or of linking) on standard error: a bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG_SECONDS = 10.0
 
 
 class Watch(Protocol):
-    """Follows an import; a context manager around all files of a command."""
+    """Follows an import, or anything else that is done row by row; a context manager around all files of a command."""
 
     def __enter__(self) -> Self: ...
 

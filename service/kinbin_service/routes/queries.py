@@ -82,7 +82,14 @@ def _search_many(
 
 
 def _library_options(asked: QueryOptions, conditions: dict[str, Any] | None) -> dict[str, Any]:
-    return {"k": asked.k, "target_recall": asked.target_recall, "min_score": asked.min_score, "filter": conditions, "mode": asked.mode}
+    return {
+        "k": asked.k,
+        "target_recall": asked.target_recall,
+        "min_score": asked.min_score,
+        "filter": conditions,
+        "mode": asked.mode,
+        "certify": asked.certify,
+    }
 
 
 def check_answer_size(queries: int, asked: QueryOptions, settings: Settings) -> None:
@@ -125,5 +132,5 @@ async def query_default(request: Request) -> Response:
 
 @router.post("/v1/collections/{name}/query", **QUERY)
 async def query_collection(request: Request, name: Name) -> Response:
-    """Scores are exact kernel values; `recall_lower_bound` is proved. `queries` and a matrix give `answers`."""
+    """Scores are exact kernel values; `recall_lower_bound` is proved, or null with the reason. `queries` and a matrix give `answers`."""
     return await query(request, name)

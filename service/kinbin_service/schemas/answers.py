@@ -55,8 +55,8 @@ class OneAnswer(BaseModel):
         float | None, Field(description="every neighbour among the results was found with at least this probability; null: see no_bound")
     ]
     no_bound: Annotated[str | None, Field(description="why no bound can be stated; only there when it is null")] = None
-    mode: Annotated[Literal["bands", "exact"], Field(description="how it was searched")]
-    candidates: Annotated[int, Field(description="items that shared a band with the query")]
+    mode: Annotated[Literal["bands", "links", "exact"], Field(description="how it was searched")]
+    candidates: Annotated[int, Field(description="items that shared a band with the query or that a walk met; all of them for a scan")]
     verified: Annotated[int, Field(description="items whose exact score was computed")]
     truncated: Annotated[list[str], Field(description="the caps that cut the search short")]
 

@@ -67,10 +67,15 @@ class QueryOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     k: Annotated[int, Field(ge=1, le=largest("k"), description="how many neighbours")] = 10
     target_recall: Annotated[
-        float, Field(gt=0, le=1, description="stop verifying candidates once the proved recall is at least so high")
+        float,
+        Field(gt=0, le=1, description="the recall that is wanted: bands are verified until so much is proved, walks are calibrated for it"),
     ] = 0.9
     min_score: Annotated[float | None, Field(description="leave out neighbours with a lower score")] = None
-    mode: Annotated[Literal["auto", "bands", "exact"], Field(description="auto chooses between the index and an exact scan")] = "auto"
+    mode: Annotated[
+        Literal["auto", "bands", "links", "exact"],
+        Field(description="auto takes what is expected to be fastest: a walk over links where there are any, bands, or an exact scan"),
+    ] = "auto"
+    certify: Annotated[bool, Field(description="ask the bands for a bound on the recall of a walk, which has none by itself")] = False
     include: Include = []
 
 

@@ -24,7 +24,10 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=12,
 )
-PARTS = [Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD]
+PARTS = [
+    Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD,
+    Part.BUCKETS, Part.ENTRIES, Part.ERRORS, Part.NORMS, Part.CODES, Part.LINK_OFFSETS, Part.LINKS,
+]  # fmt: skip
 STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False)
 
 

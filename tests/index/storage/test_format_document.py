@@ -57,7 +57,7 @@ def test_the_explanation_is_true(tmp_path: Path) -> None:
     """What FORMAT.md tells of the example's records is what the second reader reads in them."""
     format_example.build(tmp_path)
     files = naive_format.read(tmp_path / "collections" / "e")
-    assert files.state == {"dropped": 0, "sequence": 4, "manifest": 1, "next_row": 5, "items": 5, "sealed": 2, "next_run": 2}
+    assert files.state == {"dropped": 0, "sequence": 4, "manifest": 1, "next_row": 5, "items": 5, "sealed": 2, "next_run": 2, "renames": 0}
     assert files.items == {"a": (0, b'{"x":1}'), "b": (0, b""), "e": (2, b""), "f": (3, b""), "é": (4, b"")}
     assert files.owners == {0: [b"a", b"b"], 2: [b"e"], 3: [b"f"], 4: ["é".encode()]}
     assert [(entry.sequence, entry.first_row, entry.dead, entry.rows) for entry in files.journal] == [

@@ -1,0 +1,173 @@
+"""Rows as 8-bit codes, and how far apart two codes are.
+
+A row's features are folded into a few hundred buckets (their signed values are added up) and each bucket
+is rounded to 8 bits. Adding values up never makes two rows farther apart in L1, so the distance of two
+codes, less what rounding changed, is a lower bound of the true distance: codes rank candidates for the
+walk, and prove in an exact scan which rows need not be looked at.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from kinbin.kernels._jit import inline, reassoc, strict
+from kinbin.kernels._memory import absolute_differences_64
+
+__all__ = ["LANES", "SLOTS", "code_distance", "encode", "merge_buckets", "rank_of", "slot_of", "slot_weights"]
+
+U64 = np.uint64
+LANES = 64
+"""Codes are whole multiples of so many bytes: one instruction compares them."""
+SLOTS = 4096
+"""Features beyond so many are hashed into this many slots before they are folded."""
+_MIX = U64(0x9E3779B97F4A7C15)
+RANK_ONE = np.float32(1 << 30)
+
+
+@inline
+def slot_of(feature, hashed):
+    """The slot of a feature: itself, or 12 bits of a hash."""
+    return (feature * _MIX) >> U64(52) if hashed else feature
+
+
+@strict
+def slot_weights(indptr, features, values, norms, normalised, hashed, out):
+    """Lay n rows out by slot: out (n, slots) float32, zero."""
+    for i in range(len(norms)):
+        scale = 1.0 / norms[i] if normalised else 1.0
+        for x in range(indptr[i], indptr[i + 1]):
+            out[i, slot_of(features[x], hashed)] += np.float32(values[x] * scale)
+
+
+@strict
+def encode(indptr, features, values, norms, hashed, buckets, step, offset, codes, errors):
+    """Codes (n, B) uint8 and errors (n,) float32 of n rows, each divided by its norm.
+
+    buckets (slots,) uint16: the bucket of each slot, below B. A code is round(value / step) + offset, cut to 0 … 255.
+    errors: at least Σ |bucket − step (code − offset)|. Cost: 1 ns a nonzero and byte.
+    """
+    width = codes.shape[1]
+    sums = np.empty(width, np.float64)
+    for i in range(len(norms)):
+        sums[:] = 0.0
+        scale = 1.0 / norms[i]
+        for x in range(indptr[i], indptr[i + 1]):
+            sums[buckets[slot_of(features[x], hashed)]] += values[x] * scale
+        error = 0.0
+        for b in range(width):
+            code = min(max(np.rint(sums[b] / step) + offset, 0.0), 255.0)
+            codes[i, b] = np.uint8(code)
+            error += abs(sums[b] - step * (code - offset))
+        errors[i] = np.float32(error * 1.000001 + 1e-9)
+
+
+@inline
+def code_distance(left, right, width):
+    """Σ |a − b| of the codes at two addresses."""
+    total = np.uint32(0)
+    for c in range(0, width, LANES):
+        total += absolute_differences_64(left + U64(c), right + U64(c))
+    return total
+
+
+@inline
+def estimated_similarity(distance, left_norm, right_norm):
+    """The min-max similarity that rows of these norms can have at most, if their shapes are `distance` apart in L1.
+
+    With s = 1 − distance / 2 the shared part of the shapes: Σ min(a p, b q) ≤ min(a, b, max(a, b) s). For norms that
+    are equal, for multiples of one row and for sets, it is just that.
+    """
+    shared = max(0.0, 1.0 - 0.5 * distance)
+    least = min(left_norm, right_norm)
+    most = max(left_norm, right_norm)
+    both = min(least, most * shared)
+    return both / (left_norm + right_norm - both)
+
+
+@inline
+def rank_of(distance, step, normalised, left_norm, right_norm):
+    """An integer that orders rows from near to far: the codes' distance, or (rows of different norms) their dissimilarity."""
+    if normalised:
+        return U64(distance)
+    return U64((1.0 - estimated_similarity(distance * step, left_norm, right_norm)) * RANK_ONE)
+
+
+@reassoc
+def _sum_loss(left, right):
+    """Σ |a + b|: what is left of the differences of two buckets when they are one."""
+    total = np.float32(0.0)
+    for p in range(len(left)):
+        total += abs(left[p] + right[p])
+    return total
+
+
+@inline
+def _best_mate(differences, mass, alive, a, best, mate):
+    """Find the bucket whose union with bucket a loses least, and offer a to all others."""
+    best[a] = np.inf
+    mate[a] = -1
+    for b in range(len(alive)):
+        if alive[b] and b != a:
+            loss = mass[a] + mass[b] - _sum_loss(differences[a], differences[b])
+            if loss < best[a]:
+                best[a] = loss
+                mate[a] = b
+            if loss < best[b]:
+                best[b] = loss
+                mate[b] = a
+
+
+@strict
+def merge_buckets(differences, wanted, bucket):
+    """Fold slots into fewer and fewer buckets, always the two whose sum loses least distance.
+
+    differences (D, P) float32: by slot, the differences of P pairs of rows; destroyed. wanted: descending numbers of
+    buckets. bucket (len(wanted), D) uint16: for each of them the bucket of every slot. Cost: about 3 P D² additions.
+    """
+    count, pairs = differences.shape
+    parent = np.arange(count)
+    alive = np.ones(count, np.bool_)
+    mass = np.zeros(count, np.float32)
+    for a in range(count):
+        for p in range(pairs):
+            mass[a] += abs(differences[a, p])
+    best = np.full(count, np.float32(np.inf))
+    mate = np.zeros(count, np.int64)
+    for a in range(count):
+        _best_mate(differences, mass, alive, a, best, mate)
+    left = count
+    for w in range(len(wanted)):
+        while left > wanted[w]:
+            a = -1
+            for x in range(count):
+                if alive[x] and mate[x] >= 0 and (a < 0 or best[x] < best[a]):
+                    a = x
+            b = mate[a]
+            mass[a] = np.float32(0.0)
+            for p in range(pairs):
+                differences[a, p] += differences[b, p]
+                mass[a] += abs(differences[a, p])
+            alive[b] = False
+            parent[b] = a
+            left -= 1
+            for x in range(count):
+                if alive[x] and (x == a or mate[x] == a or mate[x] == b):
+                    _best_mate(differences, mass, alive, x, best, mate)
+        _name_buckets(parent, alive, bucket[w])
+
+
+@inline
+def _name_buckets(parent, alive, out):
+    """Number the living slots from 0, and give every slot the number of the one it was folded into."""
+    names = np.zeros(len(parent), np.int64)
+    name = 0
+    for x in range(len(parent)):
+        if alive[x]:
+            names[x] = name
+            name += 1
+    for x in range(len(parent)):
+        y = x
+        while parent[y] != y:
+            y = parent[y]
+        out[x] = names[y]

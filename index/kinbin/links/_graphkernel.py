@@ -1,0 +1,357 @@
+"""The pruned neighbour graph in machine code: walking it, and putting nodes in.
+
+A node is a code and a list of links. A search keeps a pool of the nearest nodes seen, and opens the nearest
+one that is not open yet: its neighbours are compared by code. A new node is linked to those of its
+nearest that no nearer one of them hides (the relative-neighbourhood rule), and they back to it.
+
+`graph` is one row of uint64 (GRAPH_FIELDS); the same kernels walk a graph that is being built in arrays and one
+that lies in the store's map. Of the latter every number is checked before it is used as a place.
+"""
+
+# mypy: disable-error-code="no-untyped-def,assignment"
+from __future__ import annotations
+
+import numpy as np
+
+from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._memory import float32_at, prefetch, u32_at, u64_at
+from kinbin.links._codekernel import LANES, code_distance, rank_of
+
+__all__ = ["GRAPH_FIELDS", "GRAPH_WIDTH", "MOST_LINKS", "insert", "reach", "repair", "walk"]
+
+U64 = np.uint64
+GRAPH_FIELDS = {
+    name: place
+    for place, name in enumerate(
+        (
+            "nodes",  # nodes that may be named
+            "width",  # bytes a code
+            "code_shift",  # a block holds the codes of 2**code_shift nodes
+            "codes",  # address: u64 address of each block of codes
+            "stride",  # words of a node's place in the one block of links (graphs in arrays); 0: see offsets
+            "offsets",  # address: u32 word of each node's links in its block
+            "link_shift",  # a block holds the links of 2**link_shift nodes
+            "links",  # address: u64 address of each block of links
+            "link_words",  # address: u64 words of each block of links
+            "norms",  # address: f32 norm of each node (kernels that do not normalise)
+        )
+    )
+}
+NODES, WIDTH, CODE_SHIFT, CODES, STRIDE, OFFSETS, LINK_SHIFT, LINKS, LINK_WORDS, NORMS = range(10)
+GRAPH_WIDTH = 10
+MOST_LINKS = 255
+"""A node never has more links."""
+EMPTY = U64(0xFFFFFFFFFFFFFFFF)
+OPEN = U64(1)
+_LOW = U64(0xFFFFFFFF)
+
+
+@inline
+def code_address(graph, node):
+    """Where a node's code lies."""
+    shift = graph[CODE_SHIFT]
+    block = U64(node) >> shift
+    return u64_at(graph[CODES] + U64(8) * block) + (U64(node) - (block << shift)) * graph[WIDTH]
+
+
+@inline
+def node_norm(graph, node, normalised):
+    """A node's norm, where it matters."""
+    return np.float32(1.0) if normalised else float32_at(graph[NORMS] + U64(4 * node))
+
+
+@inline
+def links_of(graph, node):
+    """Address of a node's list of links and their number; -1 if the stored numbers are out of bounds."""
+    if graph[STRIDE] > 0:
+        address = u64_at(graph[LINKS]) + U64(4) * graph[STRIDE] * U64(node)
+        return address + U64(4), np.int64(u32_at(address))
+    block = U64(node) >> graph[LINK_SHIFT]
+    place = np.int64(u32_at(graph[OFFSETS] + U64(4 * node)))
+    words = np.int64(u64_at(graph[LINK_WORDS] + U64(8) * block))
+    if place >= words:
+        return U64(0), -1
+    address = u64_at(graph[LINKS] + U64(8) * block) + U64(4 * place)
+    degree = np.int64(u32_at(address))
+    if degree > MOST_LINKS or place + 1 + degree > words:
+        return U64(0), -1
+    return address + U64(4), degree
+
+
+@inline
+def put_in(pool, size, key):
+    """Put a key in its place among the first `size` of the pool, ascending; the last falls out. Returns the place."""
+    y = size - 1
+    while y > 0 and pool[y - 1] > key:
+        pool[y] = pool[y - 1]
+        y -= 1
+    pool[y] = key
+    return y
+
+
+@inline
+def node_of(key):
+    """The node of a key: rank in the upper half, node and the mark of an open node in the lower."""
+    return np.int64((key & _LOW) >> U64(1))
+
+
+@inline
+def mark(visited, node):
+    """Set a node's bit. Returns whether it was clear."""
+    word = visited[node >> 3]
+    bit = np.uint8(1 << (node & 7))
+    visited[node >> 3] = word | bit
+    return word & bit == 0
+
+
+@inline
+def _unmark(visited, touched, count):
+    """Clear the marks: those that were noted, or all if they were too many to note."""
+    if count > len(touched):
+        visited[:] = 0
+        return
+    for x in range(count):
+        visited[touched[x] >> 3] = 0
+
+
+@inline
+def _unseen_neighbours(graph, opened, visited, near):
+    """List the neighbours of a node that were not seen yet, mark them and ask for their codes; -1: the links are broken."""
+    address, degree = links_of(graph, opened)
+    nodes = np.int64(graph[NODES])
+    width = np.int64(graph[WIDTH])
+    count = 0
+    for x in range(degree):
+        node = np.int64(u32_at(address + U64(4 * x)))
+        if node >= nodes:
+            return -1
+        if mark(visited, node):
+            near[count] = node
+            count += 1
+            code = code_address(graph, node)
+            for c in range(0, width, LANES):
+                prefetch(code + U64(c))
+    return count if degree >= 0 else -1
+
+
+@inline
+def _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, lowest):
+    """Compare listed nodes with the query and pool the nearest. Returns (nodes noted, lowest place of the pool that changed)."""
+    width = np.int64(graph[WIDTH])
+    for x in range(count):
+        distance = code_distance(code_address(graph, near[x]), code, width)
+        ranks[x] = rank_of(distance, step, normalised, norm, node_norm(graph, near[x], normalised))
+    worst = pool[size - 1] >> U64(32)
+    for x in range(count):
+        if noted < len(touched):
+            touched[noted] = near[x]
+        noted += 1
+        if ranks[x] < worst:
+            lowest = min(lowest, put_in(pool, size, (ranks[x] << U64(32)) | (U64(near[x]) << U64(1))))
+            worst = pool[size - 1] >> U64(32)
+    return noted, lowest
+
+
+@strict
+def walk(graph, step, normalised, code, norm, entries, skip, size, pool, visited, touched, near, ranks):
+    """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
+
+    code: address of the query's code; norm: the query's. entries: nodes to begin from. skip: a node to leave out (-1: none).
+    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), touched (t,) int64, near and ranks (256,).
+    Returns (nodes compared, sound). Cost: 15 to 40 ns a node compared, some 20 nodes for each of the pool.
+    """
+    pool[:size] = EMPTY
+    noted = 0
+    if skip >= 0:
+        mark(visited, skip)
+        touched[0] = skip
+        noted = 1
+    count = 0
+    compared = 0
+    lowest = 0
+    for x in range(len(entries)):
+        node = np.int64(entries[x])
+        if node < np.int64(graph[NODES]) and mark(visited, node):
+            near[count] = node
+            count += 1
+        if count == len(near) or x + 1 == len(entries):
+            noted, lowest = _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, 0)
+            compared += count
+            count = 0
+    place = 0
+    while place < size:
+        key = pool[place]
+        if key & OPEN != 0:
+            place += 1
+            continue
+        pool[place] = key | OPEN
+        count = _unseen_neighbours(graph, node_of(key), visited, near)
+        if count < 0:
+            visited[:] = 0
+            return compared, False
+        noted, lowest = _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, place + 1)
+        compared += count
+        place = lowest
+    _unmark(visited, touched, noted)
+    return compared, True
+
+
+@inline
+def _between(graph, step, normalised, left, right):
+    """The rank of one node as seen from another."""
+    distance = code_distance(code_address(graph, left), code_address(graph, right), np.int64(graph[WIDTH]))
+    return rank_of(distance, step, normalised, node_norm(graph, left, normalised), node_norm(graph, right, normalised))
+
+
+@inline
+def _prune(graph, step, normalised, keys, count, most, links):
+    """Of candidates by ascending rank, choose those that no chosen one hides. links[0] becomes their number, the nodes follow.
+
+    A candidate is hidden by a chosen node that is nearer to it than the node whose links these are (and by an identical one).
+    """
+    chosen = 0
+    for x in range(count):
+        node = node_of(keys[x])
+        rank = keys[x] >> U64(32)
+        hidden = False
+        for y in range(chosen):
+            between = _between(graph, step, normalised, np.int64(links[1 + y]), node)
+            if between < rank or between == 0:
+                hidden = True
+                break
+        if not hidden:
+            links[1 + chosen] = np.uint32(node)
+            chosen += 1
+            if chosen == most:
+                break
+    links[0] = np.uint32(chosen)
+
+
+@inline
+def _sort(keys, count):
+    """Insertion sort of some dozens of keys."""
+    for x in range(1, count):
+        key = keys[x]
+        y = x
+        while y > 0 and keys[y - 1] > key:
+            keys[y] = keys[y - 1]
+            y -= 1
+        keys[y] = key
+
+
+@inline
+def _link_back(graph, step, normalised, links, node, new, keys):
+    """Add a link from an old node to a new one; a list that is full is pruned."""
+    own = links[node]
+    degree = np.int64(own[0])
+    if degree < len(own) - 1:
+        own[1 + degree] = np.uint32(new)
+        own[0] = np.uint32(degree + 1)
+        return
+    for x in range(degree):
+        other = np.int64(own[1 + x])
+        keys[x] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
+    keys[degree] = (_between(graph, step, normalised, node, new) << U64(32)) | (U64(new) << U64(1))
+    _sort(keys, degree + 1)
+    _prune(graph, step, normalised, keys, degree + 1, degree, own)
+
+
+@strict
+def insert(graph, step, normalised, links, order, entries, most, size, pool, visited, touched, near, ranks, keys):
+    """Put nodes into a graph in arrays, in the given order.
+
+    links (n, 1 + 2 · most) uint32: each node's number of links, then the links. entries: nodes that are in already (none: the
+    first of the order begins). most: links that a new node gets at first. size: of the pool.
+    Cost: one walk of this size, and half as much again for pruning.
+    """
+    first = 0
+    if len(entries) == 0 and len(order) > 0:
+        links[order[0], 0] = 0
+        entries = order[:1].astype(np.uint32)
+        first = 1
+    for x in range(first, len(order)):
+        node = np.int64(order[x])
+        walk(
+            graph, step, normalised, code_address(graph, node), node_norm(graph, node, normalised), entries, node, size, pool, visited,
+            touched, near, ranks,
+        )  # fmt: skip
+        count = 0
+        while count < size and pool[count] != EMPTY:
+            count += 1
+        _prune(graph, step, normalised, pool, count, most, links[node])
+        for y in range(np.int64(links[node, 0])):
+            _link_back(graph, step, normalised, links, np.int64(links[node, 1 + y]), node, keys)
+
+
+@strict
+def repair(graph, step, normalised, old, renamed, links, most, keys):
+    """Links of the nodes that stay, when others are taken out: a lost neighbour is replaced by what it led to.
+
+    old (n, w) uint32 lists of the graph as it was; renamed (n,) int64: a node's new number, -1 if it goes. links (m, w): the
+    lists under the new numbers; `graph` describes the new numbers. keys: scratch, some thousands.
+    """
+    for was in range(len(old)):
+        node = renamed[was]
+        if node < 0:
+            continue
+        count = 0
+        lost = False
+        for x in range(np.int64(old[was, 0])):
+            other = renamed[old[was, 1 + x]]
+            if other >= 0:
+                links[node, 1 + count] = np.uint32(other)
+                count += 1
+            else:
+                lost = True
+        links[node, 0] = np.uint32(count)
+        if lost:
+            _relink(graph, step, normalised, old, renamed, links, was, most, keys)
+
+
+@inline
+def _relink(graph, step, normalised, old, renamed, links, was, most, keys):
+    """Choose a node's links anew from the neighbours it keeps and the neighbours of those it lost."""
+    node = renamed[was]
+    count = 0
+    for x in range(np.int64(links[node, 0])):
+        other = np.int64(links[node, 1 + x])
+        keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
+        count += 1
+    for x in range(np.int64(old[was, 0])):
+        gone = np.int64(old[was, 1 + x])
+        if renamed[gone] >= 0:
+            continue
+        for y in range(np.int64(old[gone, 0])):
+            other = renamed[old[gone, 1 + y]]
+            if other >= 0 and other != node and count < len(keys):
+                keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
+                count += 1
+    ranked = np.sort(keys[:count])
+    distinct = 0
+    for x in range(count):
+        if distinct == 0 or ranked[x] != ranked[distinct - 1]:
+            ranked[distinct] = ranked[x]
+            distinct += 1
+    _prune(graph, step, normalised, ranked, distinct, most, links[node])
+
+
+@strict
+def reach(links, entries, reached, queue):
+    """Mark in reached (n,) uint8 every node that links lead to from the entries; returns their number. queue (n,) int64."""
+    count = 0
+    for x in range(len(entries)):
+        if reached[entries[x]] == 0:
+            reached[entries[x]] = 1
+            queue[count] = entries[x]
+            count += 1
+    head = 0
+    while head < count:
+        node = queue[head]
+        head += 1
+        for x in range(np.int64(links[node, 0])):
+            other = np.int64(links[node, 1 + x])
+            if reached[other] == 0:
+                reached[other] = 1
+                queue[count] = other
+                count += 1
+    return count

@@ -1,0 +1,135 @@
+"""A neighbour graph in arrays: built, extended, thinned. What lies in the store is this, packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH, MOST_LINKS, insert, reach, repair
+
+__all__ = ["ENTRIES", "POOL", "Graph", "WalkSpace"]
+
+LINKS = 32
+"""Links that a new node gets; with those that come back, at most twice as many."""
+POOL = 100
+"""Of the walk that finds a new node's neighbours."""
+ENTRIES = 64
+"""Nodes that every walk begins from: a random sample, so that one of them is not far."""
+_SLICE = 2_048
+"""Nodes put in between two looks at whether to stop."""
+_TOUCHED = 65_536
+
+
+class WalkSpace:
+    """Work space of walks over up to so many nodes: a bit a node and half a megabyte."""
+
+    def __init__(self, nodes: int, pool: int) -> None:
+        self.nodes = nodes
+        self.pool = np.empty(pool, np.uint64)
+        self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
+        self.touched = np.empty(_TOUCHED, np.int64)
+        self.near = np.empty(MOST_LINKS + 1, np.int64)
+        self.ranks = np.empty(MOST_LINKS + 1, np.uint64)
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """Nodes 0 … n-1 with codes, norms and links."""
+
+    codes: NDArray[np.uint8]
+    """(n, width), contiguous."""
+    norms: NDArray[np.float32]
+    """(n,)"""
+    links: NDArray[np.uint32]
+    """(n, 1 + 2 LINKS): number of links, links."""
+    entries: NDArray[np.uint32]
+    step: float
+    normalised: bool
+
+    @classmethod
+    def empty(cls, codes: NDArray[np.uint8], norms: NDArray[np.float32], step: float, normalised: bool) -> Graph:
+        """Nodes that are not linked yet."""
+        links = np.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
+        return cls(codes, norms, links, np.empty(0, np.uint32), step, normalised)
+
+    def descriptor(self, keep: list[object]) -> NDArray[np.uint64]:
+        """What kernels are told; `keep` must live as long as it is used."""
+        tables = np.array([_address(self.codes), _address(self.links)], np.uint64)
+        keep.append(tables)
+        out = np.zeros(GRAPH_WIDTH, np.uint64)
+        fields = {
+            "nodes": len(self.codes), "width": self.codes.shape[1], "code_shift": 62, "codes": _address(tables),
+            "stride": self.links.shape[1], "links": _address(tables) + 8, "norms": _address(self.norms),
+        }  # fmt: skip
+        for name, value in fields.items():
+            out[GRAPH_FIELDS[name]] = value
+        return out
+
+    def insert(self, nodes: NDArray[np.int64], going_on: Callable[[int], bool]) -> bool:
+        """Link nodes, in random order; `going_on` is told how many are in, and says whether to go on. Returns whether all are in."""
+        keep: list[object] = []
+        graph = self.descriptor(keep)
+        space = WalkSpace(len(self.codes), POOL)
+        keys = np.empty(2 * LINKS + 2, np.uint64)
+        order = np.random.default_rng(len(self.codes)).permutation(nodes)
+        for start in range(0, len(order), _SLICE):
+            if not going_on(start):
+                return False
+            some = order[start : start + _SLICE]
+            insert(
+                graph, self.step, self.normalised, self.links, some, self.entries, LINKS, POOL,
+                space.pool, space.visited, space.touched, space.near, space.ranks, keys,
+            )  # fmt: skip
+            if len(self.entries) < ENTRIES:
+                self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
+        return going_on(len(order))
+
+    def thinned(self, codes: NDArray[np.uint8], norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
+        """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more."""
+        out = Graph.empty(codes, norms, self.step, self.normalised)
+        keep: list[object] = []
+        repair(out.descriptor(keep), self.step, self.normalised, self.links, renamed, out.links, LINKS, np.empty(4096, np.uint64))
+        entries = renamed[self.entries]
+        out.entries = entries[entries >= 0].astype(np.uint32)
+        if not len(out.entries):
+            out.entries = np.sort(renamed[renamed >= 0])[:ENTRIES].astype(np.uint32)
+        return out
+
+    def join_strays(self) -> int:
+        """Link every node that no link leads to from one of its own neighbours. Returns how many there were."""
+        reached = np.zeros(len(self.codes), np.uint8)
+        queue = np.empty(len(self.codes), np.int64)
+        reach(self.links, self.entries, reached, queue)
+        strays = np.flatnonzero(reached == 0)
+        for stray in strays.tolist():
+            if reached[stray]:
+                continue
+            own = self.links[stray, 1 : 1 + int(self.links[stray, 0])]
+            for other in own.tolist():
+                degree = int(self.links[other, 0])
+                if reached[other] and degree < self.links.shape[1] - 1:
+                    self.links[other, 1 + degree] = stray
+                    self.links[other, 0] = degree + 1
+                    reach(self.links, np.array([stray], np.uint32), reached, queue)
+                    break
+        return len(strays)
+
+    def packed(self, shift: int) -> tuple[NDArray[np.uint32], list[NDArray[np.uint32]]]:
+        """Links as they are stored: each node's word in its block, and blocks of 2**shift nodes (number, links, number, links …)."""
+        degrees = self.links[:, 0].astype(np.int64)
+        offsets = np.empty(len(degrees), np.uint32)
+        blocks = []
+        columns = np.arange(self.links.shape[1])
+        for start in range(0, len(degrees), 1 << shift):
+            part = self.links[start : start + (1 << shift)]
+            sizes = degrees[start : start + (1 << shift)] + 1
+            offsets[start : start + len(part)] = np.cumsum(sizes) - sizes
+            blocks.append(part[columns[None, :] < sizes[:, None]])
+        return offsets, blocks
+
+
+def _address(array: NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.uint32] | NDArray[np.uint64]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,253 @@
+"""Links and codes over the stored rows: walks whose nodes are scored exactly, and the scan that codes shorten.
+
+A node of a link set is a row that lies in some run now (its *place*: rows of the runs before, plus its local
+row), or is gone. Places, not the links, say where a row is: so runs may be merged without touching links.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._memory import prefetch
+from kinbin.kernels.rowscore import clear_lookup, fill_lookup, similarity_at
+from kinbin.links._codekernel import code_distance, estimated_similarity
+from kinbin.links._graphkernel import EMPTY, NODES, WIDTH, code_address, node_norm, node_of, walk
+from kinbin.search._bandkernel import CORRUPT, answers_are_sound
+from kinbin.search._rundata import BASE, ROWS, is_masked, prefetch_offset, prefetch_row, row_place
+from kinbin.search._topk import offer, reset
+
+__all__ = ["BROKEN", "GONE", "place_rows", "scan_codes", "search_links"]
+
+U64 = np.uint64
+GONE = 0xFFFFFFFF
+"""The place of a node whose row is in no run any more."""
+BROKEN = 4
+"""The links named a node that is not there."""
+_TILE_BYTES = 262_144
+_SLACK = 1e-6
+"""More than float32 products take from a similarity."""
+
+
+@strict
+def place_rows(nodes, runs, base, places):
+    """Write the places of the nodes that are in a run: both row numbers ascend. Cost: 2 ns a row."""
+    n = 0
+    for row in range(len(runs)):
+        while n < len(nodes) and nodes[n] < runs[row]:
+            n += 1
+        if n == len(nodes):
+            return
+        if nodes[n] == runs[row]:
+            places[n] = base + row
+
+
+@inline
+def _locate(descriptors, place):
+    """(run, local row) of a place; run -1 if it is out of bounds."""
+    for i in range(len(descriptors)):
+        base = np.int64(descriptors[i, BASE])
+        if base <= place < base + np.int64(descriptors[i, ROWS]):
+            return i, place - base
+    return -1, np.int64(0)
+
+
+@inline
+def _score_node(
+    descriptors, places, node, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+):  # fmt: skip
+    """Offer a node's row, scored exactly. Returns 1 if it was scored, 0 if it may not be answered, -1 if it is damaged."""
+    place = np.int64(places[node])
+    if place == GONE:
+        return 0
+    run, row = _locate(descriptors, place)
+    if run < 0 or is_masked(descriptors[run], row):
+        return 0
+    address, room = row_place(descriptors[run], row)
+    similarity = -1.0
+    if room > 0:
+        similarity = similarity_at(address, room, wide, normalised, query_norm, narrow, table_keys, table_weights)
+    if not similarity >= 0.0:
+        return -1
+    if similarity >= least and similarity >= sims[-1]:
+        offer(sims, runs, rows, similarity, run, row)
+    return 1
+
+
+@inline
+def _fetch_pool(descriptors, places, pool, size):
+    """Ask for the records of all rows of a pool."""
+    for x in range(size):
+        if pool[x] == EMPTY:
+            return
+        prefetch(U64(places.ctypes.data) + U64(4 * node_of(pool[x])))
+    for stage in range(2):
+        for x in range(size):
+            if pool[x] == EMPTY:
+                break
+            place = np.int64(places[node_of(pool[x])])
+            if place == GONE:
+                continue
+            run, row = _locate(descriptors, place)
+            if run < 0:
+                continue
+            if stage == 0:
+                prefetch_offset(descriptors[run], row)
+            else:
+                prefetch_row(descriptors[run], row)
+
+
+@strict
+def search_links(
+    graph, step, places, entries, codes, skips, size, descriptors, wide, normalised, indptr, features, values, norms, least,
+    pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
+    out_similarity, out_run, out_row, out_numbers,
+):  # fmt: skip
+    """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
+
+    graph, step, entries: see `links`; places (nodes,) uint32; codes (m, B) uint8 of the queries; skips (m,) a node that each query
+    leaves out, or -1. The others as of `search_bands`. Cost: see `walk`, and 30 ns for each of the pool.
+    """
+    base = U64(codes.ctypes.data)
+    width = codes.shape[1]
+    for m in range(len(norms)):
+        a, b = indptr[m], indptr[m + 1]
+        scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
+        query_norm = 1.0 if normalised else norms[m]
+        sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
+        reset(sims, runs, rows)
+        compared, sound = walk(
+            graph,
+            step,
+            normalised,
+            base + U64(m * width),
+            np.float32(norms[m]),
+            entries,
+            skips[m],
+            size,
+            pool,
+            visited,
+            touched,
+            near,
+            ranks,
+        )
+        flags = 0 if sound else BROKEN
+        _fetch_pool(descriptors, places, pool, size)
+        fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+        verified = 0
+        for x in range(size):
+            if pool[x] == EMPTY:
+                break
+            scored = _score_node(
+                descriptors,
+                places,
+                node_of(pool[x]),
+                wide,
+                normalised,
+                query_norm,
+                narrow,
+                table_keys,
+                table_weights,
+                least,
+                sims,
+                runs,
+                rows,
+            )
+            if scored < 0:
+                flags |= CORRUPT
+                break
+            verified += scored
+        clear_lookup(wide, features[a:b], narrow, table_keys)
+        if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
+            flags |= CORRUPT
+        out_numbers[m, 0] = compared
+        out_numbers[m, 1] = verified
+        out_numbers[m, 2] = 0
+        out_numbers[m, 3] = flags
+
+
+@inline
+def _farthest(similarity):
+    """The L1 distance of shapes at which two normalised rows are so similar."""
+    return 2.0 * (1.0 - similarity) / (1.0 + similarity)
+
+
+@inline
+def _too_far(distance, query_norm, norm, reached):
+    """Whether rows of these norms, whose shapes are at least so far apart, cannot be as similar as `reached`."""
+    return estimated_similarity(max(0.0, distance), query_norm, norm) < reached
+
+
+@strict
+def _scan_tile(
+    graph, step, places, errors, code, query_error, skip, first, last, descriptors, wide, normalised, features, values, norm, least,
+    narrow, table_keys, table_weights, sims, runs, rows,
+):  # fmt: skip
+    """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
+    width = np.int64(graph[WIDTH])
+    query_norm = 1.0 if normalised else norm
+    reached = max(sims[-1], least) - _SLACK
+    bound = _farthest(max(reached, 0.0)) + query_error
+    filled = False
+    scored = 0
+    for node in range(first, last):
+        distance = code_distance(code_address(graph, node), code, width) * step - errors[node]
+        if normalised:
+            if distance > bound:
+                continue
+        elif _too_far(distance - query_error, norm, np.float64(node_norm(graph, node, normalised)), reached):
+            continue
+        if node == skip:
+            continue
+        if not filled:
+            fill_lookup(
+                wide, features, values, np.float32(1.0 / norm) if normalised else np.float32(1.0), narrow, table_keys, table_weights
+            )
+            filled = True
+        one = _score_node(
+            descriptors, places, node, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+        )
+        if one < 0:
+            scored = -1
+            break
+        scored += one
+        reached = max(sims[-1], least) - _SLACK
+        bound = _farthest(max(reached, 0.0)) + query_error
+    if filled:
+        clear_lookup(wide, features, narrow, table_keys)
+    return scored
+
+
+@strict
+def scan_codes(
+    graph, step, places, errors, codes, query_errors, skips, descriptors, wide, normalised, indptr, features, values, norms, least,
+    narrow, table_keys, table_weights, out_similarity, out_run, out_row, out_numbers,
+):  # fmt: skip
+    """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
+
+    The L1 distance of two rows' shapes is at least step · code distance − both errors (links/_codekernel.py). errors (nodes,)
+    float32, query_errors (m,) float32; out_* hold answers already, the better the faster. Tiles of codes stay in the cache while
+    all queries pass over them. Cost: 4 to 10 ns a node and 128 bytes of its code, and 30 to 60 ns a node that is scored.
+    """
+    width = codes.shape[1]
+    nodes = np.int64(graph[NODES])
+    per_tile = max(64, _TILE_BYTES // width)
+    out_numbers[:, 2:] = 0
+    for first in range(0, nodes, per_tile):
+        for m in range(len(norms)):
+            if out_numbers[m, 3] != 0:
+                continue
+            a, b = indptr[m], indptr[m + 1]
+            scored = _scan_tile(
+                graph, step, places, errors, U64(codes.ctypes.data) + U64(m * width), query_errors[m], skips[m], first,
+                min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
+                narrow, table_keys, table_weights, out_similarity[m], out_run[m], out_row[m],
+            )  # fmt: skip
+            if scored < 0:
+                out_numbers[m, 3] = CORRUPT
+            else:
+                out_numbers[m, 1] += scored
+    for m in range(len(norms)):
+        if out_numbers[m, 3] == 0 and not answers_are_sound(descriptors, wide, out_run[m], out_row[m]):
+            out_numbers[m, 3] = CORRUPT

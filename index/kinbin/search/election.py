@@ -1,0 +1,59 @@
+"""One worker at a time over all processes: a file lock that dies with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kinbin.errors import CollectionNotFound, StorageError
+from kinbin.storage.errors import translated
+
+__all__ = ["elected"]
+
+_LOCKS: set[int] = set()
+"""Open lock files of this process."""
+
+
+def _leave_locks_to_parent() -> None:
+    """In a forked child: close the lock files, or a lock would outlive the parent that holds it."""
+    while _LOCKS:
+        os.close(_LOCKS.pop())
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_parent)
+
+
+@contextmanager
+def elected(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock file at `path`; False if another process or thread holds it (and not `wait`).
+
+    Raises:
+        CollectionNotFound: its directory was removed meanwhile.
+    """
+    try:
+        with translated():
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except StorageError:
+        if path.parent.exists():
+            raise
+        raise CollectionNotFound("the collection was removed") from None
+    _LOCKS.add(descriptor)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            if descriptor in _LOCKS:
+                # A forked child may have the file open as well: closing it here would not let go.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        if descriptor in _LOCKS:
+            _LOCKS.remove(descriptor)
+            os.close(descriptor)

@@ -1,0 +1,388 @@
+"""Building link sets: which rows, from what, when, and the swap.
+
+A link set is built beside everything else: rows are read and encoded under one short snapshot, links are made on the
+codes alone, and what comes of it is written in small transactions under a number that no list names; the last, short
+transaction swaps it in. A crash before that leaves values that nobody reads and the next upkeep removes. One
+process at a time links, over all collections of a database; writing, it holds the collection's upkeep lock as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import Closed, CorruptData
+from kinbin.kernels._jit import strict
+from kinbin.kernels.rowscore import NARROW_DIMENSION
+from kinbin.links.codes import Coder, choose_coder
+from kinbin.links.graph import Graph, WalkSpace
+from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
+from kinbin.search.build import Cancelled, Parts, Recipe, Source, gather, iterate_rows, read_records
+from kinbin.search.election import elected
+from kinbin.search.links import CALIBRATED_K, Links, LinkSet
+from kinbin.search.upkeep import Upkeep, current
+from kinbin.search.view import View, Views
+from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.store import Reader, Store
+
+__all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "unpacked"]
+
+LEAST_ROWS = 4_096
+"""Fewer rows than these are not linked by themselves: a scan of them takes a tenth of a millisecond."""
+GROWTH = 8
+"""New rows are linked when they are more than one in so many of the linked ones (in quiet times, of 8 times as many)."""
+GONE_SHARE = 0.3
+"""A link set with a larger share of dead rows is built anew."""
+_BLOCK_BYTES = 1 << 20
+_SAMPLE_ROWS = 8_192
+_POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
+_CALIBRATION_QUERIES = 256
+_SATISFIED = 0.998
+_TIE = 1e-9
+
+Progress = Callable[[int, int], None]
+
+
+def is_due(view: View, *, quiet: bool) -> bool:
+    """Whether rows of this view should be linked now."""
+    linked = 0 if view.links is None else view.links.linked
+    unlinked = view.unlinked_rows
+    if linked + unlinked < LEAST_ROWS:
+        return False
+    if view.links is not None and linked - _dead_linked(view, view.links) < (1 - GONE_SHARE) * len(view.links.places):
+        return True
+    least = max(LEAST_ROWS // 4, linked // (8 * GROWTH)) if quiet else max(LEAST_ROWS, linked // GROWTH)
+    return unlinked >= least
+
+
+def _dead_linked(view: View, links: Links) -> int:
+    """Dead rows in runs that are linked (at least in part)."""
+    return sum(run.rows - run.live for run, tail in zip(view.runs, links.tails, strict=True) if tail)
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """A link set that is being built."""
+
+    row_numbers: NDArray[np.uint64]
+    horizon: int
+    coder: Coder
+    errors: NDArray[np.float32]
+    graph: Graph
+    new: NDArray[np.int64]
+    """Nodes that are not linked yet."""
+    scratch_rows: int
+    """Rows there were when the coder was chosen."""
+
+
+class Linker:
+    """Links the rows of one collection. Methods may be called from any thread; work is done by one at a time."""
+
+    def __init__(self, store: Store, views: Views, recipe: Recipe, dim: int | None, upkeep: Upkeep) -> None:
+        self._store = store
+        self._views = views
+        self._recipe = recipe
+        self._dim = dim
+        self._upkeep = upkeep
+        self.stop = threading.Event()
+        """Set it to end the build at hand early: nothing of it stays."""
+
+    def step(self, *, quiet: bool) -> bool:
+        """Link what is due, if nobody else in the database links. Returns whether there is nothing left to do now."""
+        with self._store.read() as reader:
+            view = self._views.at(reader)
+            if view is None or view.state.dropped or not is_due(view, quiet=quiet):
+                return True
+        with elected(self._store.path.parent.parent / "linker.lock", wait=False) as mine:
+            if mine:
+                try:
+                    self._build(None)
+                except Cancelled:
+                    return True
+            return mine
+
+    def link_all(self, progress: Progress | None) -> None:
+        """Link every row that is in a run, waiting for whoever links now. progress is told of rows linked, and of how many.
+
+        Raises:
+            Closed: the collection was closed meanwhile.
+        """
+        with elected(self._store.path.parent.parent / "linker.lock", wait=True):
+            try:
+                self._build(progress)
+            except Cancelled:
+                raise Closed("the database was closed") from None
+
+    def _build(self, progress: Progress | None) -> None:
+        """Build a link set of all rows in runs, and swap it in."""
+        with self._store.read() as reader:
+            view = current(self._views, reader)
+            if _is_whole(reader, view, self._recipe.kernel.normalised):
+                return
+            draft = self._draft(reader, view) if any(run.live for run in view.runs) else None
+        if draft is None:
+            # No row is left to link.
+            with self._upkeep.elected(wait=True):
+                self._swap(None)
+            return
+        total = len(draft.new)
+
+        def going_on(done: int) -> bool:
+            if progress is not None:
+                progress(done, total)
+            return not self.stop.is_set()
+
+        if not draft.graph.insert(draft.new, going_on):
+            raise Cancelled
+        draft.graph.join_strays()
+        with self._upkeep.elected(wait=True):
+            self._upkeep.remove_orphans()
+            with self._store.read() as reader:
+                calibration = _calibrate(current(self._views, reader), draft, self._recipe)
+            self._swap(self._write(draft, calibration))
+
+    def _draft(self, reader: Reader, view: View) -> _Draft:
+        """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
+        source = gather(view.runs, None)
+        old = view.links.set if view.links is not None else None
+        if old is not None and len(source) < 8 * old.header["scratch_rows"]:
+            try:
+                kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
+                if kept.mean() > 0.5:
+                    return self._extended(reader, view, source, old, kept)
+            except CorruptData:
+                # A damaged link set is built from the rows.
+                pass
+        coder = choose_coder(_sample(source, self._recipe.wide), self._dim)
+        codes, errors, norms = self._encode(source, coder)
+        graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
+        return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source))
+
+    def _extended(self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_]) -> _Draft:
+        """The old link set without its dead rows, and room for the new ones."""
+        was = unpacked(reader, old, self._recipe.kernel.normalised)
+        renamed = np.full(len(kept), -1, np.int64)
+        renamed[kept] = np.searchsorted(source.row_numbers, old.row_numbers[kept])
+        new = np.setdiff1d(np.arange(len(source)), renamed[kept], assume_unique=True)
+        part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
+        codes = np.empty((len(source), old.coder.width), np.uint8)
+        errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
+        codes[new], errors[new], norms[new] = self._encode(part, old.coder)
+        codes[renamed[kept]] = was.codes[kept]
+        errors[renamed[kept]] = old.errors[kept]
+        norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
+        graph = was.thinned(codes, norms, renamed)
+        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"])
+
+    def _encode(self, source: Source, coder: Coder) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32]]:
+        """Codes, errors and norms of stored rows, each checked."""
+        codes = np.empty((len(source), coder.width), np.uint8)
+        errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
+        for start, rows in iterate_rows(source, self._recipe.wide):
+            if self.stop.is_set():
+                raise Cancelled
+            here = slice(start, start + len(rows))
+            codes[here], errors[here] = coder.encode(rows)
+            norms[here] = rows.norms
+        return codes, errors, norms
+
+    def _write(self, draft: _Draft, calibration: dict[str, Any]) -> int:
+        """Write the link set in small transactions. Returns its number."""
+        parts = Parts(self._store, self.stop)
+        graph, width = draft.graph, draft.coder.width
+        code_shift = max(0, (_BLOCK_BYTES // width).bit_length() - 1)
+        link_shift = 12
+        offsets, blocks = graph.packed(link_shift)
+        padding = np.zeros(CODE_PADDING, np.uint8)
+        for i, start in enumerate(range(0, len(graph.codes), 1 << code_shift)):
+            parts.put(Part.CODES, i, np.concatenate([padding, graph.codes[start : start + (1 << code_shift)].reshape(-1)]))
+        for i, block in enumerate(blocks):
+            parts.put(Part.LINKS, i, block)
+        parts.put(Part.LINK_OFFSETS, 0, offsets)
+        parts.put(Part.ROW_NUMBERS, 0, draft.row_numbers)
+        parts.put(Part.ERRORS, 0, draft.errors)
+        if not graph.normalised:
+            parts.put(Part.NORMS, 0, graph.norms)
+        parts.put(Part.BUCKETS, 0, draft.coder.buckets)
+        parts.put(Part.ENTRIES, 0, graph.entries)
+        parts.flush()
+        header = {
+            "rows": len(draft.row_numbers), "horizon": draft.horizon, "coder": draft.coder.to_header(), "norms": not graph.normalised,
+            "code_shift": code_shift, "link_shift": link_shift, "scratch_rows": draft.scratch_rows, "calibration": calibration,
+            "links": int(graph.links[:, 0].sum()),
+        }  # fmt: skip
+        with self._store.write() as writer:
+            writer.put_run_header(parts.number, header)
+        return parts.number
+
+    def _swap(self, number: int | None) -> None:
+        """Replace the link set, in one transaction."""
+        with self._store.write() as writer:
+            sets = writer.link_sets()
+            if not sets and number is None:
+                return
+            for old in sets:
+                writer.delete_run(old)
+            writer.put_link_sets([] if number is None else [number])
+            state = writer.state()
+            writer.put_state(state.with_(manifest=state.manifest + 1))
+
+
+def _is_whole(reader: Reader, view: View, normalised: bool) -> bool:
+    """Whether the link set is sound and has just the living rows of all runs."""
+    links = view.links
+    if links is None:
+        return not view.unlinked_rows
+    if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links):
+        return False
+    try:
+        unpacked(reader, links.set, normalised)
+    except CorruptData:
+        return False
+    return True
+
+
+def _horizon(view: View) -> int:
+    """The last row number in any run."""
+    return max((int(run.row_numbers[-1]) for run in view.runs), default=-1)
+
+
+def _sample(source: Source, wide: bool) -> Any:
+    """Some random rows, to choose codes by."""
+    rng = np.random.default_rng(len(source))
+    picks = np.sort(rng.permutation(len(source))[:_SAMPLE_ROWS])
+    return read_records(source.addresses[picks], source.rooms[picks], wide)
+
+
+@strict
+def _unpack_links(block, links, start):  # type: ignore[no-untyped-def]
+    """Lay a block's lists out with a fixed stride. Returns the nodes read, -1 if a list is too long or names what is not there."""
+    place = 0
+    node = start
+    while place < len(block):
+        degree = int(block[place])
+        if node >= len(links) or degree >= links.shape[1] or place + 1 + degree > len(block):
+            return -1
+        links[node, 0] = np.uint32(degree)
+        for x in range(degree):
+            other = block[place + 1 + x]
+            if other >= len(links):
+                return -1
+            links[node, 1 + x] = other
+        place += 1 + degree
+        node += 1
+    return node - start
+
+
+def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
+    """A stored link set in arrays, its checksums verified.
+
+    Raises:
+        CorruptData.
+    """
+    codes = [
+        np.frombuffer(part, np.uint8, offset=CODE_PADDING).reshape(-1, old.coder.width)
+        for part in reader.run_parts(old.number, Part.CODES, verify=True)
+    ]
+    norms = np.ones(1, np.float32)
+    if not normalised:
+        norms = np.frombuffer(reader.run_part(old.number, Part.NORMS, verify=True), "<f4")
+    graph = Graph.empty(np.concatenate(codes), norms, old.coder.step, normalised)
+    start = 0
+    for part in reader.run_parts(old.number, Part.LINKS, verify=True):
+        read = _unpack_links(np.frombuffer(part, "<u4"), graph.links, start)
+        if read < 0:
+            raise CorruptData("a list of links is out of bounds")
+        start += int(read)
+    if start != len(graph.codes):
+        raise CorruptData("some lists of links are missing")
+    graph.entries = old.entries.copy()
+    return graph
+
+
+def _calibrate(view: View, draft: _Draft, recipe: Recipe) -> dict[str, Any]:
+    """Recall of walks of several widths, on stored rows that are left out of the walks that look for their neighbours."""
+    nodes = len(draft.row_numbers)
+    places = np.full(nodes, GONE, np.uint32)
+    base = 0
+    for run in view.runs:
+        place_rows(draft.row_numbers, run.row_numbers, base, places)
+        base += run.rows
+    there = np.flatnonzero(places != GONE)
+    picks = np.sort(np.random.default_rng(nodes).permutation(there)[:_CALIBRATION_QUERIES])
+    if len(picks) < 2:
+        return {"pools": [_POOLS[0]], "recall": {str(k): [1.0] for k in CALIBRATED_K}, "queries": len(picks)}
+    trial = _Trial(view, draft, recipe, places, picks)
+    truth = trial.exact()
+    recall: dict[str, list[float]] = {str(k): [] for k in CALIBRATED_K}
+    pools = []
+    for pool in _POOLS:
+        found = trial.walk(pool)
+        pools.append(pool)
+        for k in CALIBRATED_K:
+            rank = min(k, len(there) - 1)
+            hits = (found[:, :rank] >= truth[:, rank - 1 : rank] - _TIE).sum(axis=1)
+            recall[str(k)].append(round(float(hits.mean() / rank), 5))
+        if recall["10"][-1] >= _SATISFIED and recall["100"][-1] >= 0.98:
+            break
+    return {"pools": pools, "recall": recall, "queries": len(picks)}
+
+
+class _Trial:
+    """Sampled rows as queries against a graph in arrays."""
+
+    def __init__(self, view: View, draft: _Draft, recipe: Recipe, places: NDArray[np.uint32], picks: NDArray[np.int64]) -> None:
+        addresses, rooms = _addresses(view, places[picks].astype(np.int64))
+        self._queries = read_records(addresses, rooms, recipe.wide)
+        self._view, self._draft, self._recipe, self._places, self._picks = view, draft, recipe, places, picks
+        self._codes, self._errors = draft.coder.encode(self._queries)
+        self._keep: list[object] = []
+        self._graph = draft.graph.descriptor(self._keep)
+        self._space = WalkSpace(len(places), _POOLS[-1])
+        most = int(np.diff(self._queries.indptr).max(initial=1))
+        slots = 1 << max(6, (3 * most).bit_length()) if recipe.wide else 2
+        self._lookup = (
+            np.zeros(1 if recipe.wide else NARROW_DIMENSION, np.float32),
+            np.full(slots, ~np.uint64(0), np.uint64),
+            np.zeros(slots, np.float32),
+        )
+        shape = len(picks), min(CALIBRATED_K[-1], len(places) - 1)
+        self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.zeros((len(picks), 4), np.int64)
+
+    def walk(self, pool: int) -> NDArray[np.float64]:
+        """Similarities (m, 100) of what walks with this pool find."""
+        space, queries = self._space, self._queries
+        search_links(
+            self._graph, self._draft.coder.step, self._places, self._draft.graph.entries, self._codes, self._picks, pool,
+            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, 0.0,
+            space.pool, space.visited, space.touched, space.near, space.ranks, *self._lookup, *self._out,
+        )  # fmt: skip
+        return self._out[0].copy()
+
+    def exact(self) -> NDArray[np.float64]:
+        """Similarities (m, 100) of the true neighbours."""
+        self.walk(_POOLS[-1])
+        queries = self._queries
+        scan_codes(
+            self._graph, self._draft.coder.step, self._places, self._draft.errors, self._codes, self._errors, self._picks,
+            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out,
+        )  # fmt: skip
+        return self._out[0].copy()
+
+
+def _addresses(view: View, places: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Addresses and rooms of rows given by their places."""
+    addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
+    base = 0
+    for run in view.runs:
+        here = (places >= base) & (places < base + run.rows)
+        addresses[here], rooms[here] = run.places(places[here] - base)
+        base += run.rows
+    return addresses, rooms

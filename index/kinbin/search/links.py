@@ -1,0 +1,163 @@
+"""A link set as it lies in the store, and how it is walked: which rows it covers, and how wide for which recall.
+
+A link set covers all rows up to a row number that were alive when it was built. It never changes; it names rows,
+not runs, so runs are sealed and merged without it. Rows that died since are passed through but not answered, rows that
+came since are answered by the bands.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links.codes import Coder
+from kinbin.search._linkkernel import GONE, place_rows
+from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.store import Reader
+
+__all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
+
+CALIBRATED_K = (1, 10, 100)
+_VERIFYING = threading.Lock()
+MOST_WIDTH = 4096
+"""Of a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """How wide a walk has to be."""
+
+    pool: int
+    reaches: bool
+    """Whether a calibrated walk of this width had the recall that is aimed at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkSet:
+    """A graph over the rows `row_numbers`: codes and links lie in the store's map."""
+
+    number: int
+    header: dict[str, Any]
+    coder: Coder
+    row_numbers: NDArray[np.uint64]
+    errors: NDArray[np.float32]
+    entries: NDArray[np.uint32]
+    graph: NDArray[np.uint64]
+    """What kernels are told."""
+    kept: tuple[NDArray[Any], ...]
+    """Arrays whose addresses stand in `graph`."""
+    sound: list[bool] = field(default_factory=list)
+    """Has a member once the codes' checksums have been verified."""
+
+    @classmethod
+    def load(cls, reader: Reader, number: int) -> LinkSet:
+        """Read a link set's header, row numbers and errors, and the places of the rest. Cost: 16 to 20 bytes a row.
+
+        Raises:
+            CorruptData: it is not what its header says.
+        """
+        header = reader.run_header(number)
+        rows = int(header["rows"])
+        numbers = np.frombuffer(reader.run_part(number, Part.ROW_NUMBERS, verify=True), "<u8")
+        errors = np.frombuffer(reader.run_part(number, Part.ERRORS, verify=True), "<f4")
+        norms = np.frombuffer(reader.run_part(number, Part.NORMS, verify=True), "<f4") if header["norms"] else np.ones(1, np.float32)
+        offsets = np.frombuffer(reader.run_part(number, Part.LINK_OFFSETS, verify=True), "<u4")
+        entries = np.frombuffer(reader.run_part(number, Part.ENTRIES, verify=True), "<u4")
+        coder = Coder.from_header(header["coder"], np.frombuffer(reader.run_part(number, Part.BUCKETS, verify=True), "<u2"))
+        codes, code_bytes = reader.run_places(number, Part.CODES)
+        links, link_bytes = reader.run_places(number, Part.LINKS)
+        code_shift, link_shift = int(header["code_shift"]), int(header["link_shift"])
+        per_block = np.minimum(rows - (np.arange(len(codes)) << code_shift), 1 << code_shift)
+        whole = (
+            len(numbers) == len(errors) == len(offsets) == rows
+            and (not header["norms"] or len(norms) == rows)
+            and len(codes) == -(-rows >> code_shift)
+            and len(links) == -(-rows >> link_shift)
+            and (code_bytes >= CODE_PADDING + per_block * coder.width).all()
+            and (entries < rows).all()
+            and (coder.buckets < coder.width).all()
+        )
+        if not whole:
+            raise CorruptData(f"link set {number} is not what its header says")
+        # Whoever damaged the calibration without its checksum: it is needed later, and missed here.
+        _recall_at(header["calibration"]["recall"], 1)[: len(header["calibration"]["pools"])]
+        codes = codes + np.uint64(CODE_PADDING)
+        words = link_bytes >> np.uint64(2)
+        graph = np.zeros(GRAPH_WIDTH, np.uint64)
+        fields = {
+            "nodes": rows, "width": coder.width, "code_shift": code_shift, "codes": _address(codes), "offsets": _address(offsets),
+            "link_shift": link_shift, "links": _address(links), "link_words": _address(words), "norms": _address(norms),
+        }  # fmt: skip
+        for name, value in fields.items():
+            graph[GRAPH_FIELDS[name]] = value
+        return cls(number, header, coder, numbers, errors, entries, graph, (codes, links, words, norms, offsets))
+
+    @property
+    def horizon(self) -> int:
+        """The last row number it covers."""
+        return int(self.header["horizon"])
+
+    def verify_codes(self, reader: Reader) -> None:
+        """Verify the checksums of all codes, once: a scan that skips by codes is only as exact as they are.
+
+        Raises:
+            CorruptData.
+        """
+        with _VERIFYING:
+            # One thread at a time: a snapshot is no work for several.
+            if not self.sound:
+                reader.run_parts(self.number, Part.CODES, verify=True)
+                self.sound.append(True)
+
+    def width_for(self, k: int, aim: float) -> Width:
+        """The smallest pool whose calibrated recall of the k nearest reached `aim`; the widest if none did."""
+        calibration = self.header["calibration"]
+        pools = calibration["pools"]
+        recalls = _recall_at(calibration["recall"], min(k, CALIBRATED_K[-1]))
+        stretch = max(1.0, k / CALIBRATED_K[-1])
+        for pool, recall in zip(pools, recalls, strict=True):
+            if recall >= aim and pool >= min(k, CALIBRATED_K[-1]):
+                return Width(min(int(pool * stretch), MOST_WIDTH), True)
+        return Width(min(int(max(pools[-1], 2 * k) * stretch), MOST_WIDTH), False)
+
+
+def _recall_at(recall: dict[str, list[float]], k: int) -> NDArray[np.float64]:
+    """(pools,) recall of the k nearest, between the calibrated ones on a scale of log k."""
+    known = np.log(CALIBRATED_K)
+    table = np.array([recall[str(one)] for one in CALIBRATED_K])
+    return np.array([np.interp(np.log(k), known, column) for column in table.T])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """A link set as the runs of one manifest see it."""
+
+    set: LinkSet
+    places: NDArray[np.uint32]
+    """(nodes,) rows of the runs before, plus the local row; GONE if the row is in no run."""
+    linked: int
+    """Nodes that are in a run."""
+    tails: tuple[int, ...]
+    """Of each run the first local row that is not linked."""
+
+    @classmethod
+    def of(cls, links: LinkSet, runs: tuple[NDArray[np.uint64], ...]) -> Links:
+        """Place the nodes in runs, given by their row numbers. Cost: 4 ns a row."""
+        places = np.full(len(links.row_numbers), GONE, np.uint32)
+        base = 0
+        tails = []
+        for numbers in runs:
+            place_rows(links.row_numbers, numbers, base, places)
+            base += len(numbers)
+            tails.append(int(np.searchsorted(numbers, np.uint64(links.horizon), side="right")))
+        return cls(links, places, int((places != GONE).sum()), tuple(tails))
+
+
+def _address(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,229 @@
+"""Link sets that were damaged: scores and scans stay right, nothing dies, check() tells, and the next link() heals."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinbin
+import naive
+from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.store import Store, Writer
+from linked import KINDS, damage_links, flip, link_sets, names, orphans, rewrite, still, true_scores
+from nursery import Nursery
+
+pytestmark = pytest.mark.durability
+
+ROWS, ASKED = 1_200, 40
+KERNELS = ("ngmm", "gmm")
+"""One that normalises rows, and one whose link sets keep their norms."""
+PARTS = {
+    "header": (Part.HEADER, range(5, 9)),
+    "row numbers": (Part.ROW_NUMBERS, range(0, 8 * ROWS, 801)),
+    "entries": (Part.ENTRIES, range(0, 200, 3)),
+    "buckets": (Part.BUCKETS, range(0, 90, 9)),
+    "errors": (Part.ERRORS, range(3, 4 * ROWS, 4)),
+    "codes": (Part.CODES, range(CODE_PADDING, CODE_PADDING + 64 * ROWS, 11)),
+    "links": (Part.LINKS, range(3, 40_000, 401)),
+    "places of links": (Part.LINK_OFFSETS, range(0, 4 * ROWS, 97)),
+    "norms": (Part.NORMS, range(3, 4 * ROWS, 4)),
+}
+CASES = [(kernel, part) for kernel in KERNELS for part in PARTS if part != "norms" or kernel == "gmm"]
+Damage = Callable[[str, Callable[[Writer, int], None]], Path]
+
+
+@pytest.fixture(autouse=True)
+def _still() -> Iterator[None]:
+    with still():
+        yield
+
+
+@pytest.fixture(scope="module")
+def vectors() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Stored rows, and queries: some of them, and others."""
+    X = KINDS["dense"].rows(ROWS, seed=8)
+    return X, np.concatenate([X[: ASKED // 2], KINDS["dense"].rows(ASKED // 2, seed=9)])
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory, vectors: tuple[NDArray[np.float32], NDArray[np.float32]]) -> dict[str, Path]:
+    """A closed database with one linked collection "c" for each kernel."""
+    out = {}
+    with still():
+        for kernel in KERNELS:
+            out[kernel] = tmp_path_factory.mktemp("sound") / "data"
+            with kinbin.open(out[kernel]) as database:
+                collection = database.create_collection("c", kernel=kernel, dim=KINDS["dense"].dim, seed=5)
+                collection.add(names(range(ROWS)), vectors[0])
+                collection.link()
+    return out
+
+
+@pytest.fixture
+def damaged(sound: dict[str, Path], tmp_path: Path) -> Damage:
+    """A copy of the database of a kernel whose link set was edited."""
+
+    def damage(kernel: str, edit: Callable[[Writer, int], None]) -> Path:
+        shutil.copytree(sound[kernel], tmp_path / "data")
+        store = Store(tmp_path / "data" / "collections" / "c")
+        damage_links(store, edit)
+        store.close()
+        return tmp_path / "data"
+
+    return damage
+
+
+def recalls(kernel: str, vectors: tuple[Any, Any], answers: kinbin.AnswerBatch) -> NDArray[np.float64]:
+    """Recall of each answer, whose scores must be right."""
+    out = []
+    for answer, row in zip(answers, true_scores(kernel, *vectors), strict=True):
+        assert np.abs(answer.scores - row[[int(one) for one in answer.ids]]).max(initial=0.0) <= naive.SCORE_ERROR
+        assert len(set(answer.ids)) == len(answer.ids)
+        out.append(naive.recall(answer.scores, row, 10))
+    return np.array(out)
+
+
+@pytest.mark.parametrize(("kernel", "part"), CASES)
+def test_what_is_damaged_is_not_relied_on(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+    """Whatever bytes of a link set are inverted: scores are right, scans complete, and bounds, where there are any, true."""
+    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+        collection = database.collection("c")
+        assert (recalls(kernel, vectors, collection.query_batch(vectors[1], mode="exact")) == 1.0).all()
+        auto = collection.query_batch(vectors[1], mode="auto", certify=True)
+        found = recalls(kernel, vectors, auto)
+        assert found[[mode == "exact" for mode in auto.modes]].min(initial=1.0) == 1.0
+        assert found.mean() >= 0.9
+        assert (auto.recall_lower_bounds >= 0.9).all()
+        recalls(kernel, vectors, collection.query_batch(vectors[1], mode="links"))
+
+
+@pytest.mark.parametrize(("kernel", "part"), [case for case in CASES if case[1] not in ("codes", "norms")])
+def test_walks_fall_back(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+    """Mode links finds as much as it should though the links are broken: by bands, where a walk cannot be had."""
+    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+        answers = database.collection("c").query_batch(vectors[1], mode="links")
+        assert recalls(kernel, vectors, answers).mean() >= 0.9
+        assert answers.mode == "bands"
+
+
+@pytest.mark.parametrize(("kernel", "part"), CASES)
+def test_check_tells_of_damaged_links(damaged: Damage, kernel: str, part: str) -> None:
+    """check() finds damage in any part of a link set, and says in a sentence what it is."""
+    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+        report = database.collection("c").check()
+        assert not report.ok
+        assert any("link" in problem for problem in report.problems), report.problems
+
+
+@pytest.mark.parametrize(("kernel", "part"), CASES)
+def test_linking_heals(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+    """After link() a damaged link set is replaced by a sound one: walks find what they should, and check() is content."""
+    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+        collection = database.collection("c")
+        before = link_sets(collection)
+        collection.link()
+        assert link_sets(collection) != before
+        assert not orphans(collection)
+        answers = collection.query_batch(vectors[1], mode="links")
+        assert answers.mode == "links"
+        assert recalls(kernel, vectors, answers).mean() >= 0.95
+        assert collection.check().ok
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "norms"])
+def test_linking_more_heals(damaged: Damage, vectors: tuple[Any, Any], part: str) -> None:
+    """The same where rows came since: what is there already is not taken over without a look."""
+    with kinbin.open(damaged("ngmm", flip(*PARTS[part]))) as database:
+        collection = database.collection("c")
+        collection.add(["new"], KINDS["dense"].rows(1, seed=77))
+        collection.link()
+        answers = collection.query_batch(vectors[0], k=1, mode="links")
+        assert np.mean([answer.ids[0] == str(i) for i, answer in enumerate(answers)]) > 0.98
+        assert collection.query(KINDS["dense"].rows(1, seed=77)[0], k=1, mode="links").ids == ["new"]
+        assert collection.check().ok
+
+
+def set_all(value: int, step: int = 1) -> Callable[[NDArray[Any]], None]:
+    """A change of every `step`-th number."""
+
+    def change(array: NDArray[Any]) -> None:
+        array[::step] = value
+
+    return change
+
+
+def shift(by: int) -> Callable[[NDArray[Any]], None]:
+    """A change of all numbers."""
+
+    def change(array: NDArray[Any]) -> None:
+        array[:] = array + np.array(by).astype(array.dtype)
+
+    return change
+
+
+def widened(header: dict[str, Any]) -> dict[str, Any]:
+    """A header of codes wider than they are."""
+    return {**header, "coder": {**header["coder"], "width": 1024}}
+
+
+def last_word(writer: Writer, number: int) -> int:
+    """The place of the last word of the links."""
+    return len(writer.run_part(number, Part.LINKS)) // 4 - 1
+
+
+OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
+    "links to nodes far away": rewrite(Part.LINKS, "<u4", set_all(2**31, 5)),
+    "links that are all of a list's length": rewrite(Part.LINKS, "<u4", set_all(250)),
+    "lists without end": rewrite(Part.LINKS, "<u4", set_all(2**32 - 1)),
+    "lists cut off": lambda w, n: w.put_run_part(n, Part.LINKS, 0, bytes(w.run_part(n, Part.LINKS))[:5_000]),
+    "places beyond the block": rewrite(Part.LINK_OFFSETS, "<u4", set_all(2**32 - 1)),
+    "places far beyond the block": rewrite(Part.LINK_OFFSETS, "<u4", shift(2**30)),
+    "places at the end of the block": lambda w, n: rewrite(Part.LINK_OFFSETS, "<u4", set_all(last_word(w, n)))(w, n),
+    "places that are one off": rewrite(Part.LINK_OFFSETS, "<u4", shift(1)),
+    "places that are too few": lambda w, n: w.put_run_part(n, Part.LINK_OFFSETS, 0, bytes(w.run_part(n, Part.LINK_OFFSETS))[:-4]),
+    "entries that are not there": rewrite(Part.ENTRIES, "<u4", set_all(ROWS)),
+    "no entries": lambda w, n: w.put_run_part(n, Part.ENTRIES, 0, b""),
+    "buckets beyond the code": rewrite(Part.BUCKETS, "<u2", set_all(60_000)),
+    "buckets that are too few": lambda w, n: w.put_run_part(n, Part.BUCKETS, 0, bytes(w.run_part(n, Part.BUCKETS))[:2]),
+    "rows that are not there": rewrite(Part.ROW_NUMBERS, "<u8", shift(10**6)),
+    "rows in another order": rewrite(Part.ROW_NUMBERS, "<u8", lambda array: array.__setitem__(slice(None), array[::-1].copy())),
+    "rows that are too few": lambda w, n: w.put_run_part(n, Part.ROW_NUMBERS, 0, bytes(w.run_part(n, Part.ROW_NUMBERS))[:-8]),
+    "codes that are too few": lambda w, n: w.put_run_part(n, Part.CODES, 0, bytes(w.run_part(n, Part.CODES))[:-64]),
+    "a header of something else": lambda w, n: w.put_run_header(n, {"rows": "many"}),
+    "a header without calibration": lambda w, n: w.put_run_header(n, {**w.run_header(n), "calibration": {}}),
+    "a header with other widths": lambda w, n: w.put_run_header(n, widened(w.run_header(n))),
+    "a header with other blocks": lambda w, n: w.put_run_header(n, {**w.run_header(n), "code_shift": 2, "link_shift": 2}),
+    "a list of link sets that are not there": lambda w, n: w.put_link_sets([n + 1_000]),
+    "no values": lambda w, n: w.delete_run(n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OUT_OF_BOUNDS)
+def test_numbers_out_of_bounds_are_not_followed(damaged: Damage, vectors: tuple[Any, Any], nursery: Nursery, kind: str) -> None:
+    """Link sets whose checksums are right and whose numbers are not kill nobody: items are answered with right scores, or refused."""
+    child = nursery.start("nursery:serve_database", str(damaged("ngmm", OUT_OF_BOUNDS[kind])), "c")
+    assert child.receive() == "open"
+    child.call("run", "sharing:be_quiet")
+    for mode in ("links", "auto", "bands"):
+        recalls("ngmm", vectors, child.call("query_batch", vectors[1], mode=mode))
+    assert child.call("stats")["count"] == ROWS
+    child.call("check")
+    child.call("add", ["new"], KINDS["dense"].rows(1, seed=77))
+    child.call("link")
+    for mode in ("links", "auto", "exact"):
+        assert child.call("query", KINDS["dense"].rows(1, seed=77)[0], k=1, mode=mode).ids == ["new"]
+
+
+def test_every_part_is_damaged_by_a_test(sound: dict[str, Path]) -> None:
+    """The parts that are damaged here are all that a link set has."""
+    with kinbin.open(sound["gmm"]) as database, database.collection("c")._store.read() as reader:
+        (number,) = reader.link_sets()
+        with reader._txn.cursor(db=reader._runs) as cursor:
+            parts = {bytes(key[4:5]) for key in cursor.iternext(values=False) if int.from_bytes(key[:4], "big") == number}
+    assert parts == {part for part, _ in PARTS.values()}

@@ -1,0 +1,269 @@
+"""The graph over codes: well formed after every change, all of it within reach, and walked the same way every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kinbin.links._graphkernel import EMPTY, MOST_LINKS, reach, walk
+from kinbin.links.graph import ENTRIES, LINKS, Graph, WalkSpace
+
+WIDTH = 64
+
+
+def codes_of(n: int, seed: int = 0, clusters: int = 20) -> NDArray[np.uint8]:
+    """Codes in clusters."""
+    rng = np.random.default_rng(seed)
+    centres = rng.integers(30, 220, (clusters, WIDTH))
+    codes: NDArray[np.uint8] = np.clip(centres[rng.integers(0, clusters, n)] + rng.integers(-15, 16, (n, WIDTH)), 0, 255).astype(np.uint8)
+    return codes
+
+
+def built(codes: NDArray[np.uint8], *, normalised: bool = True, seed: int = 0) -> Graph:
+    """A graph of all codes."""
+    norms = np.random.default_rng(seed).lognormal(0, 0.3, len(codes)).astype(np.float32)
+    graph = Graph.empty(codes, norms, 0.001, normalised)
+    assert graph.insert(np.arange(len(codes)), lambda done: True)
+    graph.join_strays()
+    return graph
+
+
+def assert_well_formed(graph: Graph) -> None:
+    """Lists name other nodes that are there, each once, and no more of them than there may be."""
+    nodes = len(graph.codes)
+    assert graph.links.shape == (nodes, 1 + 2 * LINKS)
+    assert 2 * LINKS <= MOST_LINKS
+    for node, (degree, *links) in enumerate(graph.links.tolist()):
+        assert degree <= 2 * LINKS
+        own = links[:degree]
+        assert len(set(own)) == len(own), f"node {node} has a link twice"
+        assert node not in own, f"node {node} has a link to itself"
+        assert all(other < nodes for other in own)
+    assert 0 < len(graph.entries) <= ENTRIES
+    assert len(set(graph.entries.tolist())) == len(graph.entries)
+    assert (graph.entries < nodes).all()
+
+
+def within_reach(graph: Graph) -> int:
+    """Nodes that links lead to from the entries."""
+    reached = np.zeros(len(graph.codes), np.uint8)
+    count = reach(graph.links, graph.entries, reached, np.empty(len(graph.codes), np.int64))
+    assert count == reached.sum()
+    return int(count)
+
+
+def walked(graph: Graph, code: NDArray[np.uint8], norm: float, pool: int, skip: int = -1, space: WalkSpace | None = None) -> list[int]:
+    """The nodes that a walk pools, nearest first."""
+    keep: list[object] = []
+    space = space or WalkSpace(len(graph.codes), pool)
+    _, sound = walk(
+        graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), np.float32(norm),
+        graph.entries, skip, pool, space.pool, space.visited, space.touched, space.near, space.ranks,
+    )  # fmt: skip
+    assert sound
+    assert not space.visited.any(), "marks were left behind"
+    keys = [int(key) for key in space.pool[:pool] if key != EMPTY]
+    assert keys == sorted(keys)
+    return [(key & 0xFFFFFFFF) >> 1 for key in keys]
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 65, 2_100])
+def test_a_graph_is_well_formed_and_connected(n: int, normalised: bool) -> None:
+    """However many nodes: lists are sound, and every node is within reach of the entries."""
+    graph = built(codes_of(n), normalised=normalised)
+    assert_well_formed(graph)
+    assert within_reach(graph) == n
+
+
+def test_a_walk_finds_the_nearest() -> None:
+    """A walk with a wide pool finds nearly all of the nearest codes; each node finds itself, unless it is left out."""
+    codes, queries = codes_of(2_000), codes_of(60, seed=0)[::-1].copy()
+    graph = built(codes)
+    hits = 0
+    for query in queries:
+        distance = np.abs(codes.astype(int) - query.astype(int)).sum(axis=1)
+        kth = np.sort(distance)[9]
+        hits += (distance[walked(graph, query, 1.0, 100)[:10]] <= kth).sum()
+    assert hits / (10 * len(queries)) > 0.98
+    for node in range(0, 2_000, 97):
+        assert node in walked(graph, codes[node], 1.0, 32)[:1]
+        assert node not in walked(graph, codes[node], 1.0, 32, skip=node)
+
+
+def test_a_wider_pool_is_no_worse() -> None:
+    """The nearest nodes of a wide walk are at least as near as those of a narrow one, in the mean."""
+    codes = codes_of(2_000)
+    graph = built(codes)
+    queries = codes_of(80, seed=5)
+    means = []
+    for pool in (10, 40, 160):
+        near = [walked(graph, query, 1.0, pool)[:10] for query in queries]
+        means.append(
+            np.mean([np.abs(codes[nodes].astype(int) - query.astype(int)).sum() for nodes, query in zip(near, queries, strict=True)])
+        )
+    assert means[0] >= means[1] >= means[2]
+
+
+def test_walks_and_graphs_are_the_same_every_time() -> None:
+    """The same nodes give the same graph to the last link, and a walk the same pool, with fresh work space or used."""
+    codes = codes_of(2_200)
+    one, other = built(codes), built(codes)
+    np.testing.assert_array_equal(one.links, other.links)
+    np.testing.assert_array_equal(one.entries, other.entries)
+    space = WalkSpace(2_200, 64)
+    for query in codes_of(30, seed=3):
+        fresh = walked(one, query, 1.0, 64)
+        assert walked(one, query, 1.0, 64, space=space) == fresh
+        assert walked(one, query, 1.0, 64, space=space) == fresh
+
+
+def test_the_work_space_is_clean_after_a_walk_that_notes_too_much() -> None:
+    """Where more nodes are met than can be noted, all marks are cleared all the same."""
+    codes = codes_of(1_500)
+    graph = built(codes)
+    small = WalkSpace(1_500, 400)
+    small.touched = np.empty(16, np.int64)
+    query = codes_of(1, seed=9)[0]
+    assert walked(graph, query, 1.0, 400, space=small) == walked(graph, query, 1.0, 400)
+
+
+def test_inserting_more(rng: np.random.Generator) -> None:
+    """Nodes put into a graph that is there already are linked like those before them, and found; it stays well formed."""
+    codes = codes_of(2_000)
+    graph = Graph.empty(codes, np.ones(2_000, np.float32), 0.001, True)
+    order = rng.permutation(2_000)
+    assert graph.insert(order[:1_200], lambda done: True)
+    entries = graph.entries.copy()
+    assert graph.insert(order[1_200:], lambda done: True)
+    graph.join_strays()
+    np.testing.assert_array_equal(graph.entries, entries)
+    assert_well_formed(graph)
+    assert within_reach(graph) == 2_000
+    assert np.mean([walked(graph, codes[node], 1.0, 32)[0] == node for node in order[1_200:1_400]]) > 0.98
+
+
+def test_inserting_can_be_ended() -> None:
+    """Whoever is told of the progress ends it: nodes come in slices, none after the word."""
+    graph = Graph.empty(codes_of(5_000), np.ones(5_000, np.float32), 0.001, True)
+    told: list[int] = []
+
+    def going_on(done: int) -> bool:
+        told.append(done)
+        return done < 2_048
+
+    assert not graph.insert(np.arange(5_000), going_on)
+    assert told == [0, 2_048]
+    assert (graph.links[:, 0] > 0).sum() == 2_048
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_a_thinned_graph(share: float, normalised: bool, rng: np.random.Generator) -> None:
+    """Without some of its nodes, and with new ones put in, a graph is well formed, within reach, and finds what it should."""
+    codes = codes_of(2_000)
+    graph = built(codes, normalised=normalised)
+    kept = rng.random(2_000) >= share
+    total = int(kept.sum()) + 200
+    # Old nodes under new numbers, in order, with new nodes among them.
+    places = np.sort(rng.permutation(total)[: int(kept.sum())])
+    renamed = np.full(2_000, -1)
+    renamed[kept] = places
+    new = np.setdiff1d(np.arange(total), places)
+    more = np.empty((total, WIDTH), np.uint8)
+    more[places], more[new] = codes[kept], codes_of(200, seed=7)
+    norms = np.ones(total, np.float32)
+    norms[places] = graph.norms[kept]
+    thinned = graph.thinned(more, norms, renamed)
+    assert_well_formed(thinned)
+    assert (thinned.links[new, 0] == 0).all(), "new nodes are not linked yet"
+    assert set(thinned.entries.tolist()) <= set(places.tolist())
+    assert thinned.insert(new, lambda done: True)
+    thinned.join_strays()
+    assert_well_formed(thinned)
+    assert within_reach(thinned) == total
+    assert np.mean([node in walked(thinned, more[node], float(norms[node]), 32) for node in range(0, total, 9)]) > 0.98
+
+
+def test_a_graph_that_loses_its_entries() -> None:
+    """A graph whose entries are all taken out gets others among those that stay."""
+    graph = built(codes_of(500))
+    renamed = np.full(500, -1)
+    stay = np.setdiff1d(np.arange(500), graph.entries)
+    renamed[stay] = np.arange(len(stay))
+    thinned = graph.thinned(graph.codes[stay], graph.norms[stay], renamed)
+    thinned.join_strays()
+    assert_well_formed(thinned)
+    assert within_reach(thinned) == len(stay)
+
+
+def hardly_different() -> NDArray[np.uint8]:
+    """Codes that differ in three bytes, by one."""
+    differences = np.random.default_rng(0).integers(0, 2, (1_000, WIDTH)) * (np.arange(WIDTH) < 3)
+    return (77 + differences).astype(np.uint8)
+
+
+EQUAL: dict[str, Callable[[], NDArray[np.uint8]]] = {
+    "a thousand equal codes": lambda: np.full((1_000, WIDTH), 77, np.uint8),
+    "a thousand equal codes among others": lambda: np.concatenate([codes_of(1_000), np.full((1_000, WIDTH), 77, np.uint8)]),
+    "ten codes a hundred times": lambda: np.repeat(codes_of(10), 100, axis=0),
+    "a thousand codes that hardly differ": hardly_different,
+}
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_codes_stay_within_reach(name: str, normalised: bool) -> None:
+    """Nodes with the same code, however many, hide each other from nobody: all are within reach."""
+    graph = built(EQUAL[name](), normalised=normalised)
+    assert_well_formed(graph)
+    assert within_reach(graph) == len(graph.codes)
+
+
+def test_strays_are_joined() -> None:
+    """A node that no link leads to is linked from one of its own neighbours, and whatever it leads to comes with it."""
+    graph = built(codes_of(300))
+    strays = [node for node in range(300) if node not in graph.entries][:3]
+    for row in graph.links:
+        own = [int(other) for other in row[1 : 1 + row[0]] if other not in strays]
+        row[0] = len(own)
+        row[1 : 1 + len(own)] = own
+    for stray in strays:
+        own = [node for node in range(300) if node not in strays][:4]
+        graph.links[stray, 0], graph.links[stray, 1:5] = 4, own
+    assert within_reach(graph) == 297
+    assert graph.join_strays() == 3
+    assert within_reach(graph) == 300
+    assert graph.join_strays() == 0
+
+
+@pytest.mark.parametrize("shift", [4, 12])
+def test_packed_links_are_the_links(shift: int) -> None:
+    """What is stored of the links, read back by place and number, is what they are."""
+    graph = built(codes_of(300))
+    offsets, blocks = graph.packed(shift)
+    assert len(blocks) == -(-300 >> shift)
+    for node in range(300):
+        block, place = blocks[node >> shift], int(offsets[node])
+        degree = int(block[place])
+        assert block[place + 1 : place + 1 + degree].tolist() == graph.links[node, 1 : 1 + degree].tolist()
+        assert degree == graph.links[node, 0]
+    assert sum(map(len, blocks)) == 300 + int(graph.links[:, 0].sum())
+
+
+def test_links_out_of_bounds_are_not_followed() -> None:
+    """A walk that meets a link to a node that is not there ends, says so, and leaves its work space clean."""
+    codes = codes_of(300)
+    graph = built(codes)
+    graph.links[:, 1] = 300
+    keep: list[object] = []
+    space = WalkSpace(300, 32)
+    _, sound = walk(
+        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), np.float32(1.0), graph.entries, -1, 32,
+        space.pool, space.visited, space.touched, space.near, space.ranks,
+    )  # fmt: skip
+    assert not sound
+    assert not space.visited.any()

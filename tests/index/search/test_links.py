@@ -1,0 +1,506 @@
+"""What answers by links promise: exact scores, nothing that is gone, everything that is new at once, filters that never run dry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import kinbin
+import naive
+from linked import KINDS, cases, link_sets, names, still, true_scores
+
+CASES = cases("dense", "sparse", "signed", "signed sparse")
+ROWS, ASKED = 1_500, 12
+FEW = {"n": {"$in": [3, 77, 401]}}
+SHARES: dict[str, tuple[Any, Callable[[int], bool]]] = {
+    "half": ({"n": {"$gte": ROWS // 2}}, lambda n: n >= ROWS // 2),
+    "a tenth": ({"tens": 0}, lambda n: n % 10 == 0),
+    "two in a hundred": ({"fifties": 0}, lambda n: n % 50 == 0),
+    "three rows": (FEW, lambda n: n in (3, 77, 401)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _still() -> Iterator[None]:
+    with still():
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kinbin.Database]:
+    """A database for collections that several tests read."""
+    with kinbin.open(tmp_path_factory.mktemp("links")) as database:
+        yield database
+
+
+@dataclass
+class Pair:
+    """The same items, without links and with: the latter with rows of every fate."""
+
+    plain: kinbin.Collection
+    linked: kinbin.Collection
+    X: Any
+    Q: Any
+    there: NDArray[np.bool_]
+
+
+def payloads(numbers: Any) -> list[dict[str, int]]:
+    """What the filters of these tests look at."""
+    return [{"n": int(n), "tens": int(n) % 10, "fifties": int(n) % 50} for n in numbers]
+
+
+def grow(collection: kinbin.Collection, X: Any, *, link: bool) -> NDArray[np.bool_]:
+    """Rows linked and dead, linked and merged since, sealed, and fresh. Returns which are there."""
+
+    def add(start: int, stop: int) -> None:
+        collection.add(names(range(start, stop)), X[start:stop], payloads(range(start, stop)))
+
+    add(0, ROWS - 500)
+    collection.compact()
+    if link:
+        collection.link()
+    collection.delete(names(range(0, 300, 3)))
+    add(ROWS - 500, ROWS - 200)
+    collection.compact()
+    collection.delete(names(range(300, 500, 3)))
+    add(ROWS - 200, ROWS)
+    there = np.ones(ROWS, bool)
+    there[0:300:3] = False
+    there[300:500:3] = False
+    collection.delete(names(range(ROWS - 5, ROWS)))
+    there[ROWS - 5 :] = False
+    return there
+
+
+@pytest.fixture(scope="module")
+def pairs(shared: kinbin.Database) -> Callable[[str, str], Pair]:
+    """A pair for a kernel and a kind of vector, made when it is first asked for."""
+    known: dict[tuple[str, str], Pair] = {}
+
+    def get(kernel: str, kind: str) -> Pair:
+        if (kernel, kind) not in known:
+            X, Q = KINDS[kind].rows(ROWS, seed=8), KINDS[kind].rows(ASKED, seed=9)
+            made = [
+                shared.create_collection(f"{kernel}-{kind.replace(' ', '-')}-{form}", kernel=kernel, dim=KINDS[kind].dim, seed=5)
+                for form in ("plain", "linked")
+            ]
+            there = grow(made[0], X, link=False)
+            grow(made[1], X, link=True)
+            links = made[1].stats()["links"]
+            assert (links["rows"], links["unlinked_rows"]) == (ROWS - 600, 500), "linked rows that stayed, and those that came since"
+            assert made[0].stats()["links"] is None
+            known[kernel, kind] = Pair(made[0], made[1], X, Q, there)
+        return known[kernel, kind]
+
+    return get
+
+
+def as_pairs(answers: kinbin.AnswerBatch) -> list[list[tuple[str, float]]]:
+    """Ids and scores."""
+    return [list(zip(answer.ids, answer.scores.tolist(), strict=True)) for answer in answers]
+
+
+# ------------------------------------------------------------------------------------------ equivalence
+
+
+@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize("asked", ["all", "half", "a tenth", "two in a hundred", "from a score on"])
+@pytest.mark.parametrize(("kernel", "kind"), CASES)
+def test_a_scan_by_codes_is_a_scan(kernel: str, kind: str, asked: str, k: int, pairs: Callable[[str, str], Pair]) -> None:
+    """Exact answers are the same ids with the same scores in the same order whether codes spare rows or not: dead, sealed and fresh."""
+    pair = pairs(kernel, kind)
+    options: dict[str, Any] = {"k": k, "mode": "exact"}
+    if asked in SHARES:
+        options["filter"] = SHARES[asked][0]
+    elif asked != "all":
+        options["min_score"] = float(np.median(pair.plain.query_batch(pair.Q, k=20, mode="exact").scores[:, -1]))
+    plain, linked = (collection.query_batch(pair.Q, **options) for collection in (pair.plain, pair.linked))
+    assert as_pairs(linked) == as_pairs(plain)
+    assert linked.mode == "exact"
+    assert (linked.recall_lower_bounds == 1.0).all()
+    if asked == "all" and k == 10:
+        assert linked.verified.mean() < 0.75 * plain.verified.mean(), "codes spared too few rows to prove anything"
+
+
+@pytest.mark.parametrize("mode", ["links", "auto"])
+@pytest.mark.parametrize(("kernel", "kind"), CASES)
+def test_scores_are_exact(kernel: str, kind: str, mode: str, pairs: Callable[[str, str], Pair]) -> None:
+    """Every score of an answer is the kernel's value, best first, no id comes twice, and nothing that was deleted comes at all."""
+    pair = pairs(kernel, kind)
+    scores = true_scores(kernel, pair.X, pair.Q)
+    for answer, row in zip(pair.linked.query_batch(pair.Q, k=50, mode=mode), scores, strict=True):
+        assert len(set(answer.ids)) == len(answer.ids) == 50
+        assert np.abs(answer.scores - row[[int(one) for one in answer.ids]]).max() <= naive.SCORE_ERROR
+        assert (np.diff(answer.scores) <= 0).all()
+        assert pair.there[[int(one) for one in answer.ids]].all()
+
+
+@pytest.mark.parametrize("certify", [False, True])
+@pytest.mark.parametrize("mode", ["links", "auto", "exact"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_one_query_is_a_batch_of_one(kind: str, mode: str, certify: bool, pairs: Callable[[str, str], Pair]) -> None:
+    """`query` gives what `query_batch` gives for that query, in every member of the answer."""
+    pair = pairs("ngmm", kind)
+    batch = pair.linked.query_batch(pair.Q, k=7, mode=mode, certify=certify)
+    for i, of_batch in enumerate(batch):
+        x = kinbin.Sparse(pair.Q[[i]].indices, pair.Q[[i]].data) if sp.issparse(pair.Q) else pair.Q[i]
+        alone = pair.linked.query(x, k=7, mode=mode, certify=certify)
+        np.testing.assert_array_equal(alone.scores, of_batch.scores)
+        for member in ("ids", "recall_lower_bound", "no_bound", "verified", "candidates", "truncated", "mode"):
+            assert getattr(alone, member) == getattr(of_batch, member), member
+
+
+# ---------------------------------------------------------------------------------- what is new, what is gone
+
+
+@pytest.fixture
+def linked(db: kinbin.Database) -> kinbin.Collection:
+    """1,200 linked rows."""
+    collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+    collection.add(names(range(1_200)), KINDS["dense"].rows(1_200, seed=8))
+    collection.link()
+    return collection
+
+
+NEW: dict[str, Callable[[kinbin.Collection], Any]] = {
+    "fresh": lambda collection: None,
+    "merged": kinbin.Collection.compact,
+    "linked": kinbin.Collection.link,
+}
+
+
+@pytest.mark.parametrize("state", NEW)
+@pytest.mark.parametrize("mode", ["links", "auto"])
+def test_new_items_are_found_at_once(linked: kinbin.Collection, mode: str, state: str) -> None:
+    """Items added after linking are each their own nearest, in the journal, merged into one run with linked rows, and linked."""
+    X = KINDS["dense"].rows(700, seed=10)
+    linked.add([f"new {i}" for i in range(700)], X)
+    NEW[state](linked)
+    assert linked.stats()["links"]["unlinked_rows"] == (0 if state == "linked" else 700)
+    answers = linked.query_batch(X, k=3, mode=mode)
+    assert [answer.ids[0] for answer in answers] == [f"new {i}" for i in range(700)]
+    assert (answers.scores[:, 0] == 1.0).all()
+
+
+@pytest.mark.parametrize("mode", ["links", "auto"])
+def test_a_sealed_run_beside_linked_ones_is_searched(db: kinbin.Database, mode: str) -> None:
+    """Rows sealed into runs of their own since the linking are found among those that are linked and those that are fresh."""
+    collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+    X = KINDS["dense"].rows(2_400, seed=8)
+    with still(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kinbin.search.upkeep.SEAL_ROWS", 600)
+        collection.add(names(range(900)), X[:900])
+        collection.link()
+        for start in (900, 1_600):
+            collection.add(names(range(start, start + 700)), X[start : start + 700])
+            assert collection.upkeep()
+        collection.add(names(range(2_300, 2_400)), X[2_300:])
+    stats = collection.stats()
+    assert (len(stats["runs"]), stats["fresh_rows"], stats["links"]["unlinked_rows"]) == (3, 100, 1_500)
+    answers = collection.query_batch(X, k=2, mode=mode)
+    found = [str(i) == answer.ids[0] for i, answer in enumerate(answers)]
+    assert all(found[2_300:]), "all fresh rows share all keys with themselves"
+    assert all(found[900:2_300]), "and all sealed ones their bands"
+    assert np.mean(found[:900]) > 0.99
+
+
+AFTERWARDS: tuple[Callable[[kinbin.Collection], Any], ...] = (kinbin.Collection.count, kinbin.Collection.compact, kinbin.Collection.link)
+
+
+@pytest.mark.parametrize("mode", ["links", "auto", "exact"])
+def test_deleted_items_never_come_back(linked: kinbin.Collection, mode: str) -> None:
+    """An item that was deleted is in no answer, when it is just gone, after a merge, after linking; its neighbours stay."""
+    X = KINDS["dense"].rows(1_200, seed=8)
+    gone = list(range(0, 1_200, 4))
+    linked.delete(names(gone))
+    for step in AFTERWARDS:
+        step(linked)
+        for answer in linked.query_batch(X[gone], k=20, mode=mode):
+            assert len(answer.ids) == 20
+            assert not any(int(one) % 4 == 0 for one in answer.ids)
+
+
+@pytest.mark.parametrize("mode", ["links", "auto", "exact"])
+def test_an_update_is_found_by_its_new_vector(linked: kinbin.Collection, mode: str) -> None:
+    """An item whose vector was replaced is the nearest to the new vector, and not to the old one any more."""
+    old, new = KINDS["dense"].rows(1_200, seed=8)[:200], KINDS["dense"].rows(200, seed=11)
+    linked.add(names(range(200)), new, mode="update")
+    for step in AFTERWARDS:
+        step(linked)
+        assert [answer.ids[0] for answer in linked.query_batch(new, k=1, mode=mode)] == names(range(200))
+        assert (linked.query_batch(old, k=1, mode=mode).scores[:, 0] < 1.0).all()
+
+
+def test_an_item_that_is_put_back_is_found(linked: kinbin.Collection) -> None:
+    """An item that is deleted and added again with the same vector, which was linked, is found at once."""
+    X = KINDS["dense"].rows(1_200, seed=8)[:50]
+    linked.delete(names(range(50)))
+    linked.add(names(range(50)), X)
+    for mode in ("links", "auto", "exact"):
+        assert [answer.ids[0] for answer in linked.query_batch(X, k=1, mode=mode)] == names(range(50))
+
+
+def test_items_of_one_vector_are_all_answered(linked: kinbin.Collection) -> None:
+    """Items that share a linked vector come all, and just those that a filter lets through."""
+    x = KINDS["dense"].rows(1_200, seed=8)[7]
+    linked.add(["a", "b"], np.stack([x, x]), [{"side": 1}, {"side": 2}])
+    linked.link()
+    assert set(linked.query(x, k=3, mode="links").ids) == {"7", "a", "b"}
+    assert linked.query(x, k=1, mode="links", filter={"side": 2}).ids == ["b"]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_few_rows(db: kinbin.Database, kind: str, rows: int) -> None:
+    """A collection of no row, one or a few is linked like any other, and again when all of its rows are gone."""
+    collection = db.create_collection("c", dim=KINDS[kind].dim)
+    X = KINDS[kind].rows(3, seed=1)
+    if rows:
+        collection.add(names(range(rows)), X[:rows])
+    collection.link()
+    for mode in ("links", "auto", "exact"):
+        assert sorted(collection.query_batch(X[:1], k=5, mode=mode)[0].ids) == names(range(rows))
+    collection.delete(names(range(rows)))
+    collection.link()
+    assert collection.query_batch(X[:1], mode="links")[0].ids == []
+    collection.add(["again"], X[:1])
+    collection.link()
+    assert collection.query_batch(X[:1], mode="links")[0].ids == ["again"]
+
+
+@pytest.mark.parametrize("others", [0, 1_500], ids=["alone", "among others"])
+@pytest.mark.parametrize("mode", ["auto", "links"])
+def test_rows_that_are_nearly_the_same_are_found(db: kinbin.Database, mode: str, others: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that differ by less than a step of a code, hundreds of them, are each found by their own vector."""
+    monkeypatch.setattr("kinbin.search.plan._NODE_NS", 0.0)
+    monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+    rng = np.random.default_rng(0)
+    same = np.ones((400, 64), np.float32) + rng.random((400, 64)).astype(np.float32) * np.float32(1e-3)
+    collection = db.create_collection("c", dim=64, seed=1)
+    collection.add(names(range(400)), same)
+    collection.add([f"other {i}" for i in range(others)], rng.gamma(0.3, size=(others, 64)).astype(np.float32) + np.float32(1e-4))
+    collection.link()
+    for k in (1, 40, 400):
+        answers = collection.query_batch(same[:100], k=k, mode=mode)
+        assert np.mean([str(i) in answer.ids for i, answer in enumerate(answers)]) > 0.95, f"k = {k}"
+
+
+# -------------------------------------------------------------------------------------- filters and ranges
+
+
+@pytest.mark.parametrize("k", [1, 4, 200])
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("mode", ["links", "auto"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_filter_never_gives_too_few(kind: str, mode: str, share: str, k: int, pairs: Callable[[str, str], Pair]) -> None:
+    """With a filter come k matching items, or all of them where there are fewer; and nine in ten of the nearest of them."""
+    pair = pairs("ngmm", kind)
+    condition, lets_through = SHARES[share]
+    matching = np.array([lets_through(n) for n in range(ROWS)]) & pair.there
+    scores = np.where(matching, true_scores("ngmm", pair.X, pair.Q), -1.0)
+    recalls = []
+    for answer, row in zip(pair.linked.query_batch(pair.Q, k=k, filter=condition, mode=mode), scores, strict=True):
+        assert len(answer.ids) == min(k, int(matching.sum()))
+        assert matching[[int(one) for one in answer.ids]].all()
+        recalls.append(naive.recall(answer.scores, row, min(k, int(matching.sum()))))
+    assert np.mean(recalls) >= 0.95
+
+
+@pytest.mark.parametrize("share", ["two in a hundred", "three rows"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_filter_that_a_walk_hardly_passes_is_scanned(
+    kind: str, share: str, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the walk is too short to meet enough matching rows, all of the answer comes from a scan, and is complete."""
+    monkeypatch.setattr("kinbin.search.plan.MOST_WIDTH", 16)
+    pair = pairs("ngmm", kind)
+    # A target of its own: plans are kept.
+    options: dict[str, Any] = {"filter": SHARES[share][0], "k": 40, "target_recall": 0.91}
+    walked, exact = pair.linked.query_batch(pair.Q, mode="links", **options), pair.linked.query_batch(pair.Q, mode="exact", **options)
+    assert [len(answer) for answer in walked] == [len(answer) for answer in exact]
+    scanned = [i for i, mode in enumerate(walked.modes) if mode == "exact"]
+    assert scanned
+    assert [as_pairs(walked)[i] for i in scanned] == [as_pairs(exact)[i] for i in scanned]
+
+
+@pytest.mark.parametrize("rank", [3, 10, 60])
+@pytest.mark.parametrize("mode", ["links", "auto"])
+@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
+def test_a_range_holds_what_scores_enough(kernel: str, kind: str, mode: str, rank: int, pairs: Callable[[str, str], Pair]) -> None:
+    """With min_score come only items that score as much, k at most, and nearly all of those that do."""
+    pair = pairs(kernel, kind)
+    scores = np.where(pair.there, true_scores(kernel, pair.X, pair.Q), -1.0)
+    found = wanted = 0
+    for i in range(ASKED):
+        least = float(np.sort(scores[i])[-rank]) - 2 * naive.SCORE_ERROR
+        within = int((scores[i] >= least).sum())
+        answer = pair.linked.query(pair.Q[i], k=100, min_score=least, mode=mode)
+        assert (answer.scores >= least).all()
+        assert len(answer.ids) <= within
+        found, wanted = found + len(answer.ids), wanted + within
+        assert len(pair.linked.query(pair.Q[i], k=2, min_score=least, mode=mode).ids) == 2
+    assert found >= 0.95 * wanted
+
+
+@pytest.mark.parametrize("mode", ["links", "auto"])
+def test_a_range_without_answers(mode: str, pairs: Callable[[str, str], Pair]) -> None:
+    """Where no item scores as much, the answer is empty."""
+    pair = pairs("ngmm", "dense")
+    assert pair.linked.query(pair.Q[0], min_score=1.0, mode=mode).ids == []
+
+
+# ------------------------------------------------------------------------------------------- certificates
+
+
+@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
+def test_a_walk_is_certified_where_that_is_asked(kernel: str, kind: str, pairs: Callable[[str, str], Pair]) -> None:
+    """A walk has no bound, and says why; certify gets one from the bands, which is not above what was found, in the mean."""
+    pair = pairs(kernel, kind)
+    Q = KINDS[kind].rows(60, seed=12)
+    scores = np.where(pair.there, true_scores(kernel, pair.X, Q), -1.0)
+    for answer in pair.linked.query_batch(Q, mode="links"):
+        assert (answer.mode, answer.recall_lower_bound) == ("links", None)
+        assert answer.no_bound == "links give no bound; certify asks the bands for one"
+    certified = pair.linked.query_batch(Q, mode="links", certify=True)
+    assert certified.mode == "links"
+    assert certified.no_bounds == [None] * 60
+    assert ((certified.recall_lower_bounds >= 0.0) & (certified.recall_lower_bounds <= 1.0)).all()
+    recalls = [naive.recall(answer.scores, row, 10) for answer, row in zip(certified, scores, strict=True)]
+    assert 0.5 < certified.recall_lower_bounds.mean() <= np.mean(recalls)
+
+
+@pytest.mark.parametrize("target", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("cheap", [False, True], ids=["as priced", "walks for nothing"])
+@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
+def test_auto_keeps_a_certified_target(
+    kernel: str, kind: str, cheap: bool, target: float, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With certify every answer of auto mode is certified at the target, or complete."""
+    if cheap:
+        monkeypatch.setattr("kinbin.search.plan._NODE_NS", 0.0)
+        monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+    pair = pairs(kernel, kind)
+    # Half of the queries are near nobody: bands cannot certify them.
+    Q = KINDS[kind].rows(40, seed=12)
+    Q[::2] = np.random.default_rng(13).random((20, Q.shape[1])) ** 4 + 0.01
+    # A target of its own for each case: plans are kept.
+    target += 1e-6 if cheap else 0.0
+    answers = pair.linked.query_batch(Q, mode="auto", certify=True, target_recall=target)
+    exact = pair.linked.query_batch(Q, mode="exact")
+    for answer, complete in zip(answers, exact, strict=True):
+        assert answer.recall_lower_bound is not None
+        assert answer.recall_lower_bound >= target
+        if answer.mode == "exact":
+            assert answer.ids == complete.ids
+    if cheap and target < 0.6:
+        assert "links" in answers.modes
+    if target > 0.9:
+        assert "exact" in answers.modes
+
+
+def test_a_target_of_everything_is_complete(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In auto mode a target of 1 is met by nothing but a scan: a calibration that missed no neighbour of a sample proves nothing."""
+    monkeypatch.setattr("kinbin.search.plan._NODE_NS", 0.0)
+    monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+    pair = pairs("ngmm", "dense")
+    pair.linked.link()
+    calibration = pair.linked.stats()["links"]["calibration"]
+    answers = pair.linked.query_batch(pair.Q, k=1, mode="auto", target_recall=1.0)
+    assert max(step["recall@1"] for step in calibration) == 1.0, "the case proves nothing otherwise"
+    assert set(answers.modes) == {"exact"}
+
+
+# ----------------------------------------------------------------------------------------------- figures
+
+
+def test_stats_tell_of_links(db: kinbin.Database) -> None:
+    """stats() counts linked rows and the others, and shows recall that rises with the width of a walk."""
+    collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+    assert collection.stats()["links"] is None
+    X = KINDS["dense"].rows(1_300, seed=8)
+    collection.add(names(range(1_200)), X[:1_200])
+    assert collection.stats()["links"] is None
+    collection.link()
+    links = collection.stats()["links"]
+    assert (links["rows"], links["unlinked_rows"]) == (1_200, 0)
+    assert links["code_bytes"] % 64 == 0
+    assert 0.5 < links["code_recall"] <= 1.0
+    assert 2 < links["links_per_row"] <= 64
+    pools = [step["pool"] for step in links["calibration"]]
+    assert pools == sorted(set(pools))
+    assert links["pool"] in pools
+    for k in (1, 10, 100):
+        recalls = [step[f"recall@{k}"] for step in links["calibration"]]
+        assert recalls[-1] >= recalls[0]
+        assert min(np.diff(recalls), default=0.0) >= -0.005, "a wider walk finds more"
+        assert recalls[-1] > 0.95
+    collection.add(names(range(1_200, 1_300)), X[1_200:])
+    collection.delete(names(range(100)))
+    links = collection.stats()["links"]
+    assert (links["rows"], links["unlinked_rows"]) == (1_200, 100), "dead rows are passed through until they are merged away"
+    collection.compact()
+    links = collection.stats()["links"]
+    assert (links["rows"], links["unlinked_rows"]) == (1_100, 100)
+    collection.link()
+    links = collection.stats()["links"]
+    assert (links["rows"], links["unlinked_rows"]) == (1_200, 0)
+
+
+def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair]) -> None:
+    """More rows are looked at for a higher target and for more neighbours, never fewer."""
+    pair = pairs("gmm", "dense")
+    for k in (1, 10, 60, 100, 400):
+        looked = [
+            float(pair.linked.query_batch(pair.Q, k=k, mode="links", target_recall=target).candidates.mean())
+            for target in (0.3, 0.6, 0.8, 0.9, 0.95, 0.99)
+        ]
+        assert looked == sorted(looked), f"k = {k}"
+    by_k = [float(pair.linked.query_batch(pair.Q, k=k, mode="links").candidates.mean()) for k in (10, 100, 400)]
+    assert by_k == sorted(by_k)
+
+
+def test_more_neighbours_than_were_calibrated(pairs: Callable[[str, str], Pair]) -> None:
+    """Asked for more neighbours than the calibration knows, or than there are, a walk still finds nearly all of them."""
+    pair = pairs("ngmm", "dense")
+    scores = np.where(pair.there, true_scores("ngmm", pair.X, pair.Q), -1.0)
+    for k in (150, 400, 1_000):
+        answers = pair.linked.query_batch(pair.Q, k=k, mode="links")
+        assert all(len(answer) == k for answer in answers)
+        assert np.mean([naive.recall(answer.scores, row, k) for answer, row in zip(answers, scores, strict=True)]) >= 0.9
+
+
+def test_linking_tells_how_far_it_is(db: kinbin.Database) -> None:
+    """link(progress) tells of rows linked, up to all of them; where all are linked already it leaves the link set as it is."""
+    collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+    collection.add(names(range(2_500)), KINDS["dense"].rows(2_500, seed=8))
+    told: list[tuple[int, int]] = []
+    collection.link(lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 2_500)
+    assert told[-1] == (2_500, 2_500)
+    assert told == sorted(told)
+    before = link_sets(collection)
+    told.clear()
+    collection.link(lambda done, total: told.append((done, total)))
+    assert link_sets(collection) == before
+    assert told == []
+
+
+def test_links_are_found_again(tmp_path: Path) -> None:
+    """A database opened anew answers by links, rows of every fate, as the one before it."""
+    X, Q = KINDS["dense"].rows(ROWS, seed=8), KINDS["dense"].rows(ASKED, seed=9)
+    with kinbin.open(tmp_path) as db:
+        collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+        grow(collection, X, link=True)
+        before = as_pairs(collection.query_batch(Q, mode="links"))
+        stats = collection.stats()["links"]
+    with kinbin.open(tmp_path) as db:
+        collection = db.collection("c")
+        assert as_pairs(collection.query_batch(Q, mode="links")) == before
+        assert collection.stats()["links"] == stats

@@ -1,0 +1,228 @@
+"""Clustered rows for the tests of links, collections that are linked when a test says so, and damage to a stored link set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import kinbin
+import kinbin.janitor
+import kinbin.links.codes
+import naive
+from background import no_background
+from crashing import die, make_runs_small
+from kinbin.storage import format as fmt
+from kinbin.storage.store import Store, Writer
+from workload import Stored, Workload, _ngmm, _wrong_answers, findings
+
+CLUSTERS = 30
+DIM = 48
+_VOCABULARY = 600
+_LARGEST_ID = 100_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A form that vectors may have."""
+
+    name: str
+    dim: int | None
+    signed: bool
+
+    def rows(self, n: int, seed: int) -> Any:
+        """(n, d) rows, a float32 matrix or CSR, around the same centres for every seed; no two are alike."""
+        rng = np.random.default_rng(seed)
+        which = rng.integers(0, CLUSTERS, n)
+        noise = rng.gamma(6.0, 1 / 6, (n, _VOCABULARY if self.dim is None else DIM))
+        size = rng.lognormal(0.0, 0.2, (n, 1))
+        if self.dim is None:
+            return self._words(which, noise * size, rng)
+        rows = (self._centres()[which] * noise * size).astype(np.float32)
+        # No row is empty.
+        rows[:, 0] += np.float32(1e-3)
+        return rows
+
+    def _centres(self) -> NDArray[np.float64]:
+        rng = np.random.default_rng(1)
+        centres = rng.gamma(0.5, size=(CLUSTERS, DIM)) + 0.01
+        return centres * rng.choice([-1.0, 1.0], centres.shape, p=[0.4, 0.6]) if self.signed else centres
+
+    def _words(self, which: NDArray[np.int64], weights: NDArray[np.float64], rng: np.random.Generator) -> sp.csr_array:
+        """Bags of some 30 of a cluster's 60 words, whose ids are far apart."""
+        chosen = np.random.default_rng(1)
+        ids = np.sort(chosen.permutation(_LARGEST_ID)[:_VOCABULARY])
+        words = np.stack([np.isin(np.arange(_VOCABULARY), chosen.permutation(_VOCABULARY)[:60]) for _ in range(CLUSTERS)])
+        signs = chosen.choice([-1.0, 1.0], _VOCABULARY) if self.signed else np.ones(_VOCABULARY)
+        there = words[which] & (rng.random(weights.shape) < 0.6)
+        owner, word = np.nonzero(there)
+        values = (weights * signs)[owner, word].astype(np.float32)
+        return sp.csr_array((values, (owner, ids[word])), shape=(len(which), _LARGEST_ID))
+
+
+KINDS = {
+    "dense": Kind("dense", DIM, signed=False),
+    "sparse": Kind("sparse", None, signed=False),
+    "signed": Kind("signed", DIM, signed=True),
+    "signed sparse": Kind("signed sparse", None, signed=True),
+}
+
+
+def cases(*kinds: str) -> list[tuple[str, str]]:
+    """Every kernel with each of these kinds that it takes."""
+    return [(kernel, kind) for kernel in kinbin.KERNELS for kind in kinds if kinbin.KERNELS[kernel].signed or not KINDS[kind].signed]
+
+
+def true_scores(kernel: str, X: Any, Q: Any) -> NDArray[np.float64]:
+    """(m, n) the slow twin's scores of queries and rows."""
+    if sp.issparse(X):
+        table = naive.Table(kernel, X.indptr, X.indices, X.data)
+        return np.stack([table.scores(Q[[i]].indices, Q[[i]].data) for i in range(Q.shape[0])])
+    table = naive.Table.of_dense(kernel, X)
+    return np.stack([table.scores_of_dense(q) for q in Q])
+
+
+def names(numbers: Iterable[int]) -> list[str]:
+    """Ids of rows by their number: `int(id)` is the row."""
+    return [str(int(number)) for number in numbers]
+
+
+@contextmanager
+def still() -> Iterator[None]:
+    """Inside, nothing is sealed, merged or linked in the background, and codes of sparse rows are chosen in less time, a little worse."""
+    with no_background(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinbin.links.codes, "_MERGED_SLOTS", 256)
+        patch.setattr(kinbin.janitor.LinkThread, "wake", lambda thread: None)
+        yield
+
+
+def link_sets(collection: Any) -> list[int]:
+    """Numbers of the listed link sets."""
+    with collection._store.read() as reader:
+        sets: list[int] = reader.link_sets()
+        return sets
+
+
+def orphans(collection: Any) -> set[int]:
+    """Numbers that have values and that no list names, and those that a list names and that have none."""
+    with collection._store.read() as reader:
+        there: set[int] = reader.run_numbers()
+        return there ^ {*reader.manifest(), *reader.link_sets()}
+
+
+def link_findings(collection: Any, expected: Stored) -> list[str]:
+    """`workload.findings`, and every way in which answers by links and in auto mode differ from what must be stored."""
+    out = findings(collection, expected)
+    if expected:
+        vectors = np.array([expected[identifier][0] for identifier in expected])
+        kernel = _ngmm(vectors)
+        for mode in ("links", "auto"):
+            answers = collection.query_batch(vectors, k=24, mode=mode)
+            out += [f"{mode}: {problem}" for problem in _wrong_answers(answers, list(expected), kernel)]
+    return out
+
+
+# -------------------------------------------------------------------------------------------- processes
+
+
+def crash_while_linking(connection: Connection, path: str, write: int, when: str) -> None:
+    """Link everything, and die at write transaction `write`: before it, in it, or after its commit.
+
+    Sends "done" if there are fewer transactions than that.
+    """
+    original = Store.write
+    count = 0
+
+    @contextmanager
+    def counted(store: Store) -> Iterator[Writer]:
+        nonlocal count
+        here = count == write
+        count += 1
+        if here and when == "before":
+            die()
+        with original(store) as writer:
+            yield writer
+            if here and when == "in":
+                die()
+        if here:
+            die()
+
+    with still(), pytest.MonkeyPatch.context() as patch, kinbin.open(path) as database:
+        patch.setattr(Store, "write", counted)
+        database.collection("c").link()
+    connection.send("done")
+
+
+def link_step_by_step(connection: Connection, path: str) -> None:
+    """Link everything; send each step of the progress and wait for a word before the next."""
+
+    def progress(done: int, total: int) -> None:
+        connection.send((done, total))
+        connection.recv()
+
+    with still(), kinbin.open(path) as database:
+        database.collection("c").link(progress)
+    connection.send("done")
+
+
+def work_and_link(connection: Connection, path: str, seed: int, start: int) -> None:
+    """Steps of a workload from a number on, for ever, while another thread links without a pause; sends each number when it is done."""
+    make_runs_small()
+    database = kinbin.open(path)
+    collection = database.collection("c")
+    connection.send("open")
+
+    def link() -> None:
+        while True:
+            collection.link()
+
+    threading.Thread(target=link).start()
+    workload = Workload(seed, "l")
+    while True:
+        workload.step(start).perform(collection)
+        connection.send(start)
+        start += 1
+
+
+# ---------------------------------------------------------------------------------------------- damage
+
+
+def damage_links(store: Store, edit: Callable[[Writer, int], None]) -> None:
+    """Edit the values of the link set in one transaction."""
+    with store.write() as writer:
+        (number,) = writer.link_sets()
+        edit(writer, number)
+
+
+def flip(part: bytes, places: Iterable[int], index: int = 0) -> Callable[[Writer, int], None]:
+    """An edit that inverts bytes of a value's body and leaves its checksum."""
+
+    def edit(writer: Writer, number: int) -> None:
+        key = fmt.run_key(number, part, index)
+        value = bytearray(writer._txn.get(key, db=writer._runs))
+        size = int.from_bytes(value[8:16], "little")
+        for place in places:
+            if place < size:
+                value[fmt.VALUE_HEADER + place] ^= 0xFF
+        writer._txn.put(key, bytes(value), db=writer._runs)
+
+    return edit
+
+
+def rewrite(part: bytes, dtype: str, change: Callable[[NDArray[Any]], None], index: int = 0) -> Callable[[Writer, int], None]:
+    """An edit that changes the numbers of a value, and its checksum with them."""
+
+    def edit(writer: Writer, number: int) -> None:
+        array = np.frombuffer(bytes(writer.run_part(number, part, index)), dtype).copy()
+        change(array)
+        writer.put_run_part(number, part, index, array)
+
+    return edit
