@@ -76,7 +76,7 @@ class Collection:
         self._plans: OrderedDict[tuple[View, float], Plan] = OrderedDict()
         self._matching: OrderedDict[tuple[int, bytes], Matching] = OrderedDict()
         self._cache_lock = threading.Lock()
-        self._janitor = Janitor(name, self._upkeep.step, self.backlog)
+        self._janitor = Janitor(name, self._keep_up, self.backlog)
         self._links = LinkThread(name, self._linker.step, self._janitor.look)
 
     # -- writing
@@ -138,6 +138,13 @@ class Collection:
         self._janitor.wake()
         if items >= LEAST_ROWS:
             self._links.wake()
+
+    def _keep_up(self, quiet: bool) -> bool:
+        """One step of upkeep; what it sealed may be linked then."""
+        done = self._upkeep.step(quiet)
+        if done and self.count() >= LEAST_ROWS:
+            self._links.wake()
+        return done
 
     def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
         """Pack and hash a batch, outside the writer."""

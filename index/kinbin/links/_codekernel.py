@@ -104,7 +104,7 @@ def _sum_loss(left, right):
 
 @inline
 def _best_mate(differences, mass, alive, a, best, mate):
-    """Find the bucket whose union with bucket a loses least, and offer a to all others."""
+    """Find the bucket whose union with bucket a loses least."""
     best[a] = np.inf
     mate[a] = -1
     for b in range(len(alive)):
@@ -113,9 +113,6 @@ def _best_mate(differences, mass, alive, a, best, mate):
             if loss < best[a]:
                 best[a] = loss
                 mate[a] = b
-            if loss < best[b]:
-                best[b] = loss
-                mate[b] = a
 
 
 @strict
@@ -136,13 +133,19 @@ def merge_buckets(differences, wanted, bucket):
     mate = np.zeros(count, np.int64)
     for a in range(count):
         _best_mate(differences, mass, alive, a, best, mate)
+    # What a merge changes is looked at again only where it comes to the front: the mates of many are often the same.
+    stale = np.zeros(count, np.bool_)
     left = count
     for w in range(len(wanted)):
         while left > wanted[w]:
             a = -1
             for x in range(count):
-                if alive[x] and mate[x] >= 0 and (a < 0 or best[x] < best[a]):
+                if alive[x] and (a < 0 or best[x] < best[a]):
                     a = x
+            if stale[a]:
+                _best_mate(differences, mass, alive, a, best, mate)
+                stale[a] = False
+                continue
             b = mate[a]
             mass[a] = np.float32(0.0)
             for p in range(pairs):
@@ -152,8 +155,7 @@ def merge_buckets(differences, wanted, bucket):
             parent[b] = a
             left -= 1
             for x in range(count):
-                if alive[x] and (x == a or mate[x] == a or mate[x] == b):
-                    _best_mate(differences, mass, alive, x, best, mate)
+                stale[x] = stale[x] or x == a or mate[x] == a or mate[x] == b
         _name_buckets(parent, alive, bucket[w])
 
 

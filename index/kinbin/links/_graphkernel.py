@@ -41,6 +41,8 @@ NODES, WIDTH, CODE_SHIFT, CODES, STRIDE, OFFSETS, LINK_SHIFT, LINKS, LINK_WORDS,
 GRAPH_WIDTH = 10
 MOST_LINKS = 255
 """A node never has more links."""
+SAME_CODE = 6
+"""Links to nodes whose code is that of the node itself."""
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
@@ -207,12 +209,20 @@ def _between(graph, step, normalised, left, right):
 def _prune(graph, step, normalised, keys, count, most, links):
     """Of candidates by ascending rank, choose those that no chosen one hides. links[0] becomes their number, the nodes follow.
 
-    A candidate is hidden by a chosen node that is nearer to it than the node whose links these are (and by an identical one).
+    A candidate is hidden by a chosen node that is nearer to it than the node whose links these are, and by an identical one.
+    Nodes with the very code of that node are all equally good: a few of them are chosen, and none hides another.
     """
     chosen = 0
+    same = 0
     for x in range(count):
         node = node_of(keys[x])
         rank = keys[x] >> U64(32)
+        if rank == 0:
+            if same < SAME_CODE:
+                links[1 + chosen] = np.uint32(node)
+                chosen += 1
+                same += 1
+            continue
         hidden = False
         for y in range(chosen):
             between = _between(graph, step, normalised, np.int64(links[1 + y]), node)

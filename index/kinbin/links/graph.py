@@ -104,17 +104,18 @@ class Graph:
         queue = np.empty(len(self.codes), np.int64)
         reach(self.links, self.entries, reached, queue)
         strays = np.flatnonzero(reached == 0)
+        room = self.links.shape[1] - 1
         for stray in strays.tolist():
             if reached[stray]:
                 continue
             own = self.links[stray, 1 : 1 + int(self.links[stray, 0])]
-            for other in own.tolist():
-                degree = int(self.links[other, 0])
-                if reached[other] and degree < self.links.shape[1] - 1:
-                    self.links[other, 1 + degree] = stray
-                    self.links[other, 0] = degree + 1
-                    reach(self.links, np.array([stray], np.uint32), reached, queue)
-                    break
+            near = own[(reached[own] == 1) & (self.links[own, 0] < room)]
+            # One whose neighbours are strays themselves, or have no room, is linked from anywhere.
+            other = int(near[0]) if len(near) else int(np.flatnonzero((reached == 1) & (self.links[:, 0] < room))[0])
+            degree = int(self.links[other, 0])
+            self.links[other, 1 + degree] = stray
+            self.links[other, 0] = degree + 1
+            reach(self.links, np.array([stray], np.uint32), reached, queue)
         return len(strays)
 
     def packed(self, shift: int) -> tuple[NDArray[np.uint32], list[NDArray[np.uint32]]]:

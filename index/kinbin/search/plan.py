@@ -56,7 +56,7 @@ _FRESH_SCAN_NS = 25.0
 _WALK_NS = 3_000.0
 _NODE_NS = 700.0
 """Of a walk, for each of its pool."""
-_SHARE_FOR_LINKS = 0.1
+_SHARE_FOR_LINKS = 0.25
 """A filter that lets a smaller share of the rows through is no work for links."""
 
 
@@ -189,7 +189,8 @@ class LinkPlan:
         pool = min(int(width.pool / max(self.answerable * share, 1e-3)), MOST_WIDTH)
         if forced:
             return pool
-        usable = width.reaches and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
+        # No walk promises everything.
+        usable = width.reaches and self.aim < 1.0 and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
         return pool if usable and self.rest_ns + _WALK_NS + pool * _NODE_NS <= self.other_ns else None
 
 
