@@ -103,8 +103,8 @@ def _sum_loss(left, right):
 
 
 @inline
-def _best_mate(differences, mass, alive, a, best, mate):
-    """Find the bucket whose union with bucket a loses least."""
+def _best_mate(differences, mass, alive, a, best, mate, stale):
+    """Find the bucket whose union with bucket a loses least, and offer a to all others."""
     best[a] = np.inf
     mate[a] = -1
     for b in range(len(alive)):
@@ -113,6 +113,10 @@ def _best_mate(differences, mass, alive, a, best, mate):
             if loss < best[a]:
                 best[a] = loss
                 mate[a] = b
+            if loss < best[b]:
+                best[b] = loss
+                mate[b] = a
+                stale[b] = False
 
 
 @strict
@@ -131,10 +135,10 @@ def merge_buckets(differences, wanted, bucket):
             mass[a] += abs(differences[a, p])
     best = np.full(count, np.float32(np.inf))
     mate = np.zeros(count, np.int64)
-    for a in range(count):
-        _best_mate(differences, mass, alive, a, best, mate)
-    # What a merge changes is looked at again only where it comes to the front: the mates of many are often the same.
     stale = np.zeros(count, np.bool_)
+    for a in range(count):
+        _best_mate(differences, mass, alive, a, best, mate, stale)
+    # What a merge changes is looked at again only where it comes to the front: the mates of many are often the same.
     left = count
     for w in range(len(wanted)):
         while left > wanted[w]:
@@ -143,7 +147,7 @@ def merge_buckets(differences, wanted, bucket):
                 if alive[x] and (a < 0 or best[x] < best[a]):
                     a = x
             if stale[a]:
-                _best_mate(differences, mass, alive, a, best, mate)
+                _best_mate(differences, mass, alive, a, best, mate, stale)
                 stale[a] = False
                 continue
             b = mate[a]

@@ -24,12 +24,14 @@ ENOUGH = 0.985
 _MERGED_SLOTS = 1024
 """Rarer slots beyond so many are pooled at random before slots are merged by what they lose."""
 _PAIRS = 768
+_UNSEEN = 32
+"""One bucket in so many is kept for features that a sample does not show."""
 _SAMPLE_ROWS = 8_192
 _SAMPLE_CELLS = 1 << 23
 """Rows times slots of the sample."""
 _SAMPLE_QUERIES = 48
 _NEAREST = 10
-_CLIPS = 8
+_CLIPS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +68,11 @@ class Coder:
         return cls(data["width"], data["hashed"], buckets, data["step"], data["offset"], data["recall"])
 
 
-def choose_coder(rows: Rows, dim: int | None) -> Coder:
-    """Codes for rows like these (a sample of what is to be encoded; some tens of thousands are enough).
+def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int] | None = None) -> Coder:
+    """Codes for rows like these (a sample of what is to be encoded; some thousands are enough).
 
+    neighbourhoods: rows in groups of so many: a row, and its nearest of *all* rows in order. Codes are judged by them; without
+    them by the nearest rows of the sample, which are farther apart, and so easier to tell, than among many rows.
     Cost: about half a second; 2 s for sparse rows of many features.
     """
     hashed = dim is None or dim > SLOTS
@@ -77,12 +81,16 @@ def choose_coder(rows: Rows, dim: int | None) -> Coder:
     sample = rows.slice(0, len(weights))
     slot_weights(sample.indptr, sample.features, sample.values, sample.norms, True, hashed, weights)
     rng = np.random.default_rng(len(rows))
-    truth = _Truth(weights, rng)
+    truth: _Sample | _Groups = _Sample(weights, rng)
+    if neighbourhoods is not None:
+        near, size = neighbourhoods
+        judged = np.zeros((len(near), count), np.float32)
+        slot_weights(near.indptr, near.features, near.values, near.norms, True, hashed, judged)
+        truth = _Groups(judged, size)
     best: tuple[float, NDArray[np.uint16], int, float, float] | None = None
     for width, buckets in _foldings(weights, rng):
-        folded = _fold(weights, buckets, width)
-        step, offset = _choose_step(folded)
-        found = truth.recall(_round(folded, step, offset))
+        folded = _fold(truth.weights, buckets, width)
+        found, step, offset = max((truth.recall(_round(folded, *scale)), *scale) for scale in _scales(_fold(weights, buckets, width)))
         if best is None or found > best[0] + 0.002:
             best = found, buckets, width, step, offset
         if found >= ENOUGH:
@@ -105,12 +113,13 @@ def _foldings(weights: NDArray[np.float32], rng: np.random.Generator) -> list[tu
         left, right = rng.integers(0, len(some), (2, _PAIRS))
         differences = some[left] - some[right]
         seen = np.flatnonzero(differences.any(axis=0))
-        merged = [width for width in widths if width < len(seen)]
+        # What the sample's pairs do not show may come: it has some buckets of its own, or it would blur the others.
+        spare = {width: min(pools - len(seen), max(1, width // _UNSEEN)) for width in widths}
+        merged = [width for width in widths if width - spare[width] < len(seen)]
         table = np.empty((len(merged), len(seen)), np.uint16)
-        merge_buckets(np.ascontiguousarray(differences[:, seen].T), np.array(merged[::-1], np.int64), table)
+        merge_buckets(np.ascontiguousarray(differences[:, seen].T), np.array([w - spare[w] for w in merged[::-1]], np.int64), table)
         for width in widths:
-            # What the sample's pairs do not show may come: it is spread.
-            buckets = rng.permutation(pools) % width
+            buckets = width - 1 - rng.permutation(pools) % max(1, spare[width])
             buckets[seen] = table[merged[::-1].index(width)] if width in merged else np.arange(len(seen))
             out.append((width, buckets.astype(np.uint16)[pooled]))
     if whole <= WIDTHS[-1]:
@@ -141,15 +150,12 @@ def _fold(weights: NDArray[np.float32], buckets: NDArray[np.uint16], width: int)
     return out
 
 
-def _choose_step(folded: NDArray[np.float32]) -> tuple[float, float]:
-    """(step, offset) with the smallest mean error: a larger step rounds more, a smaller one cuts more off."""
-    some = folded[:: max(1, len(folded) // 2048)]
-    signed = bool(some.min() < 0)
+def _scales(folded: NDArray[np.float32]) -> list[tuple[float, float]]:
+    """(step, offset) to choose from: a larger step rounds more, a smaller one cuts more of the largest values off."""
+    signed = bool(folded.min() < 0)
     levels, offset = (127, 128.0) if signed else (255, 0.0)
-    most = float(np.abs(some).max()) or 1.0
-    steps = [most / levels * 0.5 ** (i / 2) for i in range(_CLIPS)]
-    errors = [float(np.abs(some - step * (_round(some, step, offset) - np.float32(offset))).sum()) for step in steps]
-    return steps[int(np.argmin(errors))], offset
+    most = float(np.abs(folded).max()) or 1.0
+    return [(most / levels * 0.5 ** (i / 2), offset) for i in range(_CLIPS)]
 
 
 def _round(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[np.float32]:
@@ -158,10 +164,29 @@ def _round(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[n
     return codes
 
 
-class _Truth:
+class _Groups:
+    """Rows with their nearest of all rows, to judge codes by."""
+
+    def __init__(self, weights: NDArray[np.float32], size: int) -> None:
+        self.weights = weights
+        self._size = size
+
+    def recall(self, codes: NDArray[np.float32]) -> float:
+        """Share of the ten nearest rows that are among twice as many nearest codes."""
+        codes = codes.reshape(len(codes) // self._size, self._size, -1)
+        nearest = min(_NEAREST, self._size - 1)
+        if not nearest:
+            return 1.0
+        distance = np.abs(codes[:, 1:] - codes[:, :1]).sum(axis=2)
+        worst = np.sort(distance, axis=1)[:, min(2 * _NEAREST, self._size - 1) - 1 :][:, :1]
+        return float((distance[:, :nearest] <= worst).mean())
+
+
+class _Sample:
     """The ten nearest rows of some sampled rows, to judge codes by."""
 
     def __init__(self, weights: NDArray[np.float32], rng: np.random.Generator) -> None:
+        self.weights = weights
         self._picks = rng.permutation(len(weights))[:_SAMPLE_QUERIES]
         self._nearest = [self._closest(weights, pick, _NEAREST) for pick in self._picks]
 

@@ -22,13 +22,15 @@ from kinbin.kernels.rowscore import NARROW_DIMENSION
 from kinbin.links.codes import Coder, choose_coder
 from kinbin.links.graph import Graph, WalkSpace
 from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
+from kinbin.search._scankernel import scan
 from kinbin.search.build import Cancelled, Parts, Recipe, Source, gather, iterate_rows, read_records
 from kinbin.search.election import elected
 from kinbin.search.links import CALIBRATED_K, Links, LinkSet
 from kinbin.search.upkeep import Upkeep, current
-from kinbin.search.view import View, Views
+from kinbin.search.view import Run, View, Views
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.store import Reader, Store
+from kinbin.vectors.rows import Rows
 
 __all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "unpacked"]
 
@@ -43,6 +45,9 @@ _SAMPLE_ROWS = 8_192
 _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
 _CALIBRATION_QUERIES = 256
 _SATISFIED = 0.998
+_JUDGES = 32
+_NEIGHBOURHOOD = 200
+"""Codes are judged by so many rows, each with so many that are nearest (itself among them)."""
 _TIE = 1e-9
 
 Progress = Callable[[int, int], None]
@@ -158,7 +163,7 @@ class Linker:
             except CorruptData:
                 # A damaged link set is built from the rows.
                 pass
-        coder = choose_coder(_sample(source, self._recipe.wide), self._dim)
+        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, _neighbourhoods(view, self._recipe))
         codes, errors, norms = self._encode(source, coder)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
         return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source))
@@ -259,6 +264,43 @@ def _sample(source: Source, wide: bool) -> Any:
     return read_records(source.addresses[picks], source.rooms[picks], wide)
 
 
+def _neighbourhoods(view: View, recipe: Recipe) -> tuple[Rows, int]:
+    """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
+    alive = [np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0) + base for run, base in _bases(view)]
+    places = np.concatenate(alive)
+    picks = np.sort(np.random.default_rng(len(places)).permutation(places)[:_JUDGES])
+    queries = read_records(*_addresses(view, picks), recipe.wide)
+    size = min(_NEIGHBOURHOOD, len(places))
+    runs = view.descriptors[:-1]
+    shape = len(picks), size
+    out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((len(picks), 4), np.int64)
+    scan(
+        runs, recipe.wide, recipe.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, 0.0, False,
+        *_lookup(queries, recipe.wide), *out,
+    )  # fmt: skip
+    if (out[1] < 0).any():
+        raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
+    nearest = out[2] + np.array([base for _, base in _bases(view)], np.int64)[out[1]]
+    return read_records(*_addresses(view, nearest.reshape(-1)), recipe.wide), size
+
+
+def _bases(view: View) -> list[tuple[Run, int]]:
+    """Each run, with the rows of the runs before it."""
+    sizes = np.cumsum([0, *(run.rows for run in view.runs)]).tolist()
+    return list(zip(view.runs, sizes, strict=False))
+
+
+def _lookup(queries: Rows, wide: bool) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
+    """Work space for the look-up of one query."""
+    most = int(np.diff(queries.indptr).max(initial=1))
+    slots = 1 << max(6, (3 * most).bit_length()) if wide else 2
+    return (
+        np.zeros(1 if wide else NARROW_DIMENSION, np.float32),
+        np.full(slots, ~np.uint64(0), np.uint64),
+        np.zeros(slots, np.float32),
+    )
+
+
 @strict
 def _unpack_links(block, links, start):  # type: ignore[no-untyped-def]
     """Lay a block's lists out with a fixed stride. Returns the nodes read, -1 if a list is too long or names what is not there."""
@@ -309,10 +351,8 @@ def _calibrate(view: View, draft: _Draft, recipe: Recipe) -> dict[str, Any]:
     """Recall of walks of several widths, on stored rows that are left out of the walks that look for their neighbours."""
     nodes = len(draft.row_numbers)
     places = np.full(nodes, GONE, np.uint32)
-    base = 0
-    for run in view.runs:
+    for run, base in _bases(view):
         place_rows(draft.row_numbers, run.row_numbers, base, places)
-        base += run.rows
     there = np.flatnonzero(places != GONE)
     picks = np.sort(np.random.default_rng(nodes).permutation(there)[:_CALIBRATION_QUERIES])
     if len(picks) < 2:
@@ -344,13 +384,7 @@ class _Trial:
         self._keep: list[object] = []
         self._graph = draft.graph.descriptor(self._keep)
         self._space = WalkSpace(len(places), _POOLS[-1])
-        most = int(np.diff(self._queries.indptr).max(initial=1))
-        slots = 1 << max(6, (3 * most).bit_length()) if recipe.wide else 2
-        self._lookup = (
-            np.zeros(1 if recipe.wide else NARROW_DIMENSION, np.float32),
-            np.full(slots, ~np.uint64(0), np.uint64),
-            np.zeros(slots, np.float32),
-        )
+        self._lookup = _lookup(self._queries, recipe.wide)
         shape = len(picks), min(CALIBRATED_K[-1], len(places) - 1)
         self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.zeros((len(picks), 4), np.int64)
 
@@ -380,9 +414,7 @@ class _Trial:
 def _addresses(view: View, places: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Addresses and rooms of rows given by their places."""
     addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
-    base = 0
-    for run in view.runs:
+    for run, base in _bases(view):
         here = (places >= base) & (places < base + run.rows)
         addresses[here], rooms[here] = run.places(places[here] - base)
-        base += run.rows
     return addresses, rooms
