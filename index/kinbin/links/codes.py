@@ -19,8 +19,8 @@ __all__ = ["Coder", "choose_coder"]
 
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, 1024)
 """Bytes a code may have."""
-ENOUGH = 0.985
-"""Of the ten nearest rows of a sample, the share that the twenty nearest codes have to hold."""
+ENOUGH = 0.99
+"""The quality (`Coder.recall`) at which a code is not made wider."""
 _MERGED_SLOTS = 1024
 """Rarer slots beyond so many are pooled at random before slots are merged by what they lose."""
 _PAIRS = 768
@@ -49,7 +49,7 @@ class Coder:
     offset: float
     """The byte that stands for nothing: 0, or 128 where values are signed."""
     recall: float
-    """Share of a sample's ten nearest rows among the twenty nearest codes: the measured quality of the code."""
+    """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
 
     def encode(self, rows: Rows) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Codes (n, width) and errors (n,) of n rows."""
@@ -172,13 +172,17 @@ class _Groups:
         self._size = size
 
     def recall(self, codes: NDArray[np.float32]) -> float:
-        """Share of the ten nearest rows that are among twice as many nearest codes."""
+        """Share of the nearer half of each group among as many nearest codes, and a fifth more.
+
+        Not of the ten nearest: stored rows often have a few near doubles, which any code finds. A query has none; its neighbours
+        are a crowd like the one behind the doubles.
+        """
         codes = codes.reshape(len(codes) // self._size, self._size, -1)
-        nearest = min(_NEAREST, self._size - 1)
+        nearest = self._size // 2
         if not nearest:
             return 1.0
         distance = np.abs(codes[:, 1:] - codes[:, :1]).sum(axis=2)
-        worst = np.sort(distance, axis=1)[:, min(2 * _NEAREST, self._size - 1) - 1 :][:, :1]
+        worst = np.sort(distance, axis=1)[:, min(nearest + nearest // 5, self._size - 1) - 1 :][:, :1]
         return float((distance[:, :nearest] <= worst).mean())
 
 
