@@ -320,7 +320,7 @@ def repair(graph, step, normalised, old, renamed, links, most, keys):
 
 @inline
 def _relink(graph, step, normalised, old, renamed, links, was, most, keys):
-    """Choose a node's links anew from the neighbours it keeps and the neighbours of those it lost."""
+    """Choose a node's links anew from the neighbours it keeps and the neighbours of all it had."""
     node = renamed[was]
     count = 0
     for x in range(np.int64(links[node, 0])):
@@ -328,11 +328,9 @@ def _relink(graph, step, normalised, old, renamed, links, was, most, keys):
         keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
         count += 1
     for x in range(np.int64(old[was, 0])):
-        gone = np.int64(old[was, 1 + x])
-        if renamed[gone] >= 0:
-            continue
-        for y in range(np.int64(old[gone, 0])):
-            other = renamed[old[gone, 1 + y]]
+        by_way = np.int64(old[was, 1 + x])
+        for y in range(np.int64(old[by_way, 0])):
+            other = renamed[old[by_way, 1 + y]]
             if other >= 0 and other != node and count < len(keys):
                 keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
                 count += 1
