@@ -73,10 +73,10 @@ def measure(options: Options) -> dict[str, Any]:
     kinbin.warm_up()
     measured: dict[str, Any] = {}
     skipped: dict[str, str] = {}
-    asked = os.environ.get("KINBIN_SETS", ",".join(SETS)).split(",")
+    asked = os.environ.get("PEER_SETS", ",".join(SETS)).split(",")
     for name, load in SETS.items():
         if name not in asked:
-            skipped[name] = "not asked for (KINBIN_SETS)"
+            skipped[name] = "not asked for (PEER_SETS)"
             continue
         try:
             measured[name] = _measure(load(options), options)
