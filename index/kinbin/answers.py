@@ -140,8 +140,7 @@ def answer_batch(
     if any(isinstance(name, tuple) for name in names.flat):
         names, scores = _spread(names, scores, allowed)
     names, scores = _of_width(names, None, k), _of_width(scores, np.nan, k)
-    if kernel.intersection:
-        scores = 2.0 * scores / (1.0 + scores)
+    scores = kernel.score(scores)
     certificate = np.where(found.path == EXACT, 1.0, found.certificate)
     certificate[found.truncated] = np.nan
     if min_score is None:
@@ -160,24 +159,30 @@ def answer_one(
 ) -> Answer:
     """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
     ids: list[str] = []
-    scores: list[float] = []
-    for name, similarity in zip(names, found.similarity[0].tolist(), strict=True):
-        if name is None:
-            continue
-        score = kernel.score(similarity)
-        if min_score is not None and score < min_score:
-            continue
-        for one in name if isinstance(name, tuple) else (name,):
-            if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
-                ids.append(one)
-                scores.append(score)
+    similarity = found.similarity[0]
+    if min_score is None and len(names) <= k and set(map(type, names)) == {str}:
+        ids = names  # type: ignore[assignment]
+        scores = kernel.score(similarity)
+    else:
+        kept: list[float] = []
+        for name, one_similarity in zip(names, similarity.tolist(), strict=True):
+            if name is None:
+                continue
+            score = kernel.score(one_similarity)
+            if min_score is not None and score < min_score:
+                continue
+            for one in name if isinstance(name, tuple) else (name,):
+                if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
+                    ids.append(one)
+                    kept.append(score)
+        scores = np.array(kept)
     path = int(found.path[0])
     cut = bool(found.truncated[0])
     bound = 1.0 if path == EXACT else float(found.certificate[0])
     short = min_score is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
-        ids, np.array(scores), None if no_bound else bound, no_bound, int(found.verified[0]), int(found.candidates[0]),
+        ids, scores, None if no_bound else bound, no_bound, int(found.verified[0]), int(found.candidates[0]),
         ["postings"] if cut else [], PATHS[path],
     )  # fmt: skip
 

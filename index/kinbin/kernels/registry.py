@@ -8,10 +8,16 @@ Ranking and the certificate use the *similarity*: the min-max value, whose colli
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kinbin.errors import InvalidInput
 
 __all__ = ["KERNELS", "Kernel", "kernel_named"]
+
+Values = TypeVar("Values", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class Kernel:
     signed: bool
     intersection: bool
 
-    def score(self, similarity: float) -> float:
+    def score(self, similarity: Values) -> Values:
         """The printed score of a min-max similarity: itself, or for GInt 2J/(1+J)."""
         return 2.0 * similarity / (1.0 + similarity) if self.intersection else similarity
 

@@ -14,11 +14,13 @@ import numpy as np
 from kinbin.kernels._jit import inline, reassoc, strict
 from kinbin.kernels._memory import absolute_differences_64
 
-__all__ = ["LANES", "SLOTS", "code_distance", "encode", "merge_buckets", "rank_of", "slot_of", "slot_weights"]
+__all__ = ["LANES", "MOST_BYTES", "SLOTS", "code_distance", "encode", "encode_row", "merge_buckets", "rank_of", "slot_of", "slot_weights"]
 
 U64 = np.uint64
 LANES = 64
 """Codes are whole multiples of so many bytes: one instruction compares them."""
+MOST_BYTES = 1024
+"""Bytes that a code has at most."""
 SLOTS = 4096
 """Features beyond so many are hashed into this many slots before they are folded."""
 _MIX = U64(0x9E3779B97F4A7C15)
@@ -40,6 +42,22 @@ def slot_weights(indptr, features, values, norms, normalised, hashed, out):
             out[i, slot_of(features[x], hashed)] += np.float32(values[x] * scale)
 
 
+@inline
+def encode_row(features, values, norm, hashed, buckets, step, offset, sums, code):
+    """Write the code (B,) uint8 of one row, divided by its norm; sums (B,) float64 is scratch. Returns its error."""
+    for b in range(len(code)):
+        sums[b] = 0.0
+    scale = 1.0 / norm
+    for x in range(len(features)):
+        sums[buckets[slot_of(features[x], hashed)]] += values[x] * scale
+    error = 0.0
+    for b in range(len(code)):
+        rounded = min(max(np.rint(sums[b] / step) + offset, 0.0), 255.0)
+        code[b] = np.uint8(rounded)
+        error += abs(sums[b] - step * (rounded - offset))
+    return np.float32(error * 1.000001 + 1e-9)
+
+
 @strict
 def encode(indptr, features, values, norms, hashed, buckets, step, offset, codes, errors):
     """Codes (n, B) uint8 and errors (n,) float32 of n rows, each divided by its norm.
@@ -47,19 +65,10 @@ def encode(indptr, features, values, norms, hashed, buckets, step, offset, codes
     buckets (slots,) uint16: the bucket of each slot, below B. A code is round(value / step) + offset, cut to 0 … 255.
     errors: at least Σ |bucket − step (code − offset)|. Cost: 1 ns a nonzero and byte.
     """
-    width = codes.shape[1]
-    sums = np.empty(width, np.float64)
+    sums = np.empty(codes.shape[1], np.float64)
     for i in range(len(norms)):
-        sums[:] = 0.0
-        scale = 1.0 / norms[i]
-        for x in range(indptr[i], indptr[i + 1]):
-            sums[buckets[slot_of(features[x], hashed)]] += values[x] * scale
-        error = 0.0
-        for b in range(width):
-            code = min(max(np.rint(sums[b] / step) + offset, 0.0), 255.0)
-            codes[i, b] = np.uint8(code)
-            error += abs(sums[b] - step * (code - offset))
-        errors[i] = np.float32(error * 1.000001 + 1e-9)
+        a, b = indptr[i], indptr[i + 1]
+        errors[i] = encode_row(features[a:b], values[a:b], norms[i], hashed, buckets, step, offset, sums, codes[i])
 
 
 @inline

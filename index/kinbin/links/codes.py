@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.links._codekernel import LANES, SLOTS, encode, merge_buckets, slot_weights
+from kinbin.links._codekernel import LANES, MOST_BYTES, SLOTS, encode, merge_buckets, slot_weights
 from kinbin.vectors.rows import Rows
 
-__all__ = ["Coder", "choose_coder"]
+__all__ = ["Coder", "choose_coder", "slots_for"]
 
-WIDTHS = (64, 128, 192, 256, 384, 512, 768, 1024)
+WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_BYTES)
 """Bytes a code may have."""
 ENOUGH = 0.99
 """The quality (`Coder.recall`) at which a code is not made wider."""
@@ -68,6 +68,11 @@ class Coder:
         return cls(data["width"], data["hashed"], buckets, data["step"], data["offset"], data["recall"])
 
 
+def slots_for(dim: int | None) -> tuple[bool, int]:
+    """Whether features of rows of this dimension are hashed into slots, and how many slots there are."""
+    return (True, SLOTS) if dim is None or dim > SLOTS else (False, dim)
+
+
 def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int] | None = None) -> Coder:
     """Codes for rows like these (a sample of what is to be encoded; some thousands are enough).
 
@@ -75,14 +80,15 @@ def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int] |
     them by the nearest rows of the sample, which are farther apart, and so easier to tell, than among many rows.
     Cost: about half a second; 2 s for sparse rows of many features.
     """
-    hashed = dim is None or dim > SLOTS
-    count = SLOTS if hashed else max(dim or 1, 1)
+    hashed, count = slots_for(dim)
     weights = np.zeros((min(len(rows), _SAMPLE_ROWS, _SAMPLE_CELLS // count), count), np.float32)
     sample = rows.slice(0, len(weights))
     slot_weights(sample.indptr, sample.features, sample.values, sample.norms, True, hashed, weights)
     rng = np.random.default_rng(len(rows))
-    truth: _Sample | _Groups = _Sample(weights, rng)
-    if neighbourhoods is not None:
+    truth: _Sample | _Groups
+    if neighbourhoods is None:
+        truth = _Sample(weights, rng)
+    else:
         near, size = neighbourhoods
         judged = np.zeros((len(near), count), np.float32)
         slot_weights(near.indptr, near.features, near.values, near.norms, True, hashed, judged)

@@ -12,8 +12,8 @@ import numpy as np
 from kinbin.kernels._jit import inline, strict
 from kinbin.kernels._memory import prefetch
 from kinbin.kernels.rowscore import clear_lookup, fill_lookup, similarity_at
-from kinbin.links._codekernel import code_distance, estimated_similarity
-from kinbin.links._graphkernel import EMPTY, NODES, WIDTH, code_address, node_norm, node_of, walk
+from kinbin.links._codekernel import code_distance, encode_row, estimated_similarity
+from kinbin.links._graphkernel import CODE_SHIFT, EMPTY, NODES, WIDTH, code_address, node_norm, node_of, walk
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
 from kinbin.search._rundata import BASE, ROWS, is_masked, prefetch_offset, prefetch_row, row_place
 from kinbin.search._topk import offer, reset
@@ -100,39 +100,31 @@ def _fetch_pool(descriptors, places, pool, size):
 
 @strict
 def search_links(
-    graph, step, places, entries, codes, skips, size, descriptors, wide, normalised, indptr, features, values, norms, least,
-    pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
-    out_similarity, out_run, out_row, out_numbers,
+    graph, step, offset, hashed, buckets, places, entries, skips, size, descriptors, wide, normalised, indptr, features, values, norms,
+    least, sums, code, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
+    out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
     """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
 
-    graph, step, entries: see `links`; places (nodes,) uint32; codes (m, B) uint8 of the queries; skips (m,) a node that each query
-    leaves out, or -1. The others as of `search_bands`. Cost: see `walk`, and 30 ns for each of the pool.
+    graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; skips (m, 2): the nodes that each query leaves
+    out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`. Writes out_compared and
+    out_verified (m,) int64. Returns flags. Cost: see `walk`, and 30 ns for each of the pool.
     """
-    base = U64(codes.ctypes.data)
-    width = codes.shape[1]
+    flags = 0
+    code = code[: np.int64(graph[WIDTH])]
     for m in range(len(norms)):
         a, b = indptr[m], indptr[m + 1]
         scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
         query_norm = 1.0 if normalised else norms[m]
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         reset(sims, runs, rows)
+        encode_row(features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code)
         compared, sound = walk(
-            graph,
-            step,
-            normalised,
-            base + U64(m * width),
-            np.float32(norms[m]),
-            entries,
-            skips[m],
-            size,
-            pool,
-            visited,
-            touched,
-            near,
-            ranks,
-        )
-        flags = 0 if sound else BROKEN
+            graph, step, normalised, U64(code.ctypes.data), np.float32(norms[m]), entries, skips[m, 0], skips[m, 1], size,
+            pool, visited, touched, near, ranks,
+        )  # fmt: skip
+        if not sound:
+            flags |= BROKEN
         _fetch_pool(descriptors, places, pool, size)
         fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
         verified = 0
@@ -140,20 +132,9 @@ def search_links(
             if pool[x] == EMPTY:
                 break
             scored = _score_node(
-                descriptors,
-                places,
-                node_of(pool[x]),
-                wide,
-                normalised,
-                query_norm,
-                narrow,
-                table_keys,
-                table_weights,
-                least,
-                sims,
-                runs,
-                rows,
-            )
+                descriptors, places, node_of(pool[x]), wide, normalised, query_norm, narrow, table_keys, table_weights, least,
+                sims, runs, rows,
+            )  # fmt: skip
             if scored < 0:
                 flags |= CORRUPT
                 break
@@ -161,10 +142,9 @@ def search_links(
         clear_lookup(wide, features[a:b], narrow, table_keys)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
             flags |= CORRUPT
-        out_numbers[m, 0] = compared
-        out_numbers[m, 1] = verified
-        out_numbers[m, 2] = 0
-        out_numbers[m, 3] = flags
+        out_compared[m] = compared
+        out_verified[m] = verified
+    return flags
 
 
 @inline
@@ -181,7 +161,7 @@ def _too_far(distance, query_norm, norm, reached):
 
 @strict
 def _scan_tile(
-    graph, step, places, errors, code, query_error, skip, first, last, descriptors, wide, normalised, features, values, norm, least,
+    graph, step, places, errors, code, query_error, skip, past, first, last, descriptors, wide, normalised, features, values, norm, least,
     narrow, table_keys, table_weights, sims, runs, rows,
 ):  # fmt: skip
     """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
@@ -191,14 +171,16 @@ def _scan_tile(
     bound = _farthest(max(reached, 0.0)) + query_error
     filled = False
     scored = 0
+    address = code_address(graph, first)
     for node in range(first, last):
-        distance = code_distance(code_address(graph, node), code, width) * step - errors[node]
+        distance = code_distance(address, code, width) * step - errors[node]
+        address += U64(width)
         if normalised:
             if distance > bound:
                 continue
         elif _too_far(distance - query_error, norm, np.float64(node_norm(graph, node, normalised)), reached):
             continue
-        if node == skip:
+        if skip <= node < past:
             continue
         if not filled:
             fill_lookup(
@@ -227,12 +209,16 @@ def scan_codes(
     """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
 
     The L1 distance of two rows' shapes is at least step · code distance − both errors (links/_codekernel.py). errors (nodes,)
-    float32, query_errors (m,) float32; out_* hold answers already, the better the faster. Tiles of codes stay in the cache while
-    all queries pass over them. Cost: 4 to 10 ns a node and 128 bytes of its code, and 30 to 60 ns a node that is scored.
+    float32, query_errors (m,) float32, skips (m, 2) as of `search_links`; out_* hold answers already, the better the faster.
+    Tiles of codes stay in the cache while all queries pass over them.
+    Cost: 4 to 10 ns a node and 128 bytes of its code, and 30 to 60 ns a node that is scored.
     """
     width = codes.shape[1]
     nodes = np.int64(graph[NODES])
-    per_tile = max(64, _TILE_BYTES // width)
+    # A power of two, as blocks are, and no more than one: the codes of a tile lie end to end.
+    per_tile = 1
+    while 2 * per_tile * width <= _TILE_BYTES and 2 * per_tile <= 1 << np.int64(graph[CODE_SHIFT]):
+        per_tile *= 2
     out_numbers[:, 2:] = 0
     for first in range(0, nodes, per_tile):
         for m in range(len(norms)):
@@ -240,7 +226,7 @@ def scan_codes(
                 continue
             a, b = indptr[m], indptr[m + 1]
             scored = _scan_tile(
-                graph, step, places, errors, U64(codes.ctypes.data) + U64(m * width), query_errors[m], skips[m], first,
+                graph, step, places, errors, U64(codes.ctypes.data) + U64(m * width), query_errors[m], skips[m, 0], skips[m, 1], first,
                 min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
                 narrow, table_keys, table_weights, out_similarity[m], out_run[m], out_row[m],
             )  # fmt: skip

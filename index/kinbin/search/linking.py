@@ -18,19 +18,16 @@ from numpy.typing import NDArray
 
 from kinbin.errors import Closed, CorruptData
 from kinbin.kernels._jit import strict
-from kinbin.kernels.rowscore import NARROW_DIMENSION
 from kinbin.links.codes import Coder, choose_coder
-from kinbin.links.graph import Graph, WalkSpace
-from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
-from kinbin.search._scankernel import scan
+from kinbin.links.graph import Graph
 from kinbin.search.build import Cancelled, Parts, Recipe, Source, gather, iterate_rows, read_records
+from kinbin.search.calibration import calibrate, neighbourhoods
 from kinbin.search.election import elected
-from kinbin.search.links import CALIBRATED_K, Links, LinkSet
+from kinbin.search.links import Links, LinkSet
 from kinbin.search.upkeep import Upkeep, current
-from kinbin.search.view import Run, View, Views
+from kinbin.search.view import View, Views
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.store import Reader, Store
-from kinbin.vectors.rows import Rows
 
 __all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "unpacked"]
 
@@ -42,13 +39,6 @@ GONE_SHARE = 0.3
 """A link set with a larger share of dead rows is built anew."""
 _BLOCK_BYTES = 1 << 20
 _SAMPLE_ROWS = 8_192
-_POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
-_CALIBRATION_QUERIES = 256
-_SATISFIED = 0.998
-_JUDGES = 32
-_NEIGHBOURHOOD = 200
-"""Codes are judged by so many rows, each with so many that are nearest (itself among them)."""
-_TIE = 1e-9
 
 Progress = Callable[[int, int], None]
 
@@ -148,7 +138,9 @@ class Linker:
         with self._upkeep.elected(wait=True):
             self._upkeep.remove_orphans()
             with self._store.read() as reader:
-                calibration = _calibrate(current(self._views, reader), draft, self._recipe)
+                calibration = calibrate(
+                    current(self._views, reader), draft.row_numbers, draft.graph, draft.coder, draft.errors, self._recipe
+                )
             self._swap(self._write(draft, calibration))
 
     def _draft(self, reader: Reader, view: View) -> _Draft:
@@ -163,7 +155,7 @@ class Linker:
             except CorruptData:
                 # A damaged link set is built from the rows.
                 pass
-        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, _neighbourhoods(view, self._recipe))
+        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe))
         codes, errors, norms = self._encode(source, coder)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
         return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source))
@@ -264,43 +256,6 @@ def _sample(source: Source, wide: bool) -> Any:
     return read_records(source.addresses[picks], source.rooms[picks], wide)
 
 
-def _neighbourhoods(view: View, recipe: Recipe) -> tuple[Rows, int]:
-    """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
-    alive = [np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0) + base for run, base in _bases(view)]
-    places = np.concatenate(alive)
-    picks = np.sort(np.random.default_rng(len(places)).permutation(places)[:_JUDGES])
-    queries = read_records(*_addresses(view, picks), recipe.wide)
-    size = min(_NEIGHBOURHOOD, len(places))
-    runs = view.descriptors[:-1]
-    shape = len(picks), size
-    out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((len(picks), 4), np.int64)
-    scan(
-        runs, recipe.wide, recipe.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, 0.0, False,
-        *_lookup(queries, recipe.wide), *out,
-    )  # fmt: skip
-    if (out[1] < 0).any():
-        raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
-    nearest = out[2] + np.array([base for _, base in _bases(view)], np.int64)[out[1]]
-    return read_records(*_addresses(view, nearest.reshape(-1)), recipe.wide), size
-
-
-def _bases(view: View) -> list[tuple[Run, int]]:
-    """Each run, with the rows of the runs before it."""
-    sizes = np.cumsum([0, *(run.rows for run in view.runs)]).tolist()
-    return list(zip(view.runs, sizes, strict=False))
-
-
-def _lookup(queries: Rows, wide: bool) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
-    """Work space for the look-up of one query."""
-    most = int(np.diff(queries.indptr).max(initial=1))
-    slots = 1 << max(6, (3 * most).bit_length()) if wide else 2
-    return (
-        np.zeros(1 if wide else NARROW_DIMENSION, np.float32),
-        np.full(slots, ~np.uint64(0), np.uint64),
-        np.zeros(slots, np.float32),
-    )
-
-
 @strict
 def _unpack_links(block, links, start):  # type: ignore[no-untyped-def]
     """Lay a block's lists out with a fixed stride. Returns the nodes read, -1 if a list is too long or names what is not there."""
@@ -345,76 +300,3 @@ def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
         raise CorruptData("some lists of links are missing")
     graph.entries = old.entries.copy()
     return graph
-
-
-def _calibrate(view: View, draft: _Draft, recipe: Recipe) -> dict[str, Any]:
-    """Recall of walks of several widths, on stored rows that are left out of the walks that look for their neighbours."""
-    nodes = len(draft.row_numbers)
-    places = np.full(nodes, GONE, np.uint32)
-    for run, base in _bases(view):
-        place_rows(draft.row_numbers, run.row_numbers, base, places)
-    there = np.flatnonzero(places != GONE)
-    picks = np.sort(np.random.default_rng(nodes).permutation(there)[:_CALIBRATION_QUERIES])
-    if len(picks) < 2:
-        return {"pools": [_POOLS[0]], "recall": {str(k): [1.0] for k in CALIBRATED_K}, "queries": len(picks)}
-    trial = _Trial(view, draft, recipe, places, picks)
-    truth = trial.exact()
-    recall: dict[str, list[float]] = {str(k): [] for k in CALIBRATED_K}
-    pools = []
-    for pool in _POOLS:
-        found = trial.walk(pool)
-        pools.append(pool)
-        for k in CALIBRATED_K:
-            rank = min(k, len(there) - 1)
-            hits = (found[:, :rank] >= truth[:, rank - 1 : rank] - _TIE).sum(axis=1)
-            recall[str(k)].append(round(float(hits.mean() / rank), 5))
-        if recall["10"][-1] >= _SATISFIED and recall["100"][-1] >= 0.98:
-            break
-    return {"pools": pools, "recall": recall, "queries": len(picks)}
-
-
-class _Trial:
-    """Sampled rows as queries against a graph in arrays."""
-
-    def __init__(self, view: View, draft: _Draft, recipe: Recipe, places: NDArray[np.uint32], picks: NDArray[np.int64]) -> None:
-        addresses, rooms = _addresses(view, places[picks].astype(np.int64))
-        self._queries = read_records(addresses, rooms, recipe.wide)
-        self._view, self._draft, self._recipe, self._places, self._picks = view, draft, recipe, places, picks
-        self._codes, self._errors = draft.coder.encode(self._queries)
-        self._keep: list[object] = []
-        self._graph = draft.graph.descriptor(self._keep)
-        self._space = WalkSpace(len(places), _POOLS[-1])
-        self._lookup = _lookup(self._queries, recipe.wide)
-        shape = len(picks), min(CALIBRATED_K[-1], len(places) - 1)
-        self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.zeros((len(picks), 4), np.int64)
-
-    def walk(self, pool: int) -> NDArray[np.float64]:
-        """Similarities (m, 100) of what walks with this pool find."""
-        space, queries = self._space, self._queries
-        search_links(
-            self._graph, self._draft.coder.step, self._places, self._draft.graph.entries, self._codes, self._picks, pool,
-            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.pool, space.visited, space.touched, space.near, space.ranks, *self._lookup, *self._out,
-        )  # fmt: skip
-        return self._out[0].copy()
-
-    def exact(self) -> NDArray[np.float64]:
-        """Similarities (m, 100) of the true neighbours."""
-        self.walk(_POOLS[-1])
-        queries = self._queries
-        scan_codes(
-            self._graph, self._draft.coder.step, self._places, self._draft.errors, self._codes, self._errors, self._picks,
-            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out,
-        )  # fmt: skip
-        return self._out[0].copy()
-
-
-def _addresses(view: View, places: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Addresses and rooms of rows given by their places."""
-    addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
-    for run, base in _bases(view):
-        here = (places >= base) & (places < base + run.rows)
-        addresses[here], rooms[here] = run.places(places[here] - base)
-    return addresses, rooms

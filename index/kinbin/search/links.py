@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.links._codekernel import LANES, MOST_BYTES
 from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH
-from kinbin.links.codes import Coder
+from kinbin.links.codes import Coder, slots_for
 from kinbin.search._linkkernel import GONE, place_rows
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.store import Reader
@@ -24,10 +25,6 @@ from kinbin.storage.store import Reader
 __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 
 CALIBRATED_K = (1, 10, 100)
-CALIBRATED_ROWS = 65_536
-"""Beyond so many rows pools are wider than calibration says, by the root of how many times as many there are. Stored rows of large
-collections have near doubles, which any walk finds, and queries have none: of a million patches of 5,000 images, the ten nearest of
-stored rows were all found with a pool of 24, those of patches of other images with .87 (.94 with 64, .96 with 96)."""
 _VERIFYING = threading.Lock()
 MOST_WIDTH = 4096
 """Of a pool."""
@@ -86,6 +83,9 @@ class LinkSet:
             and (code_bytes >= CODE_PADDING + per_block * coder.width).all()
             and (entries < rows).all()
             and (coder.buckets < coder.width).all()
+            and (coder.hashed, len(coder.buckets)) == slots_for(reader.configuration()["dim"])
+            and LANES <= coder.width <= MOST_BYTES
+            and coder.width % LANES == 0
         )
         if not whole:
             raise CorruptData(f"link set {number} is not what its header says")
@@ -120,11 +120,11 @@ class LinkSet:
                 self.sound.append(True)
 
     def width_for(self, k: int, aim: float) -> Width:
-        """The smallest pool whose calibrated recall of the k nearest reached `aim`; the widest if none did. Wider for many rows."""
+        """The smallest pool whose calibrated recall of the k nearest reached `aim`; the widest if none did."""
         calibration = self.header["calibration"]
         pools = calibration["pools"]
         recalls = _recall_at(calibration["recall"], min(k, CALIBRATED_K[-1]))
-        stretch = max(1.0, k / CALIBRATED_K[-1]) * max(1.0, (len(self.row_numbers) / CALIBRATED_ROWS) ** 0.5)
+        stretch = max(1.0, k / CALIBRATED_K[-1])
         for pool, recall in zip(pools, recalls, strict=True):
             if recall >= aim and pool >= min(k, CALIBRATED_K[-1]):
                 return Width(min(int(pool * stretch), MOST_WIDTH), True)
@@ -152,7 +152,7 @@ class Links:
 
     @classmethod
     def of(cls, links: LinkSet, runs: tuple[NDArray[np.uint64], ...]) -> Links:
-        """Place the nodes in runs, given by their row numbers. Cost: 4 ns a row."""
+        """Place the nodes in runs, given by their row numbers. Cost: 2 ns a row."""
         places = np.full(len(links.row_numbers), GONE, np.uint32)
         base = 0
         tails = []

@@ -278,8 +278,21 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
     return known
 
 
+_MOST_PLANS = 8
+
+
 def plan_query(view: View, target: float) -> Plan:
-    """Plan the queries of one view for one target recall. Cost: some 10 µs a run that is known."""
+    """The plan of the queries of one view for one target recall; the last few are kept with the view. Cost: 10 µs a run, once."""
+    known = view.plans.get(target)
+    if isinstance(known, Plan):
+        return known
+    if len(view.plans) >= _MOST_PLANS:
+        view.plans.clear()
+    plan = view.plans[target] = _plan_view(view, target)
+    return plan
+
+
+def _plan_view(view: View, target: float) -> Plan:
     descriptors = view.descriptors.copy()
     need = np.empty((len(descriptors), 257))
     suggest = np.empty((len(descriptors), 257))

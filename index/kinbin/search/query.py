@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +37,15 @@ BANDS, EXACT, LINKS = 0, 1, 2
 PATHS = ("bands", "exact", "links")
 _FEW_ROWS = 512
 """So many rows that are not linked are scanned rather than hashed for."""
+_SCAN_WALK = 32
+"""Pool of the walk that tells a scan what is too far."""
+_SPARSE = 0.05
+"""A filter that lets a smaller share of the rows through is answered by scoring just those."""
+_FIRST = np.zeros(1, np.int64)
+_NO_SKIPS = np.zeros((1024, 2), np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Found:
     """Raw answers to m queries: rows, not yet ids."""
 
@@ -68,7 +73,7 @@ class Found:
             getattr(self, name)[which] = getattr(part, name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Wanted:
     """What is asked of a search."""
 
@@ -119,28 +124,25 @@ class Searcher:
         self._pool: list[_Scratch] = []
         self._lock = threading.Lock()
 
-    @contextmanager
-    def _scratch(self, rows: int, queries: Rows) -> Iterator[_Scratch]:
-        """Work space for bands over so many rows (0: none). After an error it is not used again."""
+    def borrow(self, rows: int, queries: Rows) -> _Scratch:
+        """Work space for bands over so many rows (0: none). Give it back; after an error let it go instead: it may not be clean."""
         slots = 2
         if self.wide:
             most = int(np.diff(queries.indptr).max(initial=1))
             slots = 1 << max(6, (3 * most).bit_length())
-        found = None
         with self._lock:
             for i in range(len(self._pool) - 1, -1, -1):
                 if self._pool[i].rows >= rows and self._pool[i].slots >= slots:
-                    found = self._pool.pop(i)
-                    break
-            else:
-                # What is too small for this search would be for the next.
-                self._pool.clear()
-        if found is None:
-            found = _Scratch(rows + rows // 8 if rows else 0, slots, self.wide)
-        yield found
+                    return self._pool.pop(i)
+            # What is too small for this search would be for the next.
+            self._pool.clear()
+        return _Scratch(rows + rows // 8 if rows else 0, slots, self.wide)
+
+    def give_back(self, scratch: _Scratch) -> None:
+        """Keep work space for the next search."""
         with self._lock:
             if len(self._pool) < 16:
-                self._pool.append(found)
+                self._pool.append(scratch)
 
     def search(
         self, reader: Reader, view: View, plan: Plan, queries: Rows, wanted: Wanted, masks: Sequence[NDArray[np.uint8]] | None
@@ -252,23 +254,22 @@ class _Call:
         view, queries, searcher = self.view, self.queries, self.searcher
         assert view.links is not None
         links = view.links.set
-        codes, _ = links.coder.encode(queries)
-        numbers = np.empty((len(queries), 4), np.int64)
-        with searcher._scratch(0, queries) as scratch:
-            space = scratch.walks(len(links.row_numbers))
-            search_links(
-                links.graph, links.coder.step, view.links.places, links.entries, codes, _no_skips(len(queries)), width,
-                self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
-                queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-                space.pool, space.visited, space.touched, space.near, space.ranks, scratch.narrow, scratch.keys, scratch.weights,
-                found.similarity, found.run, found.row, numbers,
-            )  # fmt: skip
-        _check(numbers)
+        coder = links.coder
+        scratch = searcher.borrow(0, queries)
+        space = scratch.walks(len(links.row_numbers))
+        flags = search_links(
+            links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.entries,
+            _no_skips(len(queries)), width, self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
+            space.sums, space.code, space.pool, space.visited, space.touched, space.near, space.ranks,
+            scratch.narrow, scratch.keys, scratch.weights,
+            found.similarity, found.run, found.row, found.candidates, found.verified,
+        )  # fmt: skip
+        searcher.give_back(scratch)
+        _check(flags)
         found.path[:] = LINKS
         found.certificate[:] = np.nan
-        found.candidates[:] = numbers[:, 0]
-        found.verified[:] = numbers[:, 1]
-        return not (numbers[:, 3] & BROKEN).any()
+        return not flags & BROKEN
 
     def bands(self, descriptors: NDArray[np.uint64], found: Found, *, more: bool) -> None:
         """Search the bands of some runs for all queries; `more`: besides what was found already."""
@@ -276,24 +277,22 @@ class _Call:
         r = max((layout[0] for layout in plan.layouts), default=1)
         bands = max((layout[1] for layout in plan.layouts), default=FRESH_BANDS)
         codes = searcher.sampler.codes(queries, r, max(bands, FRESH_BANDS))
-        parts = [band_keys(codes, height, width) for height, width in plan.layouts]
-        keys = (
-            np.ascontiguousarray(np.concatenate(parts, axis=1))
-            if len(parts) > 1
-            else parts[0]
-            if parts
-            else np.zeros((len(queries), 1), np.uint32)
-        )
+        of_layouts = [band_keys(codes, height, width) for height, width in plan.layouts]
+        if len(of_layouts) == 1:
+            keys = of_layouts[0]
+        else:
+            keys = np.ascontiguousarray(np.concatenate([*of_layouts, np.zeros((len(queries), 1), np.uint32)], axis=1))
         numbers = np.empty((len(queries), 4), np.int64)
-        with searcher._scratch(view.total_rows, queries) as scratch:
-            search_bands(
-                descriptors, plan.need, plan.suggest, searcher.wide, searcher.kernel.normalised,
-                queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
-                self.wanted.least, more, postings_cap(view.total_rows),
-                scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
-                found.similarity, found.run, found.row, numbers, found.certificate,
-            )  # fmt: skip
-            _check(numbers)
+        scratch = searcher.borrow(view.total_rows, queries)
+        search_bands(
+            descriptors, plan.need, plan.suggest, searcher.wide, searcher.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
+            self.wanted.least, more, postings_cap(view.total_rows),
+            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
+            found.similarity, found.run, found.row, numbers, found.certificate,
+        )  # fmt: skip
+        searcher.give_back(scratch)
+        _check_all(numbers)
         found.candidates[:] += numbers[:, 0]
         found.verified[:] += numbers[:, 1]
         found.truncated[:] = numbers[:, 3] & TRUNCATED != 0
@@ -337,14 +336,15 @@ class _Call:
         codes, errors = links.coder.encode(queries)
         numbers = np.zeros((len(queries), 4), np.int64)
         searcher = self.searcher
-        with searcher._scratch(0, queries) as scratch:
-            scan_codes(
-                links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, _no_skips(len(queries)),
-                self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
-                queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-                scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
-            )  # fmt: skip
-        _check(numbers)
+        scratch = searcher.borrow(0, queries)
+        scan_codes(
+            links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, _no_skips(len(queries)),
+            self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
+            scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+        )  # fmt: skip
+        searcher.give_back(scratch)
+        _check_all(numbers)
         part.verified[:] += numbers[:, 1]
         part.candidates[:] = self.view.links.linked
         return True
@@ -359,28 +359,22 @@ class _Call:
         part = found if which is None or len(which) == len(found.path) else found.rows(which)
         numbers = np.empty((len(queries), 4), np.int64)
         searcher = self.searcher
-        with searcher._scratch(0, queries) as scratch:
-            scan(
-                descriptors, searcher.wide, searcher.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms,
-                self.wanted.least, True, scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
-            )  # fmt: skip
-        _check(numbers)
+        scratch = searcher.borrow(0, queries)
+        scan(
+            descriptors, searcher.wide, searcher.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms,
+            self.wanted.least, True, scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+        )  # fmt: skip
+        searcher.give_back(scratch)
+        _check_all(numbers)
         part.verified[:] += numbers[:, 1]
         part.candidates[:] += numbers[:, 0]
         if part is not found and which is not None:
             found.put(which, part)
 
 
-_FIRST = np.zeros(1, np.int64)
-_NO_SKIPS = np.full(1024, -1, np.int64)
-_SCAN_WALK = 32
-_SPARSE = 0.05
-"""A filter that lets a smaller share of the rows through is answered by scoring just those."""
-
-
 def _no_skips(m: int) -> NDArray[np.int64]:
-    """(m,) of -1."""
-    return _NO_SKIPS[:m] if m <= len(_NO_SKIPS) else np.full(m, -1, np.int64)
+    """(m, 2): no node is left out."""
+    return _NO_SKIPS[:m] if m <= len(_NO_SKIPS) else np.zeros((m, 2), np.int64)
 
 
 def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
@@ -401,8 +395,12 @@ def _empty(m: int, k: int) -> Found:
     )  # fmt: skip
 
 
-def _check(numbers: NDArray[np.int64]) -> None:
-    if np.bitwise_or.reduce(numbers[:, 3]) & CORRUPT:
+def _check_all(numbers: NDArray[np.int64]) -> None:
+    _check(int(np.bitwise_or.reduce(numbers[:, 3])))
+
+
+def _check(flags: int) -> None:
+    if flags & CORRUPT:
         raise CorruptData("a stored row or posting list is damaged; it was not answered from (`kinbin check` lists the damage)")
 
 

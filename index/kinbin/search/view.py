@@ -9,7 +9,7 @@ after a seal or a merge it reads the headers of the runs that are new.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -201,6 +201,12 @@ class View:
     descriptors: NDArray[np.uint64]
     links: Links | None
     """None: not built, or damaged (`check` tells)."""
+    live_rows: int
+    """Distinct vectors that can be answered."""
+    total_rows: int
+    """Rows in the runs and the journal, dead ones included."""
+    plans: dict[float, object] = field(default_factory=dict)
+    """What `plan` has worked out, by target."""
 
     @classmethod
     def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None) -> View:
@@ -221,23 +227,13 @@ class View:
             blocks=_address(fresh.addresses), lengths=_address(fresh.rooms), mask=_address(fresh.dead), collect=1, base=base,
             fresh_keys=_address(fresh.keys), live=fresh.live,
         )  # fmt: skip
-        return cls(state, runs, fresh, table, links)
-
-    @property
-    def total_rows(self) -> int:
-        """Rows in the runs and the journal, dead ones included."""
-        return sum(run.rows for run in self.runs) + self.fresh.rows
+        return cls(state, runs, fresh, table, links, sum(run.live for run in runs) + fresh.live, base + fresh.rows)
 
     @property
     def unlinked_rows(self) -> int:
         """Rows in runs that no link set covers, dead ones included."""
         tails = (0,) * len(self.runs) if self.links is None else self.links.tails
         return sum(run.rows - tail for run, tail in zip(self.runs, tails, strict=True))
-
-    @property
-    def live_rows(self) -> int:
-        """Distinct vectors that can be answered."""
-        return sum(run.live for run in self.runs) + self.fresh.live
 
     def find(self, row: int) -> tuple[int, int, int]:
         """Of a row number: the place of its run in `runs` (len(runs): fresh), its address and its room.
@@ -270,29 +266,28 @@ class Views:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._newest: tuple[int, View] | None = None
+        self._newest: tuple[int, bytes, View] | None = None
+        """Opening of the files, state record, view."""
 
     def at(self, reader: Reader) -> View | None:
         """The view of the reader's state; None if this process has already moved past it (read again)."""
+        record = reader.state_record()
+        newest = self._newest
+        if newest is not None and newest[1] == record and newest[0] == reader.opening:
+            return newest[2]
         state = reader.state()
-        view = self._known(reader)
-        if view is not None and view.state == state:
-            return view
         with self._lock:
-            view = self._known(reader)
+            newest = self._newest
+            # Addresses of another opening are void.
+            view = newest[2] if newest is not None and newest[0] == reader.opening else None
             if view is not None:
                 if view.state == state:
                     return view
                 if view.state.sequence > state.sequence or view.state.manifest > state.manifest:
                     return None
             view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
-            self._newest = reader.opening, view
+            self._newest = reader.opening, record, view
             return view
-
-    def _known(self, reader: Reader) -> View | None:
-        """The newest view, if its addresses are of the opening that the reader reads."""
-        newest = self._newest
-        return newest[1] if newest is not None and newest[0] == reader.opening else None
 
 
 def _advanced(view: View, reader: Reader, state: State) -> View:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 import lmdb
 
 from kinbin.errors import Closed, CorruptData, FormatMismatch, KinbinError, StorageBusy, StorageError, StorageFull
 
-__all__ = ["FOREIGN", "translated"]
+__all__ = ["FOREIGN", "reraise", "translated"]
 
 _FULL = "the disk or the store's map is full: free space (answers go on meanwhile); nothing was written"
 
@@ -46,13 +45,26 @@ def _convert(error: Exception) -> KinbinError:
     return StorageError(f"the store failed: {error}")
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Run a block of storage work; foreign errors leave it as Kinbin's."""
-    try:
-        yield
-    except KinbinError:
-        raise
-    except (lmdb.Error, OSError) as error:
+def reraise(error: BaseException | None) -> None:
+    """Raise an error of lmdb or of the operating system as Kinbin's; do nothing with any other, or with none."""
+    if isinstance(error, lmdb.Error | OSError) and not isinstance(error, KinbinError):
         # The traceback would keep the transaction, and its reader slot, alive.
         raise _convert(error.with_traceback(None)) from None
+
+
+class _Translated:
+    """See `translated`."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        reraise(error)
+
+
+_TRANSLATED = _Translated()
+
+
+def translated() -> _Translated:
+    """A block of storage work: foreign errors leave it as Kinbin's."""
+    return _TRANSLATED

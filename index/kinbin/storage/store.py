@@ -27,6 +27,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import lmdb
@@ -35,11 +36,11 @@ from numpy.typing import NDArray
 
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, StorageBusy, StorageError
 from kinbin.storage import format as fmt
-from kinbin.storage.errors import translated
+from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import Commit, Part, State
 from kinbin.storage.places import address_of, place_of
 
-__all__ = ["Reader", "Store", "Writer", "sync_directory"]
+__all__ = ["Reader", "Snapshot", "Store", "Writer", "sync_directory"]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
@@ -63,9 +64,13 @@ class Reader:
         transaction, self._txn = self._txn, None
         transaction.abort()
 
+    def state_record(self) -> bytes:
+        """The state record as it is stored: equal records are equal states."""
+        return bytes(self._txn.get(b"state", b"", db=self._meta))
+
     def state(self) -> State:
         """The state record."""
-        return fmt.decode_state(self._txn.get(b"state", b"", db=self._meta))
+        return fmt.decode_state(self.state_record())
 
     def configuration(self) -> dict[str, Any]:
         """What the collection was created with."""
@@ -205,6 +210,30 @@ class Reader:
                 out.add(run)
                 found = cursor.set_range((run + 1).to_bytes(4, "big"))
         return out
+
+
+class Snapshot(Reader):
+    """A `Reader` for the block of a `with` statement. Made by `Store.read`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Snapshot:
+        self._store.enter()
+        try:
+            super().__init__(self._store, self._store.snapshot())
+        except BaseException as error:
+            self._store.leave()
+            reraise(error)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.end()
+        finally:
+            self._store.leave()
+        reraise(error)
 
 
 class Writer(Reader):
@@ -360,21 +389,14 @@ class Store:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
-    @contextmanager
-    def read(self) -> Iterator[Reader]:
-        """One snapshot for the block.
+    def read(self) -> Snapshot:
+        """One snapshot for the block of a `with` statement.
 
-        Raises:
-            StorageBusy: no reader slot is free, or the files are being opened anew.
+        The statement raises StorageBusy if no reader slot is free, or the files are being opened anew.
         """
-        with self.pinned(), translated():
-            reader = Reader(self, self._snapshot())
-            try:
-                yield reader
-            finally:
-                reader.end()
+        return Snapshot(self)
 
-    def _snapshot(self) -> Any:
+    def snapshot(self) -> Any:
         """A read transaction; if all slots are taken, those of dead processes are freed first."""
         try:
             return self._env.begin(buffers=True)
@@ -385,16 +407,25 @@ class Store:
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    def enter(self) -> None:
+        """Keep the map in memory until `leave`."""
         self.refuse_fork()
         with self._idle:
             self._check_open()
             self._users += 1
-        try:
-            yield
-        finally:
-            with self._idle:
-                self._users -= 1
-                if self._closed and not self._users:
+
+    def leave(self) -> None:
+        """One user of the map less; the last one of a store that was closed lets go of the files."""
+        with self._idle:
+            self._users -= 1
+            if self._closed:
+                if not self._users:
                     self._env.close()
                 self._idle.notify_all()
 

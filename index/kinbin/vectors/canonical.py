@@ -19,9 +19,8 @@ from kinbin.vectors.identity import MOST_PROBLEMS
 from kinbin.vectors.rows import Rows
 from kinbin.vectors.tokens import token_feature
 
-__all__ = ["canonical_rows", "dense_row"]
+__all__ = ["canonical_rows"]
 
-_LEAST, _MOST, _MOST_NONZEROS = limit("value_min"), limit("value"), limit("nonzeros")
 _Pair = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 
@@ -58,26 +57,6 @@ def canonical_rows(vectors: Any, *, dim: int | None, signed: bool) -> Rows:
     if not isinstance(vectors, Iterable) or isinstance(vectors, str | bytes | Mapping):
         raise InvalidInput.of("bad_vector", f"a batch is a sequence of vectors, this is {type(vectors).__name__}", field="vector")
     return _from_sequence(list(vectors), dim, signed)
-
-
-def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
-    """One dense vector that is plainly right as a canonical row: what `canonical_rows` gives, at a fifth of its cost.
-
-    None for every other vector, which `canonical_rows` then takes or refuses with reasons.
-    """
-    if not isinstance(x, np.ndarray) or x.ndim != 1 or x.dtype.kind not in "fiu" or (dim is not None and len(x) != dim):
-        return None
-    features = x.nonzero()[0]
-    values = _as_float64(x[features])
-    magnitudes = np.abs(values)
-    # Comparisons with NaN are false.
-    if not len(values) or not (magnitudes.min() >= _LEAST and magnitudes.max() <= _MOST) or len(values) > _MOST_NONZEROS:
-        return None
-    if not signed and values.min() < 0:
-        return None
-    stored = values.astype(np.float32)
-    norms = np.bincount(np.zeros(len(stored), np.int64), weights=np.abs(stored)).astype(np.float64, copy=False)
-    return Rows(np.array([0, len(stored)], np.int64), features.astype(np.uint64), stored, norms)
 
 
 def _from_matrix(matrix: NDArray[Any], dim: int | None, signed: bool) -> Rows:

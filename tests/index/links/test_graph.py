@@ -55,13 +55,15 @@ def within_reach(graph: Graph) -> int:
     return int(count)
 
 
-def walked(graph: Graph, code: NDArray[np.uint8], norm: float, pool: int, skip: int = -1, space: WalkSpace | None = None) -> list[int]:
+def walked(
+    graph: Graph, code: NDArray[np.uint8], norm: float, pool: int, skip: range = range(0), space: WalkSpace | None = None
+) -> list[int]:
     """The nodes that a walk pools, nearest first."""
     keep: list[object] = []
     space = space or WalkSpace(len(graph.codes), pool)
     _, sound = walk(
         graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), np.float32(norm),
-        graph.entries, skip, pool, space.pool, space.visited, space.touched, space.near, space.ranks,
+        graph.entries, skip.start, skip.stop, pool, space.pool, space.visited, space.touched, space.near, space.ranks,
     )  # fmt: skip
     assert sound
     assert not space.visited.any(), "marks were left behind"
@@ -91,7 +93,9 @@ def test_a_walk_finds_the_nearest() -> None:
     assert hits / (10 * len(queries)) > 0.98
     for node in range(0, 2_000, 97):
         assert node in walked(graph, codes[node], 1.0, 32)[:1]
-        assert node not in walked(graph, codes[node], 1.0, 32, skip=node)
+        assert node not in walked(graph, codes[node], 1.0, 32, skip=range(node, node + 1))
+        left_out = range(max(node - 5, 0), node + 9)
+        assert not set(left_out) & set(walked(graph, codes[node], 1.0, 32, skip=left_out))
 
 
 def test_a_wider_pool_is_no_worse() -> None:
@@ -262,7 +266,7 @@ def test_links_out_of_bounds_are_not_followed() -> None:
     keep: list[object] = []
     space = WalkSpace(300, 32)
     _, sound = walk(
-        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), np.float32(1.0), graph.entries, -1, 32,
+        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), np.float32(1.0), graph.entries, 0, 0, 32,
         space.pool, space.visited, space.touched, space.near, space.ranks,
     )  # fmt: skip
     assert not sound

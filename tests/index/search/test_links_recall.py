@@ -211,3 +211,27 @@ def test_links_of_real_rows_outlive_deletes_and_inserts(
         churned, fresh = churned_and_fresh(db, "ngmm", 512, histograms[:5_000], Q)
     assert (churned >= fresh - 0.01).all(), (churned, fresh)
     assert fresh[-1] >= 0.97
+
+
+def crowds(count: int, size: int, seed: int) -> NDArray[np.float32]:
+    """(count · size, 24) rows: crowds of near doubles that follow each other, as patches of one image do."""
+    rng = np.random.default_rng(seed)
+    centres = np.repeat(rng.gamma(1.0, size=(count, 24)) + 0.05, size, axis=0)
+    return (centres * rng.gamma(400.0, 1 / 400, centres.shape)).astype(np.float32)
+
+
+def test_near_doubles_that_came_together_do_not_make_calibration_easy(tmp_path: Path) -> None:
+    """Queries that are of no stored crowd are found as well as the pool that was calibrated on rows of crowds promises."""
+    rows, queries = crowds(200, 40, seed=5), crowds(200, 1, seed=6)
+    aim = 0.98  # of target 0.9
+    with kinbin.open(tmp_path / "db") as db:
+        collection = db.create_collection("c", dim=24, seed=1)
+        collection.add(names(range(len(rows))), rows)
+        collection.link()
+        answers = collection.query_batch(queries, k=K, mode="links")
+        reached = [line["recall@10"] for line in collection.stats()["links"]["calibration"]]
+    scores = true_scores("ngmm", rows, queries)
+    kth = np.sort(scores, axis=1)[:, -K]
+    recall = float((np.sort(answers.scores, axis=1)[:, -K:] >= kth[:, None] - 1e-6).mean())
+    assert reached[0] < aim, "the smallest pool is enough: this shows nothing"
+    assert recall >= aim - 0.02
