@@ -227,17 +227,22 @@ def interleaved(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict
     return seconds
 
 
-def latencies(alone: Mapping[str, Callable[[int], Any]], count: int) -> dict[str, dict[str, float]]:
-    """Microseconds of single queries. Everybody takes turns, each with another query, so that nobody finds rows in the cache."""
+def latencies(alone: Mapping[str, Callable[[int], Any]], count: int, *, loop: int = 1) -> dict[str, dict[str, float]]:
+    """Microseconds of single queries. Everybody takes turns, each with other queries, so that nobody finds rows in the cache.
+
+    loop: calls of one program before the next has its turn. With 1 nobody finds his own code in the caches either.
+    """
     names = list(alone)
+    count -= count % loop
     times = np.empty((len(names), count))
-    for i in range(-20, count):  # the first ones are overwritten by the last: a warm-up
+    for first in range(-20 * loop, count, loop):  # the first ones are overwritten by the last: a warm-up
         for place in range(len(names)):
-            which = (place + i) % len(names)
-            query = (i + which * (count // len(names))) % count
-            started = time.perf_counter()
-            alone[names[which]](query)
-            times[which, i] = time.perf_counter() - started
+            which = (place + first // loop) % len(names)
+            for i in range(first, first + loop):
+                query = (i + which * (count // len(names))) % count
+                started = time.perf_counter()
+                alone[names[which]](query)
+                times[which, i] = time.perf_counter() - started
     times *= 1e6
     return {
         name: {"p50": float(np.median(row)), "p99": float(np.quantile(row, 0.99)), "mean": float(row.mean())}

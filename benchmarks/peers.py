@@ -28,10 +28,12 @@ OURS = "Kinbin links"
 """The system that every other is compared with."""
 EXACT = ("Kinbin exact", "FAISS IndexFlat")
 FLOORS = (0.95, 0.99)
-TARGETS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+TARGETS = (0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 0.999)
 FEW_TARGETS = (0.3, 0.5, 0.8, 0.9, 0.95, 0.99)
 CALLED_ALONE = (OURS, "FAISS HNSW", "pynndescent", "Annoy")
 """How the names begin of the systems whose single calls are timed."""
+LOOP = 50
+"""Calls in a loop before the next system has its turn."""
 PLOTS = DOCUMENT.parent / "benchmarks"
 WARMED_UP = 500
 """Rows of the index that is built before the timed ones, where a library has something to compile."""
@@ -192,8 +194,9 @@ def _single_calls(points: list[Point], systems: dict[str, list[dict[str, Any]]],
             best = cheapest(systems[system], floor)
             if best is not None:
                 lines.append({"floor": floor, "system": system, "setting": best["setting"], "value": best["value"]})
-    times = latencies({str(i): contenders[line["system"], line["value"]].one for i, line in enumerate(lines)}, count)
-    return [{**line, **times[str(i)]} for i, line in enumerate(lines)]
+    alone = {str(i): contenders[line["system"], line["value"]].one for i, line in enumerate(lines)}
+    looped, turns = latencies(alone, count, loop=LOOP), latencies(alone, count)
+    return [{**line, "loop": looped[str(i)], "turns": turns[str(i)]} for i, line in enumerate(lines)]
 
 
 def _same_answers(points: list[Point], found: list[NDArray[np.int64]]) -> dict[str, Any] | None:
@@ -307,14 +310,17 @@ def _exact_parts(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _single_table(each: dict[str, Any]) -> str:
-    titles = ("one query a call, µs", "p50", "p99", "mean", f"mean / {OURS}")
-    ours = {line["floor"]: line["mean"] for line in each["single"] if line["system"] == OURS}
+    titles = [f"one query a call, µs, in loops of {LOOP}", "p50", "p99", "mean", f"mean / {OURS}"]
+    titles += ["in turns with all others: p50", "p99", "mean", f"mean / {OURS}"]
+    ours = {line["floor"]: line for line in each["single"] if line["system"] == OURS}
     lines = []
     for line in each["single"]:
-        times = (line["p50"], line["p99"], line["mean"])
-        share = line["mean"] / ours[line["floor"]] if line["floor"] in ours else None
-        lines.append((f"recall ≥ {line['floor']}: {line['system']}{_set_to(line)}", *times, share))
-    return table(titles, lines)
+        cells: list[object] = [f"recall ≥ {line['floor']}: {line['system']}{_set_to(line)}"]
+        for way in ("loop", "turns"):
+            cells += [line[way][which] for which in ("p50", "p99", "mean")]
+            cells.append(line[way]["mean"] / ours[line["floor"]][way]["mean"] if line["floor"] in ours else None)
+        lines.append(tuple(cells))
+    return table(tuple(titles), lines)
 
 
 def _build_parts(each: dict[str, Any], batch: int) -> tuple[str, str]:

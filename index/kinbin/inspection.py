@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
 from kinbin.records import CheckReport, CollectionConfig
+from kinbin.search._linkkernel import GONE
 from kinbin.search.build import Source, iterate_rows
 from kinbin.search.linking import unpacked
 from kinbin.search.plan import Plan
@@ -58,11 +59,13 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
         return None
     links = view.links.set
     calibration = links.header["calibration"]
+    width = plan.links.width(10, 1.0, forced=True)
+    assert width is not None
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
         "code_bytes": links.coder.width, "code_recall": links.coder.recall,
         "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
-        "pool": plan.links.width(10, 1.0, forced=True),
+        "pool": width.pool, "far_pool": width.far_pool, "far_similarity": width.far,
         "calibration": [
             {"pool": pool} | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
             for i, pool in enumerate(calibration["pools"])
@@ -168,18 +171,13 @@ def _check_links(reader: Reader, view: View, normalised: bool, wide: bool, findi
     except CorruptData as error:
         findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
         return
-    base = 0
-    for run in view.runs:
-        here = (view.links.places >= base) & (view.links.places < base + run.rows)
-        nodes = np.flatnonzero(here)
-        addresses, rooms = run.places(view.links.places[nodes].astype(np.int64) - base)
-        for start, rows in iterate_rows(Source(links.row_numbers[nodes], addresses, rooms), wide):
-            some = nodes[start : start + len(rows)]
-            codes, errors = links.coder.encode(rows)
-            if not np.array_equal(codes, graph.codes[some]) or not np.array_equal(errors, links.errors[some]):
-                findings.add(f"link set {links.number}: its codes are not those of its rows; link the collection again (`kinbin link`)")
-                return
-        base += run.rows
+    nodes = np.flatnonzero(view.links.places != GONE)
+    for start, rows in iterate_rows(Source(links.row_numbers[nodes], *view.addresses(view.links.places[nodes])), wide):
+        some = nodes[start : start + len(rows)]
+        codes, errors = links.coder.encode(rows)
+        if not np.array_equal(codes, graph.codes[some]) or not np.array_equal(errors, links.errors[some]):
+            findings.add(f"link set {links.number}: its codes are not those of its rows; link the collection again (`kinbin link`)")
+            return
 
 
 def _check_fresh(view: View, sampler: Sampler, wide: bool, findings: _Findings) -> None:

@@ -1,4 +1,4 @@
-"""The background thread of a collection: it seals and merges after writes, and once more when they have ended."""
+"""The background threads of a collection: one seals and merges after writes, and once more when they have ended; one links."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ import pytest
 
 import kinbin
 import kinbin.janitor
+from crashing import failing_write
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageFull
 from kinbin.search.election import elected
-from kinbin.storage.store import Store, Writer
 from linked import link_findings, link_sets, orphans, still
 from nursery import Nursery, until
 from workload import DIM, Stored, Workload
@@ -150,32 +149,8 @@ def test_killed_at_any_moment(folder: Path, nursery: Nursery) -> None:
 # ----------------------------------------------------------------------------------------------- fails
 
 
-@contextmanager
-def failing_write(monkeypatch: pytest.MonkeyPatch, number: int, where: str, error: BaseException) -> Iterator[list[int]]:
-    """Write transaction `number` raises: before it begins, in it after its edits, or after its commit. Gives a count of them."""
-    original = Store.write
-    count = [0]
-
-    @contextmanager
-    def write(store: Store) -> Iterator[Writer]:
-        here = count[0] == number
-        count[0] += 1
-        if here and where == "before":
-            raise error
-        with original(store) as writer:
-            yield writer
-            if here and where == "in":
-                raise error
-        if here:
-            raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", write)
-        yield count
-
-
 @pytest.mark.parametrize("where", ["before", "in", "after"])
-def test_every_transaction_of_linking_may_fail(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_every_transaction_of_linking_may_fail(collection: kinbin.Collection, where: str) -> None:
     """An error at each transaction in turn reaches the caller and leaves a link set, all rows and right answers."""
     errors: list[type[BaseException]] = [StorageFull, CorruptData, MemoryError, KeyboardInterrupt]
     expected = grown(collection)
@@ -185,7 +160,7 @@ def test_every_transaction_of_linking_may_fail(collection: kinbin.Collection, mo
         expected |= {"x": (vector, None)}  # type: ignore[dict-item]
         error = errors[number % len(errors)]
         raised = False
-        with failing_write(monkeypatch, number, where, error("planted")) as count:
+        with failing_write(number, where, error("planted")) as count:
             try:
                 collection.link()
             except error:

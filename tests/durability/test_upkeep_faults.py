@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import kinbin
+from crashing import failing_write
 from kinbin.errors import Closed, CorruptData, KinbinError, StorageFull
 from kinbin.search import upkeep as upkeep_module
 from kinbin.storage.format import Part
-from kinbin.storage.store import Store, Writer
 from workload import Stored, Workload, findings
 
 pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]
@@ -54,35 +54,9 @@ def runs_of(collection: kinbin.Collection) -> tuple[set[int], list[int]]:
         return reader.run_numbers(), reader.manifest()
 
 
-@contextmanager
-def failing_write(monkeypatch: pytest.MonkeyPatch, number: int, where: str, error: BaseException) -> Iterator[list[int]]:
-    """Write transaction `number` raises: before it begins, in it after its edits, or after its commit. Gives a count of them."""
-    original = Store.write
-    count = [0]
-
-    @contextmanager
-    def write(store: Store) -> Iterator[Writer]:
-        here = count[0] == number
-        count[0] += 1
-        if here and where == "before":
-            raise error
-        with original(store) as writer:
-            yield writer
-            if here and where == "in":
-                raise error
-        if here:
-            raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", write)
-        yield count
-
-
 @pytest.mark.parametrize("where", ["before", "in", "after"])
 @pytest.mark.parametrize("action", ["seal", "compact"])
-def test_every_transaction_of_upkeep_may_fail(
-    collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch, action: str, where: str
-) -> None:
+def test_every_transaction_of_upkeep_may_fail(collection: kinbin.Collection, action: str, where: str) -> None:
     """An error at each transaction in turn leaves the old runs or the new, the same answers, and files that are sound."""
     errors: list[type[BaseException]] = [StorageFull, CorruptData, Fault, MemoryError, KeyboardInterrupt]
     work: Callable[[], Any] = collection.upkeep if action == "seal" else collection.compact
@@ -97,7 +71,7 @@ def test_every_transaction_of_upkeep_may_fail(
         stored |= {name: (vectors[i], None) for i, name in enumerate(names)}  # type: ignore[misc]
         old = runs_of(collection)[1]
         error = errors[number % len(errors)]
-        with failing_write(monkeypatch, number, where, error("planted")) as count:
+        with failing_write(number, where, error("planted")) as count:
             raised = None
             try:
                 work()
@@ -121,10 +95,10 @@ def test_every_transaction_of_upkeep_may_fail(
     assert findings(collection, stored) == []
 
 
-def test_an_unfinished_run_is_removed_by_the_next_upkeep(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_run_is_removed_by_the_next_upkeep(collection: kinbin.Collection) -> None:
     """Values of a run that no manifest lists are nobody's: they are not answered from, and the next build removes them."""
     stored = grown(collection)
-    with failing_write(monkeypatch, 2, "before", StorageFull("planted")), pytest.raises(StorageFull):
+    with failing_write(2, "before", StorageFull("planted")), pytest.raises(StorageFull):
         collection.compact()
     present, listed = runs_of(collection)
     (orphan,) = present - set(listed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.connection import Connection
-from typing import Any
+
+import pytest
 
 import kinbin
 from kinbin.storage.store import Store, Writer
@@ -47,33 +48,50 @@ def work(connection: Connection, path: str, seed: int, starts: dict[str, int]) -
         thread.join()
 
 
+@contextmanager
+def at_write(number: int, when: str, act: Callable[[], object]) -> Iterator[list[int]]:
+    """Act at write transaction `number` of this process: before it begins, in it after its edits, or after its commit.
+
+    Gives a count of the transactions.
+    """
+    original = Store.write
+    count = [0]
+
+    @contextmanager
+    def write(store: Store) -> Iterator[Writer]:
+        here = count[0] == number
+        count[0] += 1
+        if here and when == "before":
+            act()
+        with original(store) as writer:
+            yield writer
+            if here and when == "in":
+                act()
+        if here:
+            act()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "write", write)
+        yield count
+
+
+def failing_write(number: int, when: str, error: BaseException) -> AbstractContextManager[list[int]]:
+    """Write transaction `number` raises. See `at_write`."""
+
+    def fail() -> None:
+        raise error
+
+    return at_write(number, when, fail)
+
+
 def crash_while_merging(connection: Connection, path: str, write: int, when: str) -> None:
     """Merge everything, and die at write transaction `write`: before it, in it, or after its commit.
 
     Sends "done" if there are fewer transactions than that.
     """
-    database = kinbin.open(path)
-    collection = database.collection("c")
-    original = Store.write
-    count = 0
-
-    @contextmanager
-    def counted(store: Store) -> Iterator[Writer]:
-        nonlocal count
-        here = count == write
-        count += 1
-        if here and when == "before":
-            die()
-        with original(store) as writer:
-            yield writer
-            if here and when == "in":
-                die()
-        if here:
-            die()
-
-    store: Any = Store
-    store.write = counted
-    collection.compact()
+    collection = kinbin.open(path).collection("c")
+    with at_write(write, when, die):
+        collection.compact()
     connection.send("done")
 
 

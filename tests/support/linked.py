@@ -19,7 +19,7 @@ import kinbin.janitor
 import kinbin.links.codes
 import naive
 from background import no_background
-from crashing import die, make_runs_small
+from crashing import at_write, die, make_runs_small
 from kinbin.storage import format as fmt
 from kinbin.storage.store import Store, Writer
 from workload import Stored, Workload, _ngmm, _wrong_answers, findings
@@ -138,25 +138,7 @@ def crash_while_linking(connection: Connection, path: str, write: int, when: str
 
     Sends "done" if there are fewer transactions than that.
     """
-    original = Store.write
-    count = 0
-
-    @contextmanager
-    def counted(store: Store) -> Iterator[Writer]:
-        nonlocal count
-        here = count == write
-        count += 1
-        if here and when == "before":
-            die()
-        with original(store) as writer:
-            yield writer
-            if here and when == "in":
-                die()
-        if here:
-            die()
-
-    with still(), pytest.MonkeyPatch.context() as patch, kinbin.open(path) as database:
-        patch.setattr(Store, "write", counted)
+    with still(), kinbin.open(path) as database, at_write(write, when, die):
         database.collection("c").link()
     connection.send("done")
 

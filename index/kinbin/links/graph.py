@@ -35,6 +35,7 @@ class WalkSpace:
         self.nodes = nodes
         self.sums = np.empty(MOST_BYTES, np.float64)
         self.code = np.empty(MOST_BYTES, np.uint8)
+        self.again = np.empty(pool, np.uint32)
         self.pool = np.empty(pool, np.uint64)
         self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
         self.touched = np.empty(_TOUCHED, np.int64)

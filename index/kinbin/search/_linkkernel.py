@@ -98,14 +98,35 @@ def _fetch_pool(descriptors, places, pool, size):
                 prefetch_row(descriptors[run], row)
 
 
+@inline
+def _score_pool(
+    descriptors, places, pool, size, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+):  # fmt: skip
+    """Offer all rows of a pool. Returns how many were scored, -1 if one is damaged."""
+    _fetch_pool(descriptors, places, pool, size)
+    verified = 0
+    for x in range(size):
+        if pool[x] == EMPTY:
+            break
+        scored = _score_node(
+            descriptors, places, node_of(pool[x]), wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+        )
+        if scored < 0:
+            return -1
+        verified += scored
+    return verified
+
+
 @strict
 def search_links(
-    graph, step, offset, hashed, buckets, places, entries, skips, size, descriptors, wide, normalised, indptr, features, values, norms,
-    least, sums, code, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
+    graph, step, offset, hashed, buckets, places, entries, skips, size, far, far_size, descriptors, wide, normalised,
+    indptr, features, values, norms, least,
+    sums, code, again, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
     """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
 
+    A query whose k-th answer is less similar than `far` is walked for again, from what was found, with a pool of `far_size`.
     graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; skips (m, 2): the nodes that each query leaves
     out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`. Writes out_compared and
     out_verified (m,) int64. Returns flags. Cost: see `walk`, and 30 ns for each of the pool.
@@ -119,31 +140,34 @@ def search_links(
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         reset(sims, runs, rows)
         encode_row(features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code)
-        compared, sound = walk(
-            graph, step, normalised, U64(code.ctypes.data), np.float32(norms[m]), entries, skips[m, 0], skips[m, 1], size,
-            pool, visited, touched, near, ranks,
-        )  # fmt: skip
-        if not sound:
-            flags |= BROKEN
-        _fetch_pool(descriptors, places, pool, size)
         fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
-        verified = 0
-        for x in range(size):
-            if pool[x] == EMPTY:
-                break
-            scored = _score_node(
-                descriptors, places, node_of(pool[x]), wide, normalised, query_norm, narrow, table_keys, table_weights, least,
-                sims, runs, rows,
+        out_compared[m] = 0
+        out_verified[m] = 0
+        begin = entries
+        now = size
+        while True:
+            compared, sound = walk(
+                graph, step, normalised, U64(code.ctypes.data), np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
+                pool, visited, touched, near, ranks,
             )  # fmt: skip
+            scored = _score_pool(
+                descriptors, places, pool, now, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+            )
+            out_compared[m] += compared
+            out_verified[m] += max(scored, 0)
+            if not sound:
+                flags |= BROKEN
             if scored < 0:
                 flags |= CORRUPT
+            if flags != 0 or now >= far_size or max(sims[-1], least) >= far or pool[now - 1] == EMPTY:
                 break
-            verified += scored
+            for x in range(now):
+                again[x] = np.uint32(node_of(pool[x]))
+            begin = again[:now]
+            now = far_size
         clear_lookup(wide, features[a:b], narrow, table_keys)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
             flags |= CORRUPT
-        out_compared[m] = compared
-        out_verified[m] = verified
     return flags
 
 

@@ -21,7 +21,7 @@ from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
 from kinbin.search.build import Recipe, read_records
 from kinbin.search.links import CALIBRATED_K
-from kinbin.search.view import Run, View
+from kinbin.search.view import View
 from kinbin.vectors.rows import Rows
 
 __all__ = ["calibrate", "neighbourhoods"]
@@ -30,6 +30,8 @@ _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192,
 _QUERIES = 256
 _SATISFIED = 0.998
 _TIE = 1e-9
+_FAR = 0.01
+"""One in so many calibrated queries is as far from its neighbours as what is told of (`LinkSet.far_for`)."""
 _LEFT_OUT = 128
 """One row in so many is left out before a sampled one, and as many after it."""
 _JUDGES = 32
@@ -45,20 +47,19 @@ def _left_out(picks: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 
 def neighbourhoods(view: View, recipe: Recipe) -> tuple[Rows, int]:
     """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
-    sizes = np.cumsum([0, *(run.rows for run in view.runs)])
     dead = [np.unpackbits(run.dead, bitorder="little")[: run.rows] for run in view.runs]
     alive = np.flatnonzero(np.concatenate(dead) == 0)
     picks = np.sort(np.random.default_rng(len(alive)).permutation(alive)[:_JUDGES])
-    queries = read_records(*_addresses(view, picks), recipe.wide)
-    left_out = _left_out(picks, int(sizes[-1]))
+    queries = read_records(*view.addresses(picks), recipe.wide)
+    left_out = _left_out(picks, sum(run.rows for run in view.runs))
     size = max(1, min(_NEIGHBOURHOOD, len(alive) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0)) + 1))
     nearest = np.empty((len(picks), size), np.int64)
     nearest[:, 0] = picks
     if size > 1:
         for i, (first, past) in enumerate(left_out.tolist()):
-            masks = [run.dead | _bits(len(run.dead), first - base, past - base) for run, base in _bases(view)]
+            masks = [run.dead | _bits(len(run.dead), first - base, past - base) for run, base in view.bases()]
             nearest[i, 1:] = _nearest(view, recipe, queries.slice(i, i + 1), masks, size - 1)
-    return read_records(*_addresses(view, nearest.reshape(-1)), recipe.wide), size
+    return read_records(*view.addresses(nearest.reshape(-1)), recipe.wide), size
 
 
 def _nearest(view: View, recipe: Recipe, query: Rows, masks: list[NDArray[np.uint8]], count: int) -> NDArray[np.int64]:
@@ -73,7 +74,7 @@ def _nearest(view: View, recipe: Recipe, query: Rows, masks: list[NDArray[np.uin
     )  # fmt: skip
     if (out[1] < 0).any():
         raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
-    places: NDArray[np.int64] = (out[2] + np.array([base for _, base in _bases(view)], np.int64)[out[1]])[0]
+    places: NDArray[np.int64] = (out[2] + np.array([base for _, base in view.bases()], np.int64)[out[1]])[0]
     return places
 
 
@@ -82,21 +83,6 @@ def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
     out = np.zeros(8 * size, np.uint8)
     out[max(first, 0) : max(past, 0)] = 1
     return np.packbits(out, bitorder="little")
-
-
-def _bases(view: View) -> list[tuple[Run, int]]:
-    """Each run, with the rows of the runs before it."""
-    sizes = np.cumsum([0, *(run.rows for run in view.runs)]).tolist()
-    return list(zip(view.runs, sizes, strict=False))
-
-
-def _addresses(view: View, places: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Addresses and rooms of rows given by their places."""
-    addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
-    for run, base in _bases(view):
-        here = (places >= base) & (places < base + run.rows)
-        addresses[here], rooms[here] = run.places(places[here] - base)
-    return addresses, rooms
 
 
 def _lookup(queries: Rows, wide: bool) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
@@ -116,14 +102,15 @@ def calibrate(
     """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. Cost: a quarter of a second, and 2 µs a row."""
     nodes = len(row_numbers)
     places = np.full(nodes, GONE, np.uint32)
-    for run, base in _bases(view):
+    for run, base in view.bases():
         place_rows(row_numbers, run.row_numbers, base, places)
     there = np.flatnonzero(places != GONE)
     picks = np.sort(np.random.default_rng(nodes).permutation(there)[:_QUERIES])
     left_out = _left_out(picks, nodes)
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
-        return {"pools": [_POOLS[0]], "recall": {str(k): [1.0] for k in CALIBRATED_K}, "queries": len(picks)}
+        everything = {str(k): [1.0] for k in CALIBRATED_K}
+        return {"pools": [_POOLS[0]], "recall": everything, "far": {str(k): 0.0 for k in CALIBRATED_K}, "queries": len(picks)}
     trial = _Trial(view, graph, coder, errors, recipe, places, picks, left_out, min(CALIBRATED_K[-1], most))
     truth = trial.exact()
     recall: dict[str, list[float]] = {str(k): [] for k in CALIBRATED_K}
@@ -137,7 +124,8 @@ def calibrate(
             recall[str(k)].append(round(float(hits.mean() / rank), 5))
         if recall["10"][-1] >= _SATISFIED and recall["100"][-1] >= 0.98:
             break
-    return {"pools": pools, "recall": recall, "queries": len(picks)}
+    far = {str(k): round(float(np.quantile(truth[:, min(k, most) - 1], _FAR)), 5) for k in CALIBRATED_K}
+    return {"pools": pools, "recall": recall, "far": far, "queries": len(picks)}
 
 
 class _Trial:
@@ -147,7 +135,7 @@ class _Trial:
         self, view: View, graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe, places: NDArray[np.uint32],
         picks: NDArray[np.int64], left_out: NDArray[np.int64], k: int,
     ) -> None:  # fmt: skip
-        self._queries = read_records(*_addresses(view, places[picks].astype(np.int64)), recipe.wide)
+        self._queries = read_records(*view.addresses(places[picks]), recipe.wide)
         self._view, self._graph, self._coder, self._errors, self._recipe = view, graph, coder, errors, recipe
         self._places, self._left_out = places, left_out
         self._keep: list[object] = []
@@ -163,9 +151,9 @@ class _Trial:
         counts = np.empty((2, len(queries)), np.int64)
         search_links(
             self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._graph.entries, self._left_out,
-            pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            pool, 0.0, pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.sums, space.code, space.pool, space.visited, space.touched, space.near, space.ranks, *self._lookup,
+            space.sums, space.code, space.again, space.pool, space.visited, space.touched, space.near, space.ranks, *self._lookup,
             *self._out, counts[0], counts[1],
         )  # fmt: skip
         return self._out[0].copy()

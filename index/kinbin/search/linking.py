@@ -38,6 +38,8 @@ GROWTH = 8
 GONE_SHARE = 0.3
 """A link set with a larger share of dead rows is built anew."""
 _BLOCK_BYTES = 1 << 20
+_LINK_SHIFT = 12
+"""A block holds the links of so many nodes, as a power of two."""
 _SAMPLE_ROWS = 8_192
 
 Progress = Callable[[int, int], None]
@@ -193,7 +195,7 @@ class Linker:
         parts = Parts(self._store, self.stop)
         graph, width = draft.graph, draft.coder.width
         code_shift = max(0, (_BLOCK_BYTES // width).bit_length() - 1)
-        link_shift = 12
+        link_shift = _LINK_SHIFT
         offsets, blocks = graph.packed(link_shift)
         padding = np.zeros(CODE_PADDING, np.uint8)
         for i, start in enumerate(range(0, len(graph.codes), 1 << code_shift)):

@@ -177,21 +177,28 @@ class LinkPlan:
     other_ns: float
     """The fastest other way to search everything."""
     rest_ns: float
-    widths: dict[int, Width] = field(default_factory=dict)
-    """By k."""
+    widths: dict[tuple[int, float], Width] = field(default_factory=dict)
+    """By k and share."""
 
-    def width(self, k: int, share: float, *, forced: bool) -> int | None:
-        """The pool of a walk for the k nearest of a share of the rows; None: another path is better (never if forced)."""
-        width = self.widths.get(k)
+    def width(self, k: int, share: float, *, forced: bool) -> Width | None:
+        """How wide to walk for the k nearest of a share of the rows; None: another path is better (never if forced)."""
+        width = self.widths.get((k, share))
         if width is None:
-            width = self.widths[k] = self.links.set.width_for(k, self.aim)
-        # Of a pool in which few nodes may be answered a part is left: it grows by as much.
-        pool = min(int(width.pool / max(self.answerable * share, 1e-3)), MOST_WIDTH)
+            if len(self.widths) > 64:
+                self.widths.clear()
+            width = self.widths[k, share] = self._width(k, max(self.answerable * share, 1e-3))
         if forced:
-            return pool
+            return width
         # No walk promises everything.
         usable = width.reaches and self.aim < 1.0 and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
-        return pool if usable and self.rest_ns + _WALK_NS + pool * _NODE_NS <= self.other_ns else None
+        return width if usable and self.rest_ns + _WALK_NS + width.pool * _NODE_NS <= self.other_ns else None
+
+    def _width(self, k: int, share: float) -> Width:
+        """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
+        links, rank = self.links.set, k / share
+        width = links.width_for(k, self.aim)
+        pool = max(width.pool / share, links.width_for(rank, self.aim).pool)
+        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from kinbin.search._bandkernel import CORRUPT, FRESH_BANDS, TRUNCATED, search_ba
 from kinbin.search._linkkernel import BROKEN, scan_codes, search_links
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
-from kinbin.search.links import MOST_WIDTH
+from kinbin.search.links import MOST_WIDTH, Width
 from kinbin.search.plan import Plan, postings_cap
 from kinbin.search.threads import parts, run_together
 from kinbin.search.view import View
@@ -196,7 +196,7 @@ class _Call:
             return self.scan(everyone, found, afresh=True) if wanted.mode == "auto" and plan.prefers_scan else self.by_bands(found)
         return self.by_links(everyone, found, width)
 
-    def by_links(self, everyone: NDArray[np.int64], found: Found, width: int) -> Found:
+    def by_links(self, everyone: NDArray[np.int64], found: Found, width: Width) -> Found:
         """Walk the links; complete by bands or a scan what they do not cover."""
         wanted, links = self.wanted, self.plan.links
         assert links is not None
@@ -249,7 +249,7 @@ class _Call:
         masked[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in self.masks]
         return masked
 
-    def walk(self, found: Found, width: int) -> bool:
+    def walk(self, found: Found, width: Width) -> bool:
         """Walk for all queries. Returns whether the links are sound."""
         view, queries, searcher = self.view, self.queries, self.searcher
         assert view.links is not None
@@ -259,9 +259,10 @@ class _Call:
         space = scratch.walks(len(links.row_numbers))
         flags = search_links(
             links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.entries,
-            _no_skips(len(queries)), width, self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
+            _no_skips(len(queries)), width.pool, width.far, width.far_pool, self.descriptors(self.plan.descriptors), searcher.wide,
+            searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            space.sums, space.code, space.pool, space.visited, space.touched, space.near, space.ranks,
+            space.sums, space.code, space.again, space.pool, space.visited, space.touched, space.near, space.ranks,
             scratch.narrow, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip
@@ -331,7 +332,7 @@ class _Call:
         if afresh:
             # What a short walk finds tells the scan what is too far.
             call = _Call(self.searcher, self.reader, self.view, self.plan, queries, self.wanted, self.masks)
-            if not call.walk(part, max(_SCAN_WALK, 2 * self.wanted.k)):
+            if not call.walk(part, Width(max(_SCAN_WALK, 2 * self.wanted.k), reaches=False)):
                 return False
         codes, errors = links.coder.encode(queries)
         numbers = np.zeros((len(queries), 4), np.int64)

@@ -235,6 +235,19 @@ class View:
         tails = (0,) * len(self.runs) if self.links is None else self.links.tails
         return sum(run.rows - tail for run, tail in zip(self.runs, tails, strict=True))
 
+    def bases(self) -> list[tuple[Run, int]]:
+        """Each run, with the rows of the runs before it."""
+        return [(run, int(base)) for run, base in zip(self.runs, self.descriptors[:, FIELDS["base"]], strict=False)]
+
+    def addresses(self, places: NDArray[np.integer[Any]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Addresses and rooms of sealed rows given by their places: rows of the runs before, plus the local row."""
+        addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
+        signed = places.astype(np.int64)
+        for run, base in self.bases():
+            here = (signed >= base) & (signed < base + run.rows)
+            addresses[here], rooms[here] = run.places(signed[here] - base)
+        return addresses, rooms
+
     def find(self, row: int) -> tuple[int, int, int]:
         """Of a row number: the place of its run in `runs` (len(runs): fresh), its address and its room.
 

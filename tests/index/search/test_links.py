@@ -3,108 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import kinbin
+import kinbin.search.links
 import naive
 from linked import KINDS, cases, link_sets, names, still, true_scores
+from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
 CASES = cases("dense", "sparse", "signed", "signed sparse")
-ROWS, ASKED = 1_500, 12
-FEW = {"n": {"$in": [3, 77, 401]}}
-SHARES: dict[str, tuple[Any, Callable[[int], bool]]] = {
-    "half": ({"n": {"$gte": ROWS // 2}}, lambda n: n >= ROWS // 2),
-    "a tenth": ({"tens": 0}, lambda n: n % 10 == 0),
-    "two in a hundred": ({"fifties": 0}, lambda n: n % 50 == 0),
-    "three rows": (FEW, lambda n: n in (3, 77, 401)),
-}
 
 
 @pytest.fixture(autouse=True)
 def _still() -> Iterator[None]:
     with still():
         yield
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kinbin.Database]:
-    """A database for collections that several tests read."""
-    with kinbin.open(tmp_path_factory.mktemp("links")) as database:
-        yield database
-
-
-@dataclass
-class Pair:
-    """The same items, without links and with: the latter with rows of every fate."""
-
-    plain: kinbin.Collection
-    linked: kinbin.Collection
-    X: Any
-    Q: Any
-    there: NDArray[np.bool_]
-
-
-def payloads(numbers: Any) -> list[dict[str, int]]:
-    """What the filters of these tests look at."""
-    return [{"n": int(n), "tens": int(n) % 10, "fifties": int(n) % 50} for n in numbers]
-
-
-def grow(collection: kinbin.Collection, X: Any, *, link: bool) -> NDArray[np.bool_]:
-    """Rows linked and dead, linked and merged since, sealed, and fresh. Returns which are there."""
-
-    def add(start: int, stop: int) -> None:
-        collection.add(names(range(start, stop)), X[start:stop], payloads(range(start, stop)))
-
-    add(0, ROWS - 500)
-    collection.compact()
-    if link:
-        collection.link()
-    collection.delete(names(range(0, 300, 3)))
-    add(ROWS - 500, ROWS - 200)
-    collection.compact()
-    collection.delete(names(range(300, 500, 3)))
-    add(ROWS - 200, ROWS)
-    there = np.ones(ROWS, bool)
-    there[0:300:3] = False
-    there[300:500:3] = False
-    collection.delete(names(range(ROWS - 5, ROWS)))
-    there[ROWS - 5 :] = False
-    return there
-
-
-@pytest.fixture(scope="module")
-def pairs(shared: kinbin.Database) -> Callable[[str, str], Pair]:
-    """A pair for a kernel and a kind of vector, made when it is first asked for."""
-    known: dict[tuple[str, str], Pair] = {}
-
-    def get(kernel: str, kind: str) -> Pair:
-        if (kernel, kind) not in known:
-            X, Q = KINDS[kind].rows(ROWS, seed=8), KINDS[kind].rows(ASKED, seed=9)
-            made = [
-                shared.create_collection(f"{kernel}-{kind.replace(' ', '-')}-{form}", kernel=kernel, dim=KINDS[kind].dim, seed=5)
-                for form in ("plain", "linked")
-            ]
-            there = grow(made[0], X, link=False)
-            grow(made[1], X, link=True)
-            links = made[1].stats()["links"]
-            assert (links["rows"], links["unlinked_rows"]) == (ROWS - 600, 500), "linked rows that stayed, and those that came since"
-            assert made[0].stats()["links"] is None
-            known[kernel, kind] = Pair(made[0], made[1], X, Q, there)
-        return known[kernel, kind]
-
-    return get
-
-
-def as_pairs(answers: kinbin.AnswerBatch) -> list[list[tuple[str, float]]]:
-    """Ids and scores."""
-    return [list(zip(answer.ids, answer.scores.tolist(), strict=True)) for answer in answers]
 
 
 # ------------------------------------------------------------------------------------------ equivalence
@@ -292,131 +210,6 @@ def test_rows_that_are_nearly_the_same_are_found(db: kinbin.Database, mode: str,
         assert np.mean([str(i) in answer.ids for i, answer in enumerate(answers)]) > 0.95, f"k = {k}"
 
 
-# -------------------------------------------------------------------------------------- filters and ranges
-
-
-@pytest.mark.parametrize("k", [1, 4, 200])
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("mode", ["links", "auto"])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_filter_never_gives_too_few(kind: str, mode: str, share: str, k: int, pairs: Callable[[str, str], Pair]) -> None:
-    """With a filter come k matching items, or all of them where there are fewer; and nine in ten of the nearest of them."""
-    pair = pairs("ngmm", kind)
-    condition, lets_through = SHARES[share]
-    matching = np.array([lets_through(n) for n in range(ROWS)]) & pair.there
-    scores = np.where(matching, true_scores("ngmm", pair.X, pair.Q), -1.0)
-    recalls = []
-    for answer, row in zip(pair.linked.query_batch(pair.Q, k=k, filter=condition, mode=mode), scores, strict=True):
-        assert len(answer.ids) == min(k, int(matching.sum()))
-        assert matching[[int(one) for one in answer.ids]].all()
-        recalls.append(naive.recall(answer.scores, row, min(k, int(matching.sum()))))
-    assert np.mean(recalls) >= 0.95
-
-
-@pytest.mark.parametrize("share", ["two in a hundred", "three rows"])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_filter_that_a_walk_hardly_passes_is_scanned(
-    kind: str, share: str, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the walk is too short to meet enough matching rows, all of the answer comes from a scan, and is complete."""
-    monkeypatch.setattr("kinbin.search.plan.MOST_WIDTH", 16)
-    pair = pairs("ngmm", kind)
-    # A target of its own: plans are kept.
-    options: dict[str, Any] = {"filter": SHARES[share][0], "k": 40, "target_recall": 0.91}
-    walked, exact = pair.linked.query_batch(pair.Q, mode="links", **options), pair.linked.query_batch(pair.Q, mode="exact", **options)
-    assert [len(answer) for answer in walked] == [len(answer) for answer in exact]
-    scanned = [i for i, mode in enumerate(walked.modes) if mode == "exact"]
-    assert scanned
-    assert [as_pairs(walked)[i] for i in scanned] == [as_pairs(exact)[i] for i in scanned]
-
-
-@pytest.mark.parametrize("rank", [3, 10, 60])
-@pytest.mark.parametrize("mode", ["links", "auto"])
-@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
-def test_a_range_holds_what_scores_enough(kernel: str, kind: str, mode: str, rank: int, pairs: Callable[[str, str], Pair]) -> None:
-    """With min_score come only items that score as much, k at most, and nearly all of those that do."""
-    pair = pairs(kernel, kind)
-    scores = np.where(pair.there, true_scores(kernel, pair.X, pair.Q), -1.0)
-    found = wanted = 0
-    for i in range(ASKED):
-        least = float(np.sort(scores[i])[-rank]) - 2 * naive.SCORE_ERROR
-        within = int((scores[i] >= least).sum())
-        answer = pair.linked.query(pair.Q[i], k=100, min_score=least, mode=mode)
-        assert (answer.scores >= least).all()
-        assert len(answer.ids) <= within
-        found, wanted = found + len(answer.ids), wanted + within
-        assert len(pair.linked.query(pair.Q[i], k=2, min_score=least, mode=mode).ids) == 2
-    assert found >= 0.95 * wanted
-
-
-@pytest.mark.parametrize("mode", ["links", "auto"])
-def test_a_range_without_answers(mode: str, pairs: Callable[[str, str], Pair]) -> None:
-    """Where no item scores as much, the answer is empty."""
-    pair = pairs("ngmm", "dense")
-    assert pair.linked.query(pair.Q[0], min_score=1.0, mode=mode).ids == []
-
-
-# ------------------------------------------------------------------------------------------- certificates
-
-
-@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
-def test_a_walk_is_certified_where_that_is_asked(kernel: str, kind: str, pairs: Callable[[str, str], Pair]) -> None:
-    """A walk has no bound, and says why; certify gets one from the bands, which is not above what was found, in the mean."""
-    pair = pairs(kernel, kind)
-    Q = KINDS[kind].rows(60, seed=12)
-    scores = np.where(pair.there, true_scores(kernel, pair.X, Q), -1.0)
-    for answer in pair.linked.query_batch(Q, mode="links"):
-        assert (answer.mode, answer.recall_lower_bound) == ("links", None)
-        assert answer.no_bound == "links give no bound; certify asks the bands for one"
-    certified = pair.linked.query_batch(Q, mode="links", certify=True)
-    assert certified.mode == "links"
-    assert certified.no_bounds == [None] * 60
-    assert ((certified.recall_lower_bounds >= 0.0) & (certified.recall_lower_bounds <= 1.0)).all()
-    recalls = [naive.recall(answer.scores, row, 10) for answer, row in zip(certified, scores, strict=True)]
-    assert 0.5 < certified.recall_lower_bounds.mean() <= np.mean(recalls)
-
-
-@pytest.mark.parametrize("target", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("cheap", [False, True], ids=["as priced", "walks for nothing"])
-@pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
-def test_auto_keeps_a_certified_target(
-    kernel: str, kind: str, cheap: bool, target: float, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With certify every answer of auto mode is certified at the target, or complete."""
-    if cheap:
-        monkeypatch.setattr("kinbin.search.plan._NODE_NS", 0.0)
-        monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
-    pair = pairs(kernel, kind)
-    # Half of the queries are near nobody: bands cannot certify them.
-    Q = KINDS[kind].rows(40, seed=12)
-    Q[::2] = np.random.default_rng(13).random((20, Q.shape[1])) ** 4 + 0.01
-    # A target of its own for each case: plans are kept.
-    target += 1e-6 if cheap else 0.0
-    answers = pair.linked.query_batch(Q, mode="auto", certify=True, target_recall=target)
-    exact = pair.linked.query_batch(Q, mode="exact")
-    for answer, complete in zip(answers, exact, strict=True):
-        assert answer.recall_lower_bound is not None
-        assert answer.recall_lower_bound >= target
-        if answer.mode == "exact":
-            assert answer.ids == complete.ids
-    if cheap and target < 0.6:
-        assert "links" in answers.modes
-    if target > 0.9:
-        assert "exact" in answers.modes
-
-
-def test_a_target_of_everything_is_complete(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In auto mode a target of 1 is met by nothing but a scan: a calibration that missed no neighbour of a sample proves nothing."""
-    monkeypatch.setattr("kinbin.search.plan._NODE_NS", 0.0)
-    monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
-    pair = pairs("ngmm", "dense")
-    pair.linked.link()
-    calibration = pair.linked.stats()["links"]["calibration"]
-    answers = pair.linked.query_batch(pair.Q, k=1, mode="auto", target_recall=1.0)
-    assert max(step["recall@1"] for step in calibration) == 1.0, "the case proves nothing otherwise"
-    assert set(answers.modes) == {"exact"}
-
-
 # ----------------------------------------------------------------------------------------------- figures
 
 
@@ -453,8 +246,9 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
     assert (links["rows"], links["unlinked_rows"]) == (1_200, 0)
 
 
-def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair]) -> None:
-    """More rows are looked at for a higher target and for more neighbours, never fewer."""
+def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows are looked at for a higher target and for more neighbours, never fewer (second walks aside)."""
+    monkeypatch.setattr(kinbin.search.links, "FAR_FACTOR", 1)
     pair = pairs("gmm", "dense")
     for k in (1, 10, 60, 100, 400):
         looked = [
