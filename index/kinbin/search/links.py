@@ -25,9 +25,6 @@ from kinbin.storage.store import Reader
 __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 
 CALIBRATED_K = (1, 10, 100)
-FAR_FACTOR = 8
-"""Of a million patches, whose stored near doubles are found with any pool, those of other images are found with recall .80 with a pool
-of 10, and .97 with one of 80."""
 _VERIFYING = threading.Lock()
 MOST_WIDTH = 4096
 """Of a pool."""
@@ -42,11 +39,8 @@ class Width:
     """Whether a calibrated walk of this width had the recall that is aimed at."""
     far: float = 0.0
     """A query whose k-th answer is less similar than this is none of the kind that was calibrated on."""
-
-    @property
-    def far_pool(self) -> int:
-        """The pool of the second walk that such a query gets."""
-        return min(FAR_FACTOR * self.pool, MOST_WIDTH)
+    far_pool: int = 0
+    """Of the second walk that such a query gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

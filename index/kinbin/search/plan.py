@@ -36,6 +36,10 @@ AIM = 0.6
 neighbours are about equally near, mean recall is hardly above C; this puts it past 0.98 on every set tried."""
 LINK_AIM = 0.8
 """As much, for walks: a pool calibrated for 0.98 serves a target of 0.9. There is no bound that would be passed anyway."""
+FAR_LEAST, FAR_MORE = 2.0, 6.0
+"""A query that is unlike the calibrated ones gets a pool so many times as wide, and so much more for each unit of the target. Of a
+million patches, whose stored near doubles are found with any pool, those of other images are found with recall .80 with a pool of
+10, .95 with one of 50 and .97 with one of 80."""
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
 _LISTED = 300.0
@@ -165,8 +169,7 @@ class LinkPlan:
     """How a view is searched by links, and what is searched otherwise."""
 
     links: Links
-    aim: float
-    """The recall that a walk's width is calibrated for."""
+    target: float
     answerable: float
     """Share of the nodes that are alive."""
     rest: NDArray[np.uint64]
@@ -179,6 +182,11 @@ class LinkPlan:
     rest_ns: float
     widths: dict[tuple[int, float], Width] = field(default_factory=dict)
     """By k and share."""
+
+    @property
+    def aim(self) -> float:
+        """The recall that a walk's width is calibrated for."""
+        return self.target + LINK_AIM * (1.0 - self.target)
 
     def width(self, k: int, share: float, *, forced: bool) -> Width | None:
         """How wide to walk for the k nearest of a share of the rows; None: another path is better (never if forced)."""
@@ -198,7 +206,8 @@ class LinkPlan:
         links, rank = self.links.set, k / share
         width = links.width_for(k, self.aim)
         pool = max(width.pool / share, links.width_for(rank, self.aim).pool)
-        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank))
+        far_pool = pool * (FAR_LEAST + FAR_MORE * self.target)
+        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), min(int(far_pool), MOST_WIDTH))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,6 +353,4 @@ def _plan_links(
         bands_ns += plan.prediction.ns
         scan_ns += plan.scan_row_ns * (run.rows - tail)
     answerable = max(0.01, (links.linked - dead) / len(links.places))
-    return LinkPlan(
-        links, target + LINK_AIM * (1.0 - target), answerable, rest, rest_rows, scan_ns <= bands_ns, other_ns, min(bands_ns, scan_ns)
-    )
+    return LinkPlan(links, target, answerable, rest, rest_rows, scan_ns <= bands_ns, other_ns, min(bands_ns, scan_ns))

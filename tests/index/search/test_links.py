@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import kinbin
-import kinbin.search.links
 import naive
+from kinbin.search.links import LinkSet
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
@@ -248,7 +248,7 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
 
 def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows are looked at for a higher target and for more neighbours, never fewer (second walks aside)."""
-    monkeypatch.setattr(kinbin.search.links, "FAR_FACTOR", 1)
+    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
     pair = pairs("gmm", "dense")
     for k in (1, 10, 60, 100, 400):
         looked = [

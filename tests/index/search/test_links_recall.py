@@ -247,7 +247,7 @@ def test_queries_that_are_like_no_stored_row_are_walked_for_again(tmp_path: Path
     rows, queries = crowds(200, 40, seed=5), crowds(200, 1, seed=6)
     np.random.default_rng(7).shuffle(rows)
     recall, _ = recall_of_strangers(tmp_path / "wider", rows, queries)
-    monkeypatch.setattr("kinbin.search.links.FAR_FACTOR", 1)
+    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
     narrow, _ = recall_of_strangers(tmp_path / "as calibrated", rows, queries)
     assert narrow < TARGET, "calibration is not easy: this shows nothing"
-    assert recall >= 0.95
+    assert recall >= TARGET + 0.02
