@@ -19,7 +19,7 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
 from kinbin.janitor import Janitor, LinkThread
-from kinbin.kernels.denserow import dense_row
+from kinbin.kernels.denserows import dense_row, dense_rows
 from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
@@ -96,7 +96,7 @@ class Collection:
         one_of("mode", mode, WRITE_MODES)
         keys = check_ids(sequence_of("ids", ids))
         at_most("batch_items", len(keys), "ids")
-        rows = canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed)
+        rows = self._rows(X)
         if len(rows) != len(keys):
             raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
         at_most("batch_nonzeros", len(rows.values), "vectors")
@@ -211,9 +211,14 @@ class Collection:
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
         """
-        rows = canonical_rows(Q, dim=self.config.dim, signed=self._kernel.signed)
+        rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
         return self._search(rows, k, target_recall, min_score, filter, mode, certify, answer_batch, self._names.of)
+
+    def _rows(self, X: Any) -> Rows:
+        """Vectors of any form as canonical rows."""
+        rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed)
+        return canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed) if rows is None else rows
 
     def _one(self, x: Any) -> Rows:
         if isinstance(x, np.ndarray) and x.ndim == 2:

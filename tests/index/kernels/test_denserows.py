@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from awkward import DIM, NARROW
 from kinbin.errors import InvalidInput
-from kinbin.kernels.denserow import dense_row
+from kinbin.kernels import denserows
+from kinbin.kernels.denserows import dense_row, dense_rows
 from kinbin.vectors.canonical import canonical_rows
 from kinbin.vectors.rows import Rows
 
@@ -55,6 +56,35 @@ def test_a_dense_vector_is_the_canonical_row(name: str, dtype: str, form: str) -
         assert (np.abs(x[x != 0].astype(float)) < 1e-30).any(), "only values that are dropped need a closer look"
     else:
         assert_same(row, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+@pytest.mark.parametrize("cells", [1, 3 * DIM, 1 << 20])
+def test_a_matrix_is_canonical_rows(cells: int, dtype: str, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows at once, in however many pieces they are taken."""
+    monkeypatch.setattr(denserows, "_CELLS", cells)
+    plain = [row for row in NARROW.values() if min(map(abs, row.values())) >= 1]
+    X = np.asarray(np.stack([dense(row, dtype) for row in plain]), order=order)
+    row = dense_rows(X, dim=DIM, signed=True)
+    assert row is not None
+    assert_same(row, canonical_rows(X, dim=DIM, signed=True))
+
+
+def test_one_row_that_is_not_plainly_right_leaves_all_to_a_closer_look() -> None:
+    """A matrix with a NaN, an empty row, a negative value where none may be or a value that is dropped is not taken."""
+    good = np.ones((5, 4))
+    assert dense_rows(good, dim=4, signed=False) is not None
+    for bad in (np.nan, np.inf, 2e15, 1e-31, -1.0):
+        X = good.copy()
+        X[3, 2] = bad
+        assert dense_rows(X, dim=4, signed=False) is None
+    X = good.copy()
+    X[4] = 0.0
+    assert dense_rows(X, dim=4, signed=False) is None
+    assert dense_rows(good, dim=5, signed=False) is None
+    assert dense_rows(good[:0], dim=4, signed=False) is None
+    assert dense_rows(good[0], dim=4, signed=False) is None
 
 
 @given(st.lists(st.floats(-1e15, 1e15, allow_subnormal=False), min_size=1, max_size=70))
