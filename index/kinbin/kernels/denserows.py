@@ -44,7 +44,7 @@ def _take(X, signed, least, most, indptr, features, values, norms):  # type: ign
 
 
 def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
-    """One dense vector that is plainly right as a canonical row: what `canonical_rows` gives, at a tenth of its cost.
+    """One dense vector that is plainly right as a canonical row: what `canonical_rows` gives. Cost: 3 to 5 µs.
 
     None for every other vector, which `canonical_rows` then takes or refuses with reasons.
     """
@@ -59,7 +59,7 @@ def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
 
 
 def dense_rows(X: Any, *, dim: int | None, signed: bool) -> Rows | None:
-    """The same of a matrix (n, d), n > 0. Cost: 1 ns a value."""
+    """The same of a matrix (n, d), n > 0. Cost: 3 to 4 ns a value."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or not len(X) or not _is_plain(X, dim):
         return None
     n, width = X.shape

@@ -185,8 +185,8 @@ def walk(graph, step, normalised, code, norm, entries, skip, past, size, pool, v
 
     code: address of the query's code; norm: the query's. entries: nodes to begin from. Nodes skip … past-1 are left out.
     Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), touched (t,) int64, near and ranks (256,).
-    Returns (nodes compared, sound). Cost: 15 to 25 ns a node compared while codes and links lie in the processor's caches,
-    50 to 75 ns where they do not (a million rows); 300 nodes, and 10 for each of the pool.
+    Returns (nodes compared, sound). Cost: 15 to 35 ns a node compared while codes and links lie in the processor's caches,
+    50 to 75 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
     """
     pool[:size] = EMPTY
     for node in range(skip, past):

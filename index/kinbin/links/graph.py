@@ -20,7 +20,7 @@ POOL, SLACK = 100, 16
 MANY = 131_072
 MANY_POOL, MANY_SLACK = 200, 18
 """The same for more nodes than that. Rows of large collections lie in crowds, whose nearest are all of the crowd: more has to be
-seen, and more of it kept, for walks to leave one. At a million rows it doubles the time of building, and saves a third of a walk's."""
+seen, and more of it kept, for walks to leave one. A million patches take twice as long to build, and half the pool for recall .95."""
 ENTRIES = 64
 """Nodes that every walk begins from: a random sample, so that one of them is not far."""
 _SLICE = 2_048

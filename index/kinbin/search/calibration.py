@@ -99,7 +99,7 @@ def _lookup(queries: Rows, wide: bool) -> tuple[NDArray[np.float32], NDArray[np.
 def calibrate(
     view: View, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe
 ) -> dict[str, Any]:
-    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. Cost: a quarter of a second, and 2 µs a row."""
+    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. Cost: 0.5 to 0.8 s for 50,000 rows."""
     nodes = len(row_numbers)
     places = np.full(nodes, GONE, np.uint32)
     for run, base in view.bases():

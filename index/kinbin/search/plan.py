@@ -26,6 +26,8 @@ __all__ = ["BINS", "LINK_AIM", "SAMPLE_K", "SMALL", "Contrast", "LinkPlan", "Pla
 
 BINS = 64
 """Of the histogram of similarities, over [0, 1]."""
+_MOST_PLANS = 8
+"""Kept with a view."""
 SAMPLE_K = 10
 """The neighbour whose similarity is sampled."""
 SMALL = 1_000
@@ -39,7 +41,7 @@ LINK_AIM = 0.8
 FAR_LEAST, FAR_MORE, FAR_MOST = 1.0, 6.0, 24
 """A query that is unlike the calibrated ones gets a pool that is wider by so many times its width (as if that were 24 at most), and by
 so much more for each unit of the target. Of a million patches, whose stored near doubles are found with any pool, those of other
-images are found with recall .80 with a pool of 10, .95 with one of 50 and .97 with one of 80. Where wide pools are needed
+images are found with recall .85 with a pool of 10, .95 with one of 44 and .97 with one of 80. Where wide pools are needed
 anyway, calibration was not easy."""
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
@@ -293,9 +295,6 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
             run.plans.clear()
         run.plans[target] = known
     return known
-
-
-_MOST_PLANS = 8
 
 
 def plan_query(view: View, target: float) -> Plan:
