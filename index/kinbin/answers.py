@@ -15,7 +15,7 @@ from kinbin.kernels.registry import Kernel
 from kinbin.records import Answer, AnswerBatch
 from kinbin.search.query import BANDS, EXACT, LINKS, PATHS, Found
 from kinbin.search.view import View
-from kinbin.storage.store import Reader
+from kinbin.storage.transactions import Reader
 
 __all__ = ["Matching", "Names", "answer_batch", "answer_one", "masks"]
 

@@ -32,7 +32,8 @@ from kinbin.search.query import Searcher, Wanted, fresh_keys, is_wide
 from kinbin.search.upkeep import Upkeep
 from kinbin.search.view import View, Views
 from kinbin.storage.group import Edit, GroupCommit
-from kinbin.storage.store import Reader, Store
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader
 from kinbin.vectors.canonical import canonical_rows
 from kinbin.vectors.identity import check_ids, encode_payloads
 from kinbin.vectors.parameters import INCLUDE, at_most, check_query, cursor_after, included, one_of, open_cursor, sequence_of, whole

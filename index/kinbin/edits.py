@@ -17,7 +17,7 @@ from kinbin.errors import CorruptData, ItemConflict
 from kinbin.records import AddResult, DeleteResult
 from kinbin.search.view import Run, View
 from kinbin.storage.format import FRESH_BANDS, Commit, State
-from kinbin.storage.store import Writer
+from kinbin.storage.transactions import Writer
 
 __all__ = ["NewItems", "Transaction"]
 

@@ -18,7 +18,7 @@ from kinbin.search.plan import Plan
 from kinbin.search.query import fresh_keys
 from kinbin.search.view import Run, View, Views
 from kinbin.storage.format import Part
-from kinbin.storage.store import Reader
+from kinbin.storage.transactions import Reader
 
 __all__ = ["check_store", "describe"]
 

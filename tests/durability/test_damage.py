@@ -18,7 +18,8 @@ from damage import Place, Verdict, flipped_copy, part_of, places
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage import format as fmt
 from kinbin.storage.format import Part
-from kinbin.storage.store import Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Writer
 from nursery import Child, Nursery
 from workload import DIM, Stored, Workload, _ngmm, findings
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import kinbin
 import naive
 from kinbin.storage.format import CODE_PADDING, Part
-from kinbin.storage.store import Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Writer
 from linked import KINDS, damage_links, flip, link_sets, names, orphans, rewrite, still, true_scores
 from nursery import Nursery
 

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 import pytest
 
 import kinbin
-from kinbin.storage.store import Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Writer
 from workload import Workload
 
 

@@ -21,7 +21,8 @@ import naive
 from background import no_background
 from crashing import at_write, die, make_runs_small
 from kinbin.storage import format as fmt
-from kinbin.storage.store import Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Writer
 from workload import Stored, Workload, _ngmm, _wrong_answers, findings
 
 CLUSTERS = 30

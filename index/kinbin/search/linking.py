@@ -27,7 +27,8 @@ from kinbin.search.links import Links, LinkSet
 from kinbin.search.upkeep import Upkeep, current
 from kinbin.search.view import View, Views
 from kinbin.storage.format import CODE_PADDING, Part
-from kinbin.storage.store import Reader, Store
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader
 
 __all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "unpacked"]
 

@@ -20,7 +20,7 @@ from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH
 from kinbin.links.codes import Coder, slots_for
 from kinbin.search._linkkernel import GONE, place_rows
 from kinbin.storage.format import CODE_PADDING, Part
-from kinbin.storage.store import Reader
+from kinbin.storage.transactions import Reader
 
 __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 

@@ -22,7 +22,7 @@ from kinbin.search.links import MOST_WIDTH, Width
 from kinbin.search.plan import Plan, postings_cap
 from kinbin.search.threads import parts, run_together
 from kinbin.search.view import View
-from kinbin.storage.store import Reader
+from kinbin.storage.transactions import Reader
 from kinbin.vectors.rows import Rows
 
 __all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "Searcher", "Wanted", "fresh_keys", "is_wide"]

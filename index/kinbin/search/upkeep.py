@@ -18,7 +18,8 @@ from kinbin.errors import Closed
 from kinbin.search.build import Cancelled, Recipe, gather, write_run
 from kinbin.search.election import elected
 from kinbin.search.view import Fresh, Run, View, Views
-from kinbin.storage.store import Reader, Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["SEAL_ROWS", "Task", "Upkeep", "current", "next_task"]
 

@@ -20,7 +20,7 @@ from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS, RUN_WIDTH
 from kinbin.search.links import Links, LinkSet
 from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Commit, Part, State
-from kinbin.storage.store import Reader
+from kinbin.storage.transactions import Reader
 
 __all__ = ["Fresh", "Run", "View", "Views"]
 

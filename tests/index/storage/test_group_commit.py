@@ -14,7 +14,8 @@ import kinbin
 from kinbin.errors import CorruptData, ItemConflict, StorageFull
 from kinbin.storage.format import Part
 from kinbin.storage.group import Edit, GroupCommit
-from kinbin.storage.store import Store, Writer
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Writer
 
 LONG = 30.0
 THREADS = 40

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import kinbin
-from kinbin.storage import store as store_module
+from kinbin.storage import transactions
 from kinbin.storage.format import Part
 from kinbin.storage.places import address_of
 from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_places_are_those_of_the_views(run_of_rows: Path, part: bytes) -> None:
 
 def test_an_engine_that_keeps_values_elsewhere_costs_time_only(run_of_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the computed place of a run's header is not that of its view, views are taken for all."""
-    monkeypatch.setattr(store_module, "place_of", lambda key, page_bytes: (page_bytes, len(key)))
+    monkeypatch.setattr(transactions, "place_of", lambda key, page_bytes: (page_bytes, len(key)))
     store = Store(run_of_rows)
     places, views = _places_and_views(store, Part.BAND)
     store.close()
@@ -55,13 +56,13 @@ def test_an_engine_that_keeps_values_elsewhere_costs_time_only(run_of_rows: Path
 def test_opening_does_not_read_tables(run_of_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A collection is opened and searched without a view of any band or row block."""
     seen: list[bytes] = []
-    whole = store_module.Reader.run_parts
+    whole = Reader.run_parts
 
-    def noted(reader: store_module.Reader, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
+    def noted(reader: Reader, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
         seen.append(part)
         return whole(reader, run, part, verify=verify)
 
-    monkeypatch.setattr(store_module.Reader, "run_parts", noted)
+    monkeypatch.setattr(Reader, "run_parts", noted)
     with kinbin.open(run_of_rows.parent.parent) as database:
         assert database.collection("rows").query(np.ones(32), mode="bands").verified > 0
     assert seen == []
