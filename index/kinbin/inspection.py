@@ -63,7 +63,7 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     assert width is not None
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
-        "code_bytes": links.coder.width, "code_recall": links.coder.recall,
+        "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
         "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.far_pool, "far_similarity": width.far,
         "calibration": [
@@ -175,7 +175,7 @@ def _check_links(reader: Reader, view: View, normalised: bool, wide: bool, findi
     for start, rows in iterate_rows(Source(links.row_numbers[nodes], *view.addresses(view.links.places[nodes])), wide):
         some = nodes[start : start + len(rows)]
         codes, errors = links.coder.encode(rows)
-        if not np.array_equal(codes, graph.codes[some]) or not np.array_equal(errors, links.errors[some]):
+        if not codes.equals(graph.codes.take(some)) or not np.array_equal(errors, links.errors[some]):
             findings.add(f"link set {links.number}: its codes are not those of its rows; link the collection again (`kinbin link`)")
             return
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import kinbin
@@ -22,8 +23,8 @@ from nursery import Nursery
 pytestmark = pytest.mark.durability
 
 ROWS, ASKED = 1_200, 40
-KERNELS = ("ngmm", "gmm")
-"""One that normalises rows, and one whose link sets keep their norms."""
+SETS = {"bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse")}
+"""Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, and rows whose codes are packed."""
 PARTS = {
     "header": (Part.HEADER, range(5, 9)),
     "row numbers": (Part.ROW_NUMBERS, range(0, 8 * ROWS, 801)),
@@ -34,8 +35,12 @@ PARTS = {
     "links": (Part.LINKS, range(3, 40_000, 401)),
     "places of links": (Part.LINK_OFFSETS, range(0, 4 * ROWS, 97)),
     "norms": (Part.NORMS, range(3, 4 * ROWS, 4)),
+    "places of codes": (Part.CODE_OFFSETS, range(0, 4 * ROWS, 97)),
 }
-CASES = [(kernel, part) for kernel in KERNELS for part in PARTS if part != "norms" or kernel == "gmm"]
+ONLY = {"norms": ["norms"], "places of codes": ["packed"], "buckets": ["bytes", "norms"]}
+"""Parts that not every set has."""
+CASES = [(name, part) for name in SETS for part in PARTS if name in ONLY.get(part, SETS)]
+Vectors = dict[str, tuple[Any, Any]]
 Damage = Callable[[str, Callable[[Writer, int], None]], Path]
 
 
@@ -46,32 +51,37 @@ def _still() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def vectors() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Stored rows, and queries: some of them, and others."""
-    X = KINDS["dense"].rows(ROWS, seed=8)
-    return X, np.concatenate([X[: ASKED // 2], KINDS["dense"].rows(ASKED // 2, seed=9)])
+def vectors() -> Vectors:
+    """By kind: stored rows, and queries: some of them, and others."""
+    out = {}
+    for kind in ("dense", "sparse"):
+        X, other = KINDS[kind].rows(ROWS, seed=8), KINDS[kind].rows(ASKED // 2, seed=9)
+        stack = np.concatenate if kind == "dense" else sp.vstack
+        out[kind] = X, stack([X[: ASKED // 2], other])
+    return out
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory, vectors: tuple[NDArray[np.float32], NDArray[np.float32]]) -> dict[str, Path]:
-    """A closed database with one linked collection "c" for each kernel."""
+def sound(tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> dict[str, Path]:
+    """A closed database with one linked collection "c" for each set."""
     out = {}
     with still():
-        for kernel in KERNELS:
-            out[kernel] = tmp_path_factory.mktemp("sound") / "data"
-            with kinbin.open(out[kernel]) as database:
-                collection = database.create_collection("c", kernel=kernel, dim=KINDS["dense"].dim, seed=5)
-                collection.add(names(range(ROWS)), vectors[0])
+        for name, (kernel, kind) in SETS.items():
+            out[name] = tmp_path_factory.mktemp("sound") / "data"
+            with kinbin.open(out[name]) as database:
+                collection = database.create_collection("c", kernel=kernel, dim=KINDS[kind].dim, seed=5)
+                collection.add(names(range(ROWS)), vectors[kind][0])
                 collection.link()
+                assert collection.stats()["links"]["code_layout"] == KINDS[kind].layout
     return out
 
 
 @pytest.fixture
 def damaged(sound: dict[str, Path], tmp_path: Path) -> Damage:
-    """A copy of the database of a kernel whose link set was edited."""
+    """A copy of the database of a set whose links were edited."""
 
-    def damage(kernel: str, edit: Callable[[Writer, int], None]) -> Path:
-        shutil.copytree(sound[kernel], tmp_path / "data")
+    def damage(name: str, edit: Callable[[Writer, int], None]) -> Path:
+        shutil.copytree(sound[name], tmp_path / "data")
         store = Store(tmp_path / "data" / "collections" / "c")
         damage_links(store, edit)
         store.close()
@@ -80,73 +90,84 @@ def damaged(sound: dict[str, Path], tmp_path: Path) -> Damage:
     return damage
 
 
-def recalls(kernel: str, vectors: tuple[Any, Any], answers: kinbin.AnswerBatch) -> NDArray[np.float64]:
-    """Recall of each answer, whose scores must be right."""
+def recalls(name: str, vectors: Vectors, answers: kinbin.AnswerBatch) -> NDArray[np.float64]:
+    """Recall of each answer to the queries of a set, whose scores must be right."""
     out = []
-    for answer, row in zip(answers, true_scores(kernel, *vectors), strict=True):
+    kernel, kind = SETS[name]
+    for answer, row in zip(answers, true_scores(kernel, *vectors[kind]), strict=True):
         assert np.abs(answer.scores - row[[int(one) for one in answer.ids]]).max(initial=0.0) <= naive.SCORE_ERROR
         assert len(set(answer.ids)) == len(answer.ids)
         out.append(naive.recall(answer.scores, row, 10))
     return np.array(out)
 
 
-@pytest.mark.parametrize(("kernel", "part"), CASES)
-def test_what_is_damaged_is_not_relied_on(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+def asked(vectors: Vectors, name: str) -> Any:
+    """The queries of a set."""
+    return vectors[SETS[name][1]][1]
+
+
+def new(name: str) -> Any:
+    """One row more for a set."""
+    return KINDS[SETS[name][1]].rows(1, seed=77)
+
+
+@pytest.mark.parametrize(("name", "part"), CASES)
+def test_what_is_damaged_is_not_relied_on(damaged: Damage, vectors: Vectors, name: str, part: str) -> None:
     """Whatever bytes of a link set are inverted: scores are right, scans complete, and bounds, where there are any, true."""
-    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+    with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
         collection = database.collection("c")
-        assert (recalls(kernel, vectors, collection.query_batch(vectors[1], mode="exact")) == 1.0).all()
-        auto = collection.query_batch(vectors[1], mode="auto", certify=True)
-        found = recalls(kernel, vectors, auto)
+        assert (recalls(name, vectors, collection.query_batch(asked(vectors, name), mode="exact")) == 1.0).all()
+        auto = collection.query_batch(asked(vectors, name), mode="auto", certify=True)
+        found = recalls(name, vectors, auto)
         assert found[[mode == "exact" for mode in auto.modes]].min(initial=1.0) == 1.0
         assert found.mean() >= 0.9
         assert (auto.recall_lower_bounds >= 0.9).all()
-        recalls(kernel, vectors, collection.query_batch(vectors[1], mode="links"))
+        recalls(name, vectors, collection.query_batch(asked(vectors, name), mode="links"))
 
 
-@pytest.mark.parametrize(("kernel", "part"), [case for case in CASES if case[1] not in ("codes", "norms")])
-def test_walks_fall_back(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+@pytest.mark.parametrize(("name", "part"), [case for case in CASES if case[1] not in ("codes", "norms", "places of codes")])
+def test_walks_fall_back(damaged: Damage, vectors: Vectors, name: str, part: str) -> None:
     """Mode links finds as much as it should though the links are broken: by bands, where a walk cannot be had."""
-    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
-        answers = database.collection("c").query_batch(vectors[1], mode="links")
-        assert recalls(kernel, vectors, answers).mean() >= 0.9
+    with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
+        answers = database.collection("c").query_batch(asked(vectors, name), mode="links")
+        assert recalls(name, vectors, answers).mean() >= 0.9
         assert answers.mode == "bands"
 
 
-@pytest.mark.parametrize(("kernel", "part"), CASES)
-def test_check_tells_of_damaged_links(damaged: Damage, kernel: str, part: str) -> None:
+@pytest.mark.parametrize(("name", "part"), CASES)
+def test_check_tells_of_damaged_links(damaged: Damage, name: str, part: str) -> None:
     """check() finds damage in any part of a link set, and says in a sentence what it is."""
-    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+    with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
         report = database.collection("c").check()
         assert not report.ok
         assert any("link" in problem for problem in report.problems), report.problems
 
 
-@pytest.mark.parametrize(("kernel", "part"), CASES)
-def test_linking_heals(damaged: Damage, vectors: tuple[Any, Any], kernel: str, part: str) -> None:
+@pytest.mark.parametrize(("name", "part"), CASES)
+def test_linking_heals(damaged: Damage, vectors: Vectors, name: str, part: str) -> None:
     """After link() a damaged link set is replaced by a sound one: walks find what they should, and check() is content."""
-    with kinbin.open(damaged(kernel, flip(*PARTS[part]))) as database:
+    with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
         collection = database.collection("c")
         before = link_sets(collection)
         collection.link()
         assert link_sets(collection) != before
         assert not orphans(collection)
-        answers = collection.query_batch(vectors[1], mode="links")
+        answers = collection.query_batch(asked(vectors, name), mode="links")
         assert answers.mode == "links"
-        assert recalls(kernel, vectors, answers).mean() >= 0.95
+        assert recalls(name, vectors, answers).mean() >= 0.95
         assert collection.check().ok
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part != "norms"])
-def test_linking_more_heals(damaged: Damage, vectors: tuple[Any, Any], part: str) -> None:
+@pytest.mark.parametrize(("name", "part"), [case for case in CASES if case[0] != "norms"])
+def test_linking_more_heals(damaged: Damage, vectors: Vectors, name: str, part: str) -> None:
     """The same where rows came since: what is there already is not taken over without a look."""
-    with kinbin.open(damaged("ngmm", flip(*PARTS[part]))) as database:
+    with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
         collection = database.collection("c")
-        collection.add(["new"], KINDS["dense"].rows(1, seed=77))
+        collection.add(["new"], new(name))
         collection.link()
-        answers = collection.query_batch(vectors[0], k=1, mode="links")
+        answers = collection.query_batch(vectors[SETS[name][1]][0], k=1, mode="links")
         assert np.mean([answer.ids[0] == str(i) for i, answer in enumerate(answers)]) > 0.98
-        assert collection.query(KINDS["dense"].rows(1, seed=77)[0], k=1, mode="links").ids == ["new"]
+        assert collection.query_batch(new(name), k=1, mode="links")[0].ids == ["new"]
         assert collection.check().ok
 
 
@@ -205,26 +226,52 @@ OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OUT_OF_BOUNDS)
-def test_numbers_out_of_bounds_are_not_followed(damaged: Damage, vectors: tuple[Any, Any], nursery: Nursery, kind: str) -> None:
+PACKED_OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
+    "codes without end": rewrite(Part.CODES, "<u4", set_all(2**32 - 1)),
+    "codes longer than their block": rewrite(Part.CODES, "<u4", set_all(10**6)),
+    "codes of nothing": rewrite(Part.CODES, "<u4", set_all(0)),
+    "codes cut off": lambda w, n: w.put_run_part(n, Part.CODES, 0, bytes(w.run_part(n, Part.CODES))[:50_000]),
+    "no codes": lambda w, n: w.put_run_part(n, Part.CODES, 0, bytes(CODE_PADDING)),
+    "places of codes beyond the block": rewrite(Part.CODE_OFFSETS, "<u4", set_all(2**32 - 1)),
+    "places of codes that are one off": rewrite(Part.CODE_OFFSETS, "<u4", shift(1)),
+    "places of codes that are too few": lambda w, n: w.put_run_part(
+        n, Part.CODE_OFFSETS, 0, bytes(w.run_part(n, Part.CODE_OFFSETS))[:-4]
+    ),
+    "a header without a step": lambda w, n: w.put_run_header(n, stepless(w.run_header(n))),
+    "a header of bytes": lambda w, n: w.put_run_header(n, widened(w.run_header(n))),
+}  # fmt: skip
+
+
+def stepless(header: dict[str, Any]) -> dict[str, Any]:
+    """A header of codes whose step is 0."""
+    return {**header, "coder": {**header["coder"], "step": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bytes", kind) for kind in OUT_OF_BOUNDS] + [("packed", kind) for kind in PACKED_OUT_OF_BOUNDS]
+)
+def test_numbers_out_of_bounds_are_not_followed(damaged: Damage, vectors: Vectors, nursery: Nursery, name: str, kind: str) -> None:
     """Link sets whose checksums are right and whose numbers are not kill nobody: items are answered with right scores, or refused."""
-    child = nursery.start("nursery:serve_database", str(damaged("ngmm", OUT_OF_BOUNDS[kind])), "c")
+    edit = {**OUT_OF_BOUNDS, **PACKED_OUT_OF_BOUNDS}[kind]
+    child = nursery.start("nursery:serve_database", str(damaged(name, edit)), "c")
     assert child.receive() == "open"
     child.call("run", "sharing:be_quiet")
     for mode in ("links", "auto", "bands"):
-        recalls("ngmm", vectors, child.call("query_batch", vectors[1], mode=mode))
+        recalls(name, vectors, child.call("query_batch", asked(vectors, name), mode=mode))
     assert child.call("stats")["count"] == ROWS
     child.call("check")
-    child.call("add", ["new"], KINDS["dense"].rows(1, seed=77))
+    child.call("add", ["new"], new(name))
     child.call("link")
     for mode in ("links", "auto", "exact"):
-        assert child.call("query", KINDS["dense"].rows(1, seed=77)[0], k=1, mode=mode).ids == ["new"]
+        assert child.call("query_batch", new(name), k=1, mode=mode)[0].ids == ["new"]
 
 
 def test_every_part_is_damaged_by_a_test(sound: dict[str, Path]) -> None:
-    """The parts that are damaged here are all that a link set has."""
-    with kinbin.open(sound["gmm"]) as database, database.collection("c")._store.read() as reader:
-        (number,) = reader.link_sets()
-        with reader._txn.cursor(db=reader._runs) as cursor:
-            parts = {bytes(key[4:5]) for key in cursor.iternext(values=False) if int.from_bytes(key[:4], "big") == number}
+    """The parts that are damaged here are all that link sets have."""
+    parts = set()
+    for path in sound.values():
+        with kinbin.open(path) as database, database.collection("c")._store.read() as reader:
+            (number,) = reader.link_sets()
+            with reader._txn.cursor(db=reader._runs) as cursor:
+                parts |= {bytes(key[4:5]) for key in cursor.iternext(values=False) if int.from_bytes(key[:4], "big") == number}
     assert parts == {part for part, _ in PARTS.values()}

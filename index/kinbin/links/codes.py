@@ -1,21 +1,25 @@
-"""Choosing codes for some rows: how many bytes, which features share one, and what a step of a byte stands for.
+"""Choosing codes for some rows: bytes or packed entries, how many bytes, which features share one, and what a step stands for.
 
 Chosen by measured error: of the widths that a row's features can be folded into, the smallest whose nearest
-codes hold the true nearest rows of a sample.
+codes hold the true nearest rows; packed entries where they are faster, or where no number of bytes is enough.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.links._codekernel import LANES, MOST_BYTES, SLOTS, encode, merge_buckets, slot_weights
+from kinbin.kernels._jit import strict
+from kinbin.links._codekernel import LANES, MOST_BYTES, SLOTS, encode, fold_rows, merge_buckets
+from kinbin.links._nodekernel import GRAPH_FIELDS, GRAPH_WIDTH, node_distance, probe_node, release_probe
+from kinbin.links._packedkernel import QUAD, TABLE_WORDS, pack
+from kinbin.links.codetable import Codes
 from kinbin.vectors.rows import Rows
 
-__all__ = ["Coder", "choose_coder", "slots_for"]
+__all__ = ["Coder", "choose_coder", "folded_coder", "packed_coder", "slots_for"]
 
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_BYTES)
 """Bytes a code may have."""
@@ -29,9 +33,14 @@ _UNSEEN = 32
 _SAMPLE_ROWS = 8_192
 _SAMPLE_CELLS = 1 << 23
 """Rows times slots of the sample."""
-_SAMPLE_QUERIES = 48
-_NEAREST = 10
 _CLIPS = 5
+_PACKED_LEVELS = 65_535
+_FINEST = 2.0**-31
+"""No step is smaller: sums of weights fit 32 bits."""
+_LINE_NS, _ENTRY_NS = 1.6, 1.0
+"""What it takes to compare 64 bytes, and one packed entry."""
+_LOST = 30.0
+"""Walks by codes that lose a share x of the neighbours have to be some exp(_LOST x) times as wide."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,24 +48,37 @@ class Coder:
     """How rows become codes."""
 
     width: int
-    """Bytes a code."""
+    """Bytes a code; 0: codes are packed entries, of whatever number."""
     hashed: bool
     """Whether features are hashed into slots first."""
     buckets: NDArray[np.uint16]
-    """(slots,) the byte of each slot."""
+    """(slots,) the byte of each slot; none where codes are packed."""
     step: float
-    """What one unit of a byte stands for, of a row that sums to 1."""
+    """What one unit of a byte or a weight stands for, of a row that sums to 1."""
     offset: float
     """The byte that stands for nothing: 0, or 128 where values are signed."""
     recall: float
     """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
 
-    def encode(self, rows: Rows) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Codes (n, width) and errors (n,) of n rows."""
-        codes = np.empty((len(rows), self.width), np.uint8)
+    def encode(self, rows: Rows) -> tuple[Codes, NDArray[np.float32]]:
+        """Codes and errors (n,) of n rows."""
         errors = np.empty(len(rows), np.float32)
-        encode(rows.indptr, rows.features, rows.values, rows.norms, self.hashed, self.buckets, self.step, self.offset, codes, errors)
-        return codes, errors
+        if self.width:
+            codes = np.empty((len(rows), self.width), np.uint8)
+            encode(rows.indptr, rows.features, rows.values, rows.norms, self.hashed, self.buckets, self.step, self.offset, codes, errors)
+            return Codes.of_bytes(codes), errors
+        nonzeros = int(rows.indptr[-1] - rows.indptr[0])
+        words, offsets = np.empty(nonzeros + (QUAD + 1) * len(rows), np.uint32), np.empty(len(rows), np.uint32)
+        used = pack(
+            rows.indptr, rows.features, rows.values, rows.norms, self.step, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors
+        )
+        starts = np.append(offsets.astype(np.int64), used // QUAD)
+        return Codes(0, words[:used].reshape(-1, QUAD), starts), errors
+
+    def probes(self, rows: Rows) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Codes (m, width) and errors (m,) of queries; packed codes are laid out one at a time, so that there are none of them."""
+        codes, errors = self.encode(rows)
+        return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
 
     def to_header(self) -> dict[str, Any]:
         """All but the buckets, as JSON."""
@@ -73,49 +95,97 @@ def slots_for(dim: int | None) -> tuple[bool, int]:
     return (True, SLOTS) if dim is None or dim > SLOTS else (False, dim)
 
 
-def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int] | None = None) -> Coder:
+def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int]) -> Coder:
     """Codes for rows like these (a sample of what is to be encoded; some thousands are enough).
 
-    neighbourhoods: rows in groups of so many: a row, and its nearest of *all* rows in order. Codes are judged by them; without
-    them by the nearest rows of the sample, which are farther apart, and so easier to tell, than among many rows.
+    neighbourhoods: rows in groups of so many: a row, and its nearest of *all* rows in order. Codes are judged by them.
     Cost: about half a second; 2 s for sparse rows of many features.
     """
+    near, size = neighbourhoods
+    packed = packed_coder(rows, near, size)
+    folded = folded_coder(rows, dim, near, size)
+    return min((folded, _cost(folded, 0.0)), (packed, _cost(packed, len(near.values) / max(1, len(near)))), key=lambda one: one[1])[0]
+
+
+def _cost(coder: Coder, entries: float) -> float:
+    """Nanoseconds that one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
+    ns = _LINE_NS * coder.width / LANES if coder.width else _ENTRY_NS * entries
+    return ns * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+
+
+def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
+    """Packed entries whose largest weight is that of the rows."""
+    largest = float((np.abs(rows.values) / np.repeat(rows.norms, np.diff(rows.indptr))).max())
+    coder = Coder(0, True, np.empty(0, np.uint16), max(largest / _PACKED_LEVELS, _FINEST), 0.0, 1.0)
+    codes, _ = coder.encode(near)
+    keep: list[object] = []
+    graph = np.zeros(GRAPH_WIDTH, np.uint64)
+    for name, value in codes.fields(keep).items():
+        graph[GRAPH_FIELDS[name]] = value
+    distance = np.empty((len(near) // size, size), np.float32)
+    _group_distances(graph, np.zeros(TABLE_WORDS, np.uint16), distance)
+    return replace(coder, recall=_recall(distance[:, 1:]))
+
+
+@strict
+def _group_distances(graph, table, distance):  # type: ignore[no-untyped-def]
+    """Distances of the codes of groups of nodes from the first of their group."""
+    groups, size = distance.shape
+    for g in range(groups):
+        probe = probe_node(graph, g * size, table)
+        for x in range(size):
+            distance[g, x] = node_distance(graph, g * size + x, probe)
+        release_probe(graph, g * size, table)
+
+
+def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int) -> Coder:
+    """Bytes: the smallest width that is enough, or the best there is."""
     hashed, count = slots_for(dim)
-    weights = np.zeros((min(len(rows), _SAMPLE_ROWS, _SAMPLE_CELLS // count), count), np.float32)
-    sample = rows.slice(0, len(weights))
-    slot_weights(sample.indptr, sample.features, sample.values, sample.norms, True, hashed, weights)
-    rng = np.random.default_rng(len(rows))
-    truth: _Sample | _Groups
-    if neighbourhoods is None:
-        truth = _Sample(weights, rng)
-    else:
-        near, size = neighbourhoods
-        judged = np.zeros((len(near), count), np.float32)
-        slot_weights(near.indptr, near.features, near.values, near.norms, True, hashed, judged)
-        truth = _Groups(judged, size)
-    best: tuple[float, NDArray[np.uint16], int, float, float] | None = None
-    for width, buckets in _foldings(weights, rng):
-        folded = _fold(truth.weights, buckets, width)
-        found, step, offset = max((truth.recall(_round(folded, *scale)), *scale) for scale in _scales(_fold(weights, buckets, width)))
-        if best is None or found > best[0] + 0.002:
-            best = found, buckets, width, step, offset
+    sample = rows.slice(0, min(len(rows), _SAMPLE_ROWS, _SAMPLE_CELLS // count))
+    best: Coder | None = None
+    for width, buckets in _foldings(sample, hashed, count):
+        groups = _fold(near, hashed, buckets, width).reshape(-1, size, width)
+        found, step, offset = max(
+            (_recall(_distances(_round(groups, *scale))), *scale) for scale in _scales(_fold(sample, hashed, buckets, width))
+        )
+        if best is None or found > best.recall + 0.002:
+            best = Coder(width, hashed, buckets, step, offset, found)
         if found >= ENOUGH:
             break
     assert best is not None
-    found, buckets, width, step, offset = best
-    return Coder(width, hashed, buckets, step, offset, found)
+    return best
 
 
-def _foldings(weights: NDArray[np.float32], rng: np.random.Generator) -> list[tuple[int, NDArray[np.uint16]]]:
+def _distances(groups: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(groups, size - 1) L1 distances of the codes of groups from the first of their group."""
+    distance: NDArray[np.float32] = np.abs(groups[:, 1:] - groups[:, :1]).sum(axis=2)
+    return distance
+
+
+def _recall(distance: NDArray[np.float32]) -> float:
+    """Of groups of rows, by columns in their true order: the share of the nearer half among as many nearest codes, and a fifth more.
+
+    Not of the ten nearest: stored rows often have a few near doubles, which any code finds. A query has none; its neighbours
+    are a crowd like the one behind the doubles.
+    """
+    size = distance.shape[1] + 1
+    nearest = size // 2
+    if not nearest:
+        return 1.0
+    worst = np.sort(distance, axis=1)[:, min(nearest + nearest // 5, size - 1) - 1 :][:, :1]
+    return float((distance[:, :nearest] <= worst).mean())
+
+
+def _foldings(sample: Rows, hashed: bool, count: int) -> list[tuple[int, NDArray[np.uint16]]]:
     """(width, bucket of each slot) for every width that saves something, ascending."""
-    count = weights.shape[1]
+    rng = np.random.default_rng(len(sample))
     whole = -(-count // LANES) * LANES
     widths = [width for width in WIDTHS if width < count]
-    pooled = _pool_rare(weights, rng)
+    pooled = _pool_rare(_fold(sample, hashed, np.arange(count, dtype=np.uint16), count), rng)
     out: list[tuple[int, NDArray[np.uint16]]] = []
     if widths:
         pools = int(pooled.max()) + 1
-        some = _fold(weights[: 4 * _PAIRS], pooled, pools)
+        some = _fold(sample.slice(0, min(len(sample), 4 * _PAIRS)), hashed, pooled, pools)
         left, right = rng.integers(0, len(some), (2, _PAIRS))
         differences = some[left] - some[right]
         seen = np.flatnonzero(differences.any(axis=0))
@@ -146,13 +216,10 @@ def _pool_rare(weights: NDArray[np.float32], rng: np.random.Generator) -> NDArra
     return pool
 
 
-def _fold(weights: NDArray[np.float32], buckets: NDArray[np.uint16], width: int) -> NDArray[np.float32]:
+def _fold(rows: Rows, hashed: bool, buckets: NDArray[np.uint16], width: int) -> NDArray[np.float32]:
     """(n, width) sums of the slots of each bucket."""
-    order = np.argsort(buckets, kind="stable")
-    ranked = buckets[order]
-    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-    out = np.zeros((len(weights), width), np.float32)
-    out[:, ranked[starts]] = np.add.reduceat(weights[:, order], starts, axis=1)
+    out = np.zeros((len(rows), width), np.float32)
+    fold_rows(rows.indptr, rows.features, rows.values, rows.norms, hashed, buckets, out)
     return out
 
 
@@ -168,50 +235,3 @@ def _round(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[n
     """The codes, as float32."""
     codes: NDArray[np.float32] = np.clip(np.rint(folded / np.float32(step)) + np.float32(offset), 0, 255)
     return codes
-
-
-class _Groups:
-    """Rows with their nearest of all rows, to judge codes by."""
-
-    def __init__(self, weights: NDArray[np.float32], size: int) -> None:
-        self.weights = weights
-        self._size = size
-
-    def recall(self, codes: NDArray[np.float32]) -> float:
-        """Share of the nearer half of each group among as many nearest codes, and a fifth more.
-
-        Not of the ten nearest: stored rows often have a few near doubles, which any code finds. A query has none; its neighbours
-        are a crowd like the one behind the doubles.
-        """
-        codes = codes.reshape(len(codes) // self._size, self._size, -1)
-        nearest = self._size // 2
-        if not nearest:
-            return 1.0
-        distance = np.abs(codes[:, 1:] - codes[:, :1]).sum(axis=2)
-        worst = np.sort(distance, axis=1)[:, min(nearest + nearest // 5, self._size - 1) - 1 :][:, :1]
-        return float((distance[:, :nearest] <= worst).mean())
-
-
-class _Sample:
-    """The ten nearest rows of some sampled rows, to judge codes by."""
-
-    def __init__(self, weights: NDArray[np.float32], rng: np.random.Generator) -> None:
-        self.weights = weights
-        self._picks = rng.permutation(len(weights))[:_SAMPLE_QUERIES]
-        self._nearest = [self._closest(weights, pick, _NEAREST) for pick in self._picks]
-
-    @staticmethod
-    def _closest(rows: NDArray[np.float32], pick: int, k: int) -> NDArray[np.int64]:
-        distance = np.abs(rows - rows[pick]).sum(axis=1)
-        distance[pick] = np.inf
-        k = min(k, len(rows) - 1)
-        return np.argpartition(distance, k - 1)[:k] if k else np.empty(0, np.int64)
-
-    def recall(self, codes: NDArray[np.float32]) -> float:
-        """Share of the nearest rows that are among twice as many nearest codes."""
-        shares = [
-            np.isin(truth, self._closest(codes, pick, 2 * _NEAREST)).mean()
-            for pick, truth in zip(self._picks, self._nearest, strict=True)
-            if len(truth)
-        ]
-        return float(np.mean(shares)) if shares else 1.0

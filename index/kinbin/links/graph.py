@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.links._codekernel import MOST_BYTES
-from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH, MOST_LINKS, insert, reach, repair
+from kinbin.links._graphkernel import MOST_LINKS, insert, reach, repair
+from kinbin.links._nodekernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links._packedkernel import TABLE_WORDS
+from kinbin.links.codetable import Codes
 
 __all__ = ["ENTRIES", "POOL", "Graph", "WalkSpace"]
 
@@ -29,12 +33,13 @@ _TOUCHED = 65_536
 
 
 class WalkSpace:
-    """Work space of walks over up to so many nodes: a bit a node and half a megabyte."""
+    """Work space of walks over up to so many nodes: a bit a node and 0.7 MB."""
 
     def __init__(self, nodes: int, pool: int) -> None:
         self.nodes = nodes
         self.sums = np.empty(MOST_BYTES, np.float64)
         self.code = np.empty(MOST_BYTES, np.uint8)
+        self.table = np.zeros(TABLE_WORDS, np.uint16)
         self.again = np.empty(pool, np.uint32)
         self.pool = np.empty(pool, np.uint64)
         self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
@@ -47,8 +52,7 @@ class WalkSpace:
 class Graph:
     """Nodes 0 … n-1 with codes, norms and links."""
 
-    codes: NDArray[np.uint8]
-    """(n, width), contiguous."""
+    codes: Codes
     norms: NDArray[np.float32]
     """(n,)"""
     links: NDArray[np.uint32]
@@ -58,20 +62,17 @@ class Graph:
     normalised: bool
 
     @classmethod
-    def empty(cls, codes: NDArray[np.uint8], norms: NDArray[np.float32], step: float, normalised: bool) -> Graph:
+    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, normalised: bool) -> Graph:
         """Nodes that are not linked yet."""
         links = np.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
         return cls(codes, norms, links, np.empty(0, np.uint32), step, normalised)
 
     def descriptor(self, keep: list[object]) -> NDArray[np.uint64]:
         """What kernels are told; `keep` must live as long as it is used."""
-        tables = np.array([_address(self.codes), _address(self.links)], np.uint64)
-        keep.append(tables)
+        places = np.array([_address(self.links)], np.uint64)
+        keep += [places, self]
         out = np.zeros(GRAPH_WIDTH, np.uint64)
-        fields = {
-            "nodes": len(self.codes), "width": self.codes.shape[1], "code_shift": 62, "codes": _address(tables),
-            "stride": self.links.shape[1], "links": _address(tables) + 8, "norms": _address(self.norms),
-        }  # fmt: skip
+        fields = self.codes.fields(keep) | {"stride": self.links.shape[1], "links": _address(places), "norms": _address(self.norms)}
         for name, value in fields.items():
             out[GRAPH_FIELDS[name]] = value
         return out
@@ -94,19 +95,19 @@ class Graph:
             some = order[start : start + _SLICE]
             insert(
                 graph, self.step, self.normalised, self.links, some, self.entries, LINKS, slack, pool,
-                space.pool, space.visited, space.touched, space.near, space.ranks, keys,
+                space.table, space.pool, space.visited, space.touched, space.near, space.ranks, keys,
             )  # fmt: skip
             if len(self.entries) < ENTRIES:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
         return going_on(len(order))
 
-    def thinned(self, codes: NDArray[np.uint8], norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
+    def thinned(self, codes: Codes, norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
         """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more."""
         out = Graph.empty(codes, norms, self.step, self.normalised)
         keep: list[object] = []
         _, slack = out._care()
-        keys = np.empty(4096, np.uint64)
-        repair(out.descriptor(keep), self.step, self.normalised, self.links, renamed, out.links, LINKS, slack, keys)
+        keys, table = np.empty(4096, np.uint64), np.zeros(TABLE_WORDS, np.uint16)
+        repair(out.descriptor(keep), self.step, self.normalised, self.links, renamed, out.links, LINKS, slack, keys, table)
         entries = renamed[self.entries]
         out.entries = entries[entries >= 0].astype(np.uint32)
         if not len(out.entries):
@@ -147,5 +148,5 @@ class Graph:
         return offsets, blocks
 
 
-def _address(array: NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.uint32] | NDArray[np.uint64]) -> int:
+def _address(array: NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])

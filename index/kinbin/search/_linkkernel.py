@@ -12,8 +12,10 @@ import numpy as np
 from kinbin.kernels._jit import inline, strict
 from kinbin.kernels._memory import prefetch
 from kinbin.kernels.rowscore import clear_lookup, fill_lookup, similarity_at
-from kinbin.links._codekernel import code_distance, encode_row, estimated_similarity
-from kinbin.links._graphkernel import CODE_SHIFT, EMPTY, NODES, WIDTH, code_address, node_norm, node_of, walk
+from kinbin.links._codekernel import LANES, code_distance, estimated_similarity
+from kinbin.links._graphkernel import EMPTY, node_of, walk
+from kinbin.links._nodekernel import CODE_LINES, CODE_SHIFT, NODES, WIDTH, clear_probe, code_address, fill_probe, node_distance, node_norm
+from kinbin.links._packedkernel import clear_slots, fill_slots
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
 from kinbin.search._rundata import BASE, ROWS, is_masked, prefetch_offset, prefetch_row, row_place
 from kinbin.search._topk import offer, reset
@@ -121,7 +123,7 @@ def _score_pool(
 def search_links(
     graph, step, offset, hashed, buckets, places, entries, skips, size, far, far_size, descriptors, wide, normalised,
     indptr, features, values, norms, least,
-    sums, code, again, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
+    sums, code, table, again, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
     """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
@@ -132,14 +134,13 @@ def search_links(
     out_verified (m,) int64. Returns flags. Cost: see `walk`, and 30 ns for each of the pool.
     """
     flags = 0
-    code = code[: np.int64(graph[WIDTH])]
     for m in range(len(norms)):
         a, b = indptr[m], indptr[m + 1]
         scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
         query_norm = 1.0 if normalised else norms[m]
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         reset(sims, runs, rows)
-        encode_row(features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code)
+        probe, _ = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
         fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
         out_compared[m] = 0
         out_verified[m] = 0
@@ -147,7 +148,7 @@ def search_links(
         now = size
         while True:
             compared, sound = walk(
-                graph, step, normalised, U64(code.ctypes.data), np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
+                graph, step, normalised, probe, np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
                 pool, visited, touched, near, ranks,
             )  # fmt: skip
             scored = _score_pool(
@@ -166,6 +167,7 @@ def search_links(
             begin = again[:now]
             now = far_size
         clear_lookup(wide, features[a:b], narrow, table_keys)
+        clear_probe(graph, features[a:b], values[a:b], table)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
             flags |= CORRUPT
     return flags
@@ -185,7 +187,7 @@ def _too_far(distance, query_norm, norm, reached):
 
 @strict
 def _scan_tile(
-    graph, step, places, errors, code, query_error, skip, past, first, last, descriptors, wide, normalised, features, values, norm, least,
+    graph, step, places, errors, probe, query_error, skip, past, first, last, descriptors, wide, normalised, features, values, norm, least,
     narrow, table_keys, table_weights, sims, runs, rows,
 ):  # fmt: skip
     """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
@@ -197,7 +199,8 @@ def _scan_tile(
     scored = 0
     address = code_address(graph, first)
     for node in range(first, last):
-        distance = code_distance(address, code, width) * step - errors[node]
+        steps = code_distance(address, probe, width) if width != 0 else node_distance(graph, node, probe)
+        distance = steps * step - errors[node]
         address += U64(width)
         if normalised:
             if distance > bound:
@@ -227,21 +230,23 @@ def _scan_tile(
 
 @strict
 def scan_codes(
-    graph, step, places, errors, codes, query_errors, skips, descriptors, wide, normalised, indptr, features, values, norms, least,
+    graph, step, places, errors, codes, query_errors, table, skips, descriptors, wide, normalised, indptr, features, values, norms, least,
     narrow, table_keys, table_weights, out_similarity, out_run, out_row, out_numbers,
 ):  # fmt: skip
     """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
 
     The L1 distance of two rows' shapes is at least step · code distance − both errors (links/_codekernel.py). errors (nodes,)
-    float32, query_errors (m,) float32, skips (m, 2) as of `search_links`; out_* hold answers already, the better the faster.
+    float32; codes (m, width) uint8, query_errors (m,) float32: see `Coder.probes`; table: a clear one; skips (m, 2) as of
+    `search_links`; out_* hold answers already, the better the faster.
     Tiles of codes stay in the cache while all queries pass over them.
-    Cost: 4 to 10 ns a node and 128 bytes of its code, and 30 to 60 ns a node that is scored.
+    Cost: 4 to 10 ns a node and 128 bytes of its code, 1 ns a packed entry, and 30 to 60 ns a node that is scored.
     """
     width = codes.shape[1]
+    size = width if width != 0 else LANES * np.int64(graph[CODE_LINES])
     nodes = np.int64(graph[NODES])
     # A power of two, as blocks are, and no more than one: the codes of a tile lie end to end.
     per_tile = 1
-    while 2 * per_tile * width <= _TILE_BYTES and 2 * per_tile <= 1 << np.int64(graph[CODE_SHIFT]):
+    while 2 * per_tile * size <= _TILE_BYTES and 2 * per_tile <= 1 << np.int64(graph[CODE_SHIFT]):
         per_tile *= 2
     out_numbers[:, 2:] = 0
     for first in range(0, nodes, per_tile):
@@ -249,11 +254,17 @@ def scan_codes(
             if out_numbers[m, 3] != 0:
                 continue
             a, b = indptr[m], indptr[m + 1]
+            probe = U64(codes.ctypes.data) + U64(m * width)
+            if width == 0:
+                probe = U64(table.ctypes.data)
+                fill_slots(features[a:b], values[a:b], norms[m], step, table)
             scored = _scan_tile(
-                graph, step, places, errors, U64(codes.ctypes.data) + U64(m * width), query_errors[m], skips[m, 0], skips[m, 1], first,
+                graph, step, places, errors, probe, query_errors[m], skips[m, 0], skips[m, 1], first,
                 min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
                 narrow, table_keys, table_weights, out_similarity[m], out_run[m], out_row[m],
             )  # fmt: skip
+            if width == 0:
+                clear_slots(features[a:b], values[a:b], table)
             if scored < 0:
                 out_numbers[m, 3] = CORRUPT
             else:

@@ -9,7 +9,7 @@ process at a time links, over all collections of a database; writing, it holds t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinbin.errors import Closed, CorruptData
 from kinbin.kernels._jit import strict
 from kinbin.links.codes import Coder, choose_coder
+from kinbin.links.codetable import Codes
 from kinbin.links.graph import Graph
 from kinbin.search.build import Cancelled, Parts, Recipe, Source, gather, iterate_rows, read_records
 from kinbin.search.calibration import calibrate, neighbourhoods
@@ -170,37 +171,42 @@ class Linker:
         renamed[kept] = np.searchsorted(source.row_numbers, old.row_numbers[kept])
         new = np.setdiff1d(np.arange(len(source)), renamed[kept], assume_unique=True)
         part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
-        codes = np.empty((len(source), old.coder.width), np.uint8)
         errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
-        codes[new], errors[new], norms[new] = self._encode(part, old.coder)
-        codes[renamed[kept]] = was.codes[kept]
+        added, errors[new], norms[new] = self._encode(part, old.coder)
+        still = np.flatnonzero(kept)
+        codes = Codes.scattered(old.coder.width, len(source), [(renamed[still], was.codes.take(still)), (new, added)])
         errors[renamed[kept]] = old.errors[kept]
         norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
         graph = was.thinned(codes, norms, renamed)
         return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"])
 
-    def _encode(self, source: Source, coder: Coder) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32]]:
+    def _encode(self, source: Source, coder: Coder) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
         """Codes, errors and norms of stored rows, each checked."""
-        codes = np.empty((len(source), coder.width), np.uint8)
         errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
-        for start, rows in iterate_rows(source, self._recipe.wide):
-            if self.stop.is_set():
-                raise Cancelled
-            here = slice(start, start + len(rows))
-            codes[here], errors[here] = coder.encode(rows)
-            norms[here] = rows.norms
-        return codes, errors, norms
+
+        def parts() -> Iterator[Codes]:
+            for start, rows in iterate_rows(source, self._recipe.wide):
+                if self.stop.is_set():
+                    raise Cancelled
+                here = slice(start, start + len(rows))
+                part, errors[here] = coder.encode(rows)
+                norms[here] = rows.norms
+                yield part
+
+        return Codes.joined(coder.width, len(source), parts()), errors, norms
 
     def _write(self, draft: _Draft, calibration: dict[str, Any]) -> int:
         """Write the link set in small transactions. Returns its number."""
         parts = Parts(self._store, self.stop)
-        graph, width = draft.graph, draft.coder.width
-        code_shift = max(0, (_BLOCK_BYTES // width).bit_length() - 1)
+        graph = draft.graph
+        code_shift, code_blocks, code_offsets = graph.codes.stored(_BLOCK_BYTES)
         link_shift = _LINK_SHIFT
         offsets, blocks = graph.packed(link_shift)
         padding = np.zeros(CODE_PADDING, np.uint8)
-        for i, start in enumerate(range(0, len(graph.codes), 1 << code_shift)):
-            parts.put(Part.CODES, i, np.concatenate([padding, graph.codes[start : start + (1 << code_shift)].reshape(-1)]))
+        for i, codes in enumerate(code_blocks):
+            parts.put(Part.CODES, i, np.concatenate([padding, codes]))
+        if not graph.codes.width:
+            parts.put(Part.CODE_OFFSETS, 0, code_offsets)
         for i, block in enumerate(blocks):
             parts.put(Part.LINKS, i, block)
         parts.put(Part.LINK_OFFSETS, 0, offsets)
@@ -285,14 +291,18 @@ def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
     Raises:
         CorruptData.
     """
-    codes = [
-        np.frombuffer(part, np.uint8, offset=CODE_PADDING).reshape(-1, old.coder.width)
-        for part in reader.run_parts(old.number, Part.CODES, verify=True)
-    ]
+    blocks = [np.frombuffer(part, np.uint8, offset=CODE_PADDING) for part in reader.run_parts(old.number, Part.CODES, verify=True)]
+    offsets = np.empty(0, np.uint32)
+    if not old.coder.width:
+        offsets = np.frombuffer(reader.run_part(old.number, Part.CODE_OFFSETS, verify=True), "<u4")
+    try:
+        codes = Codes.of_blocks(old.coder.width, old.header["code_shift"], blocks, offsets)
+    except ValueError as error:
+        raise CorruptData("codes are not what their header says") from error
     norms = np.ones(1, np.float32)
     if not normalised:
         norms = np.frombuffer(reader.run_part(old.number, Part.NORMS, verify=True), "<f4")
-    graph = Graph.empty(np.concatenate(codes), norms, old.coder.step, normalised)
+    graph = Graph.empty(codes, norms, old.coder.step, normalised)
     start = 0
     for part in reader.run_parts(old.number, Part.LINKS, verify=True):
         read = _unpack_links(np.frombuffer(part, "<u4"), graph.links, start)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.links._codekernel import LANES, MOST_BYTES
-from kinbin.links._graphkernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links._nodekernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links._packedkernel import QUAD
 from kinbin.links.codes import Coder, slots_for
+from kinbin.links.codetable import code_lines
 from kinbin.search._linkkernel import GONE, place_rows
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.transactions import Reader
@@ -25,6 +27,7 @@ from kinbin.storage.transactions import Reader
 __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 
 CALIBRATED_K = (1, 10, 100)
+_NONE = np.empty(0, np.uint32)
 _VERIFYING = threading.Lock()
 MOST_WIDTH = 4096
 """Of a pool."""
@@ -55,6 +58,8 @@ class LinkSet:
     entries: NDArray[np.uint32]
     graph: NDArray[np.uint64]
     """What kernels are told."""
+    code_bytes: int
+    """Of a code, in the mean."""
     kept: tuple[NDArray[Any], ...]
     """Arrays whose addresses stand in `graph`."""
     sound: list[bool] = field(default_factory=list)
@@ -76,6 +81,8 @@ class LinkSet:
         entries = np.frombuffer(reader.run_part(number, Part.ENTRIES, verify=True), "<u4").copy()
         coder = Coder.from_header(header["coder"], np.frombuffer(reader.run_part(number, Part.BUCKETS, verify=True), "<u2").copy())
         codes, code_bytes = reader.run_places(number, Part.CODES)
+        quads = (code_bytes - np.uint64(CODE_PADDING)) // np.uint64(4 * QUAD)
+        code_offsets = np.frombuffer(reader.run_part(number, Part.CODE_OFFSETS, verify=True), "<u4") if not coder.width else _NONE
         links, link_bytes = reader.run_places(number, Part.LINKS)
         code_shift, link_shift = int(header["code_shift"]), int(header["link_shift"])
         per_block = np.minimum(rows - (np.arange(len(codes)) << code_shift), 1 << code_shift)
@@ -86,10 +93,7 @@ class LinkSet:
             and len(links) == -(-rows >> link_shift)
             and (code_bytes >= CODE_PADDING + per_block * coder.width).all()
             and (entries < rows).all()
-            and (coder.buckets < coder.width).all()
-            and (coder.hashed, len(coder.buckets)) == slots_for(reader.configuration()["dim"])
-            and LANES <= coder.width <= MOST_BYTES
-            and coder.width % LANES == 0
+            and (_is_packed(coder, code_offsets, rows) or _is_folded(coder, reader.configuration()["dim"]))
         )
         if not whole:
             raise CorruptData(f"link set {number} is not what its header says")
@@ -100,12 +104,16 @@ class LinkSet:
         words = link_bytes >> np.uint64(2)
         graph = np.zeros(GRAPH_WIDTH, np.uint64)
         fields = {
-            "nodes": rows, "width": coder.width, "code_shift": code_shift, "codes": _address(codes), "offsets": _address(offsets),
-            "link_shift": link_shift, "links": _address(links), "link_words": _address(words), "norms": _address(norms),
+            "nodes": rows, "width": coder.width, "code_shift": code_shift, "codes": _address(codes), "code_quads": _address(quads),
+            "code_offsets": _address(code_offsets), "code_lines": code_lines(rows, int(quads.sum()) * 4 * QUAD),
+            "offsets": _address(offsets), "link_shift": link_shift, "links": _address(links), "link_words": _address(words),
+            "norms": _address(norms),
         }  # fmt: skip
         for name, value in fields.items():
             graph[GRAPH_FIELDS[name]] = value
-        return cls(number, header, coder, numbers, errors, entries, graph, (codes, links, words, norms, offsets))
+        mean_bytes = coder.width or int(quads.sum()) * 4 * QUAD // max(1, rows)
+        kept = codes, quads, code_offsets, links, words, norms, offsets
+        return cls(number, header, coder, numbers, errors, entries, graph, mean_bytes, kept)
 
     @property
     def horizon(self) -> int:
@@ -138,6 +146,21 @@ class LinkSet:
     def far_for(self, k: float) -> float:
         """The similarity that 99 of 100 calibrated queries reached with their k-th neighbour; 0 if that is not known."""
         return _far_at(self.header["calibration"], k)
+
+
+def _is_packed(coder: Coder, offsets: NDArray[np.uint32], rows: int) -> bool:
+    """Whether these may be packed codes of so many rows; where one lies is checked when it is read."""
+    return coder.width == 0 and len(coder.buckets) == 0 and len(offsets) == rows and coder.step > 0.0
+
+
+def _is_folded(coder: Coder, dim: int | None) -> bool:
+    """Whether these may be codes of bytes of rows of this dimension."""
+    return (
+        LANES <= coder.width <= MOST_BYTES
+        and coder.width % LANES == 0
+        and bool((coder.buckets < coder.width).all())
+        and (coder.hashed, len(coder.buckets)) == slots_for(dim)
+    )
 
 
 def _far_at(calibration: dict[str, Any], k: float) -> float:

@@ -262,7 +262,7 @@ class _Call:
             _no_skips(len(queries)), width.pool, width.far, width.far_pool, self.descriptors(self.plan.descriptors), searcher.wide,
             searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            space.sums, space.code, space.again, space.pool, space.visited, space.touched, space.near, space.ranks,
+            space.sums, space.code, space.table, space.again, space.pool, space.visited, space.touched, space.near, space.ranks,
             scratch.narrow, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip
@@ -334,12 +334,13 @@ class _Call:
             call = _Call(self.searcher, self.reader, self.view, self.plan, queries, self.wanted, self.masks)
             if not call.walk(part, Width(max(_SCAN_WALK, 2 * self.wanted.k), reaches=False)):
                 return False
-        codes, errors = links.coder.encode(queries)
+        codes, errors = links.coder.probes(queries)
         numbers = np.zeros((len(queries), 4), np.int64)
         searcher = self.searcher
         scratch = searcher.borrow(0, queries)
+        table = scratch.walks(len(links.row_numbers)).table
         scan_codes(
-            links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, _no_skips(len(queries)),
+            links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, table, _no_skips(len(queries)),
             self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
             scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,

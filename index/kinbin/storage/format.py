@@ -77,7 +77,7 @@ class Part:
 
     # A link set is stored like a run, under a number of its own; it has HEADER and ROW_NUMBERS as well.
     BUCKETS = b"f"
-    """u16 × slots: the byte of a code that each slot is folded into."""
+    """u16 × slots: the byte of a code that each slot is folded into; nothing where codes are packed."""
     ENTRIES = b"a"
     """u32: nodes that walks begin from."""
     ERRORS = b"e"
@@ -86,6 +86,8 @@ class Part:
     """f32 × rows: sums of absolute values, for kernels that do not normalise."""
     CODES = b"k"
     """Codes of 2**code_shift rows, behind CODE_PADDING bytes."""
+    CODE_OFFSETS = b"q"
+    """u32 × rows: quad (16 bytes) of each row's packed code in its block."""
     LINK_OFFSETS = b"s"
     """u32 × rows: word of each row's links in its block."""
     LINKS = b"g"

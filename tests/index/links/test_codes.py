@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import naive
+from coded import SPARSE_ROWS, VALUES, canonical, shape_distance
 from kinbin.kernels._jit import strict
 from kinbin.kernels._memory import absolute_differences_64
-from kinbin.links._codekernel import SLOTS, code_distance, encode, estimated_similarity, merge_buckets, rank_of, slot_of, slot_weights
-from kinbin.links.codes import WIDTHS, Coder, choose_coder
+from kinbin.links._codekernel import SLOTS, code_distance, encode, estimated_similarity, fold_rows, merge_buckets, rank_of, slot_of
+from kinbin.links.codes import WIDTHS, Coder, choose_coder, folded_coder
 from kinbin.vectors.canonical import canonical_rows
 from kinbin.vectors.rows import Rows
 from linked import KINDS, still
 
-VALUES = st.floats(-1e3, 1e3, width=32).filter(lambda value: abs(value) >= 1e-3)
-SPARSE_ROWS = st.dictionaries(st.integers(0, 2**63 - 1), VALUES, min_size=1, max_size=20)
 NARROW_ROWS = st.dictionaries(st.integers(0, 99), VALUES, min_size=1, max_size=20)
 
 
@@ -57,19 +56,6 @@ def slot(feature, hashed):  # type: ignore[no-untyped-def]
 def address(array: NDArray[Any]) -> np.uint64:
     """Where an array's bytes are."""
     return np.uint64(array.__array_interface__["data"][0])
-
-
-def canonical(rows: list[dict[int, float]]) -> Rows:
-    """Rows as the library keeps them."""
-    from kinbin import Sparse
-
-    return canonical_rows([Sparse(list(row), list(row.values())) for row in rows], dim=None, signed=True)
-
-
-def shape_distance(left: dict[int, float], right: dict[int, float]) -> float:
-    """L1 of two rows, each divided by its sum of absolute values."""
-    p, q = naive.normalised(naive.row(left)), naive.normalised(naive.row(right))
-    return sum(abs(p.get(feature, 0.0) - q.get(feature, 0.0)) for feature in p.keys() | q.keys())
 
 
 def coder_for(hashed: bool, width: int, step: float, seed: int) -> Coder:
@@ -125,7 +111,8 @@ def test_distances_of_codes_are_lower_bounds(rows: list[dict[int, float]], width
 
 def assert_lower_bound(rows: list[dict[int, float]], coder: Coder) -> None:
     """Of every pair."""
-    codes, errors = coder.encode(canonical(rows))
+    made, errors = coder.encode(canonical(rows))
+    codes = made.data
     for i, left in enumerate(rows):
         for j, right in enumerate(rows):
             distance = int(np.abs(codes[i].astype(int) - codes[j].astype(int)).sum())
@@ -137,7 +124,8 @@ def assert_lower_bound(rows: list[dict[int, float]], coder: Coder) -> None:
 def test_errors_are_what_rounding_changed(row: dict[int, float], step: float) -> None:
     """A row's error is at least what its code is off, and hardly more; the code is the nearest there is."""
     coder = coder_for(False, 64, step, 3)
-    codes, errors = coder.encode(canonical([row]))
+    made, errors = coder.encode(canonical([row]))
+    codes = made.data
     sums = np.zeros(64)
     for feature, weight in naive.normalised(naive.row(row)).items():
         sums[coder.buckets[feature]] += weight
@@ -178,41 +166,69 @@ def test_slots() -> None:
     assert len(set(hashed)) > 2_000
 
 
-def test_slot_weights_are_the_rows(rng: np.random.Generator) -> None:
-    """Rows laid out by slot are the dense rows, divided by their norms if that is asked."""
+def test_folded_rows_are_the_rows(rng: np.random.Generator) -> None:
+    """Rows folded into buckets are the dense rows, divided by their norms, with the columns of each bucket added up."""
     X = KINDS["signed"].rows(20, seed=1)
     rows = canonical_rows(X, dim=X.shape[1], signed=True)
-    for normalised in (False, True):
+    shapes = X / rows.norms[:, None]
+    for buckets in (np.arange(X.shape[1]), rng.integers(0, 7, X.shape[1])):
         out = np.zeros((20, X.shape[1]), np.float32)
-        slot_weights(rows.indptr, rows.features, rows.values, rows.norms, normalised, False, out)
-        np.testing.assert_allclose(out, X / rows.norms[:, None] if normalised else X, rtol=1e-6, atol=0)
+        fold_rows(rows.indptr, rows.features, rows.values, rows.norms, False, buckets.astype(np.uint16), out)
+        expected = np.zeros_like(out)
+        for column, bucket in enumerate(buckets):
+            expected[:, bucket] += shapes[:, column]
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-7)
 
 
 # -------------------------------------------------------------------------------------------- choosing
 
 
+def neighbourhoods(X: Any, rows: Rows, picks: int = 40, size: int = 60) -> tuple[Rows, int]:
+    """Some of the rows with the nearest of all of them, by the slow way."""
+    shapes = shapes_of(X)
+    nearest = [np.argsort(np.abs(shapes - shapes[pick]).sum(axis=1), kind="stable")[:size] for pick in range(picks)]
+    return take(rows, np.concatenate(nearest)), len(nearest[0])
+
+
+def shapes_of(X: Any) -> NDArray[np.float64]:
+    """Dense rows, each divided by its sum of absolute values; columns without a value are left out."""
+    dense = (X[:, np.unique(X.indices)].toarray() if hasattr(X, "toarray") else X).astype(np.float64)
+    shapes: NDArray[np.float64] = dense / np.abs(dense).sum(axis=1, keepdims=True)
+    return shapes
+
+
+def take(rows: Rows, which: NDArray[np.int64]) -> Rows:
+    """Some rows, in this order."""
+    parts = [slice(rows.indptr[i], rows.indptr[i + 1]) for i in which]
+    indptr = np.concatenate([[0], np.cumsum(np.diff(rows.indptr)[which])])
+    features, values = (np.concatenate([array[part] for part in parts]) for array in (rows.features, rows.values))
+    return Rows(indptr, features, values, rows.norms[which])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_chosen_codes_keep_near_rows_near(kind: str) -> None:
-    """The coder that is chosen for rows keeps the ten nearest of them among the twenty nearest codes, as it says of itself."""
+    """The coder that is chosen for rows keeps the nearest of them among the nearest codes, as it says of itself."""
     X = KINDS[kind].rows(1_200, seed=2)
     rows = canonical_rows(X, dim=KINDS[kind].dim, signed=True)
     with still():
-        coder = choose_coder(rows, KINDS[kind].dim)
+        coder = choose_coder(rows, KINDS[kind].dim, neighbourhoods(X, rows))
+    assert coder.recall > 0.95
+    made, errors = coder.encode(rows)
+    assert len(made) == 1_200
+    assert errors.max() < 1.0, "a code that is off by half of what two rows can differ proves nothing"
+    if KINDS[kind].layout == "packed":
+        assert coder.width == 0
+        return
     assert coder.width in WIDTHS
     assert coder.buckets.max() < coder.width
-    assert coder.recall > 0.95
     assert (coder.offset == 128.0) == KINDS[kind].signed
-    codes, errors = coder.encode(rows)
-    assert codes.shape == (1_200, coder.width)
-    dense = X[:, np.unique(X.indices)].toarray() if hasattr(X, "toarray") else X
-    shapes = dense / np.abs(dense).sum(axis=1, keepdims=True)
+    codes, shapes = made.data, shapes_of(X)
     shares = []
     for pick in range(40):
         near = np.argsort(np.abs(shapes - shapes[pick]).sum(axis=1), kind="stable")[:10]
         by_code = np.argsort(np.abs(codes.astype(int) - codes[pick].astype(int)).sum(axis=1), kind="stable")[:20]
         shares.append(np.isin(near, by_code).mean())
     assert np.mean(shares) > 0.9
-    assert errors.max() < 1.0, "a code that is off by half of what two rows can differ proves nothing"
 
 
 @pytest.mark.parametrize("dim", [1, 2, 63, 64, 65, 128, 4_096, 4_097])
@@ -222,12 +238,12 @@ def test_codes_of_any_dimension(dim: int, rng: np.random.Generator) -> None:
     X[np.arange(40), rng.integers(0, dim, 40)] = 1.0
     rows = canonical_rows(X, dim=dim, signed=False)
     with still():
-        coder = choose_coder(rows, dim)
+        coder = folded_coder(rows, dim, *neighbourhoods(X, rows, 10, 20))
     assert coder.width in WIDTHS
-    codes, errors = coder.encode(rows)
+    made, errors = coder.encode(rows)
     shapes = X.astype(np.float64) / X.sum(axis=1, dtype=np.float64, keepdims=True)
     true = np.abs(shapes[:, None] - shapes[None]).sum(axis=2)
-    estimated = coder.step * np.abs(codes[:, None].astype(int) - codes[None].astype(int)).sum(axis=2)
+    estimated = coder.step * np.abs(made.data[:, None].astype(int) - made.data[None].astype(int)).sum(axis=2)
     assert (estimated - errors[:, None] - errors[None] <= true + 1e-9).all()
 
 
@@ -237,8 +253,9 @@ def test_a_coder_outlives_its_header() -> None:
     again = Coder.from_header(coder.to_header(), coder.buckets)
     assert again.to_header() == coder.to_header()
     rows = canonical([{1: 2.0, 99: -3.0}, {2**60: 1.0}])
-    for one, other in zip(coder.encode(rows), again.encode(rows), strict=True):
-        np.testing.assert_array_equal(one, other)
+    (one, errors), (other, same) = coder.encode(rows), again.encode(rows)
+    assert one.equals(other)
+    np.testing.assert_array_equal(errors, same)
 
 
 def test_slots_are_merged_where_it_costs_least(rng: np.random.Generator) -> None:

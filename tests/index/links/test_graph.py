@@ -8,24 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from coded import WIDTH, codes_of
 from kinbin.links._graphkernel import EMPTY, MOST_LINKS, reach, walk
+from kinbin.links.codetable import Codes
 from kinbin.links.graph import ENTRIES, LINKS, Graph, WalkSpace
-
-WIDTH = 64
-
-
-def codes_of(n: int, seed: int = 0, clusters: int = 20) -> NDArray[np.uint8]:
-    """Codes in clusters."""
-    rng = np.random.default_rng(seed)
-    centres = rng.integers(30, 220, (clusters, WIDTH))
-    codes: NDArray[np.uint8] = np.clip(centres[rng.integers(0, clusters, n)] + rng.integers(-15, 16, (n, WIDTH)), 0, 255).astype(np.uint8)
-    return codes
 
 
 def built(codes: NDArray[np.uint8], *, normalised: bool = True, seed: int = 0) -> Graph:
     """A graph of all codes."""
     norms = np.random.default_rng(seed).lognormal(0, 0.3, len(codes)).astype(np.float32)
-    graph = Graph.empty(codes, norms, 0.001, normalised)
+    graph = Graph.empty(Codes.of_bytes(codes), norms, 0.001, normalised)
     assert graph.insert(np.arange(len(codes)), lambda done: True)
     graph.join_strays()
     return graph
@@ -138,7 +130,7 @@ def test_the_work_space_is_clean_after_a_walk_that_notes_too_much() -> None:
 def test_inserting_more(rng: np.random.Generator) -> None:
     """Nodes put into a graph that is there already are linked like those before them, and found; it stays well formed."""
     codes = codes_of(2_000)
-    graph = Graph.empty(codes, np.ones(2_000, np.float32), 0.001, True)
+    graph = Graph.empty(Codes.of_bytes(codes), np.ones(2_000, np.float32), 0.001, True)
     order = rng.permutation(2_000)
     assert graph.insert(order[:1_200], lambda done: True)
     entries = graph.entries.copy()
@@ -152,7 +144,7 @@ def test_inserting_more(rng: np.random.Generator) -> None:
 
 def test_inserting_can_be_ended() -> None:
     """Whoever is told of the progress ends it: nodes come in slices, none after the word."""
-    graph = Graph.empty(codes_of(5_000), np.ones(5_000, np.float32), 0.001, True)
+    graph = Graph.empty(Codes.of_bytes(codes_of(5_000)), np.ones(5_000, np.float32), 0.001, True)
     told: list[int] = []
 
     def going_on(done: int) -> bool:
@@ -181,7 +173,7 @@ def test_a_thinned_graph(share: float, normalised: bool, rng: np.random.Generato
     more[places], more[new] = codes[kept], codes_of(200, seed=7)
     norms = np.ones(total, np.float32)
     norms[places] = graph.norms[kept]
-    thinned = graph.thinned(more, norms, renamed)
+    thinned = graph.thinned(Codes.of_bytes(more), norms, renamed)
     assert_well_formed(thinned)
     assert (thinned.links[new, 0] == 0).all(), "new nodes are not linked yet"
     assert set(thinned.entries.tolist()) <= set(places.tolist())
@@ -198,7 +190,7 @@ def test_a_graph_that_loses_its_entries() -> None:
     renamed = np.full(500, -1)
     stay = np.setdiff1d(np.arange(500), graph.entries)
     renamed[stay] = np.arange(len(stay))
-    thinned = graph.thinned(graph.codes[stay], graph.norms[stay], renamed)
+    thinned = graph.thinned(graph.codes.take(stay), graph.norms[stay], renamed)
     thinned.join_strays()
     assert_well_formed(thinned)
     assert within_reach(thinned) == len(stay)

@@ -38,6 +38,7 @@ def pairs(shared: kinbin.Database) -> Callable[[str, str], Pair]:
                 grow(made[1], X, link=True)
             links = made[1].stats()["links"]
             assert (links["rows"], links["unlinked_rows"]) == (ROWS - 600, 500), "linked rows that stayed, and those that came since"
+            assert links["code_layout"] == KINDS[kind].layout
             assert made[0].stats()["links"] is None
             known[kernel, kind] = Pair(made[0], made[1], X, Q, there)
         return known[kernel, kind]

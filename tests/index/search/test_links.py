@@ -16,7 +16,7 @@ from kinbin.search.links import LinkSet
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
-CASES = cases("dense", "sparse", "signed", "signed sparse")
+CASES = cases("dense", "sparse", "signed", "signed sparse", "few words")
 
 
 @pytest.fixture(autouse=True)
