@@ -121,7 +121,7 @@ def _unmark(visited, touched, count):
 
 
 @inline
-def _unseen_neighbours(graph, opened, visited, near):
+def _unseen_neighbours(graph, opened, visited, near, table):
     """List the neighbours of a node that were not seen yet, mark them and ask for their codes; -1: the links are broken."""
     address, degree = links_of(graph, opened)
     nodes = np.int64(graph[NODES])
@@ -133,15 +133,15 @@ def _unseen_neighbours(graph, opened, visited, near):
         if mark(visited, node):
             near[count] = node
             count += 1
-            prefetch_code(graph, node)
+            prefetch_code(graph, node, table)
     return count if degree >= 0 else -1
 
 
 @inline
-def _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, lowest):
+def _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, lowest):
     """Compare listed nodes with the probe and pool the nearest. Returns (nodes noted, lowest place of the pool that changed)."""
     for x in range(count):
-        ranks[x] = rank_of(node_distance(graph, near[x], probe), step, normalised, norm, node_norm(graph, near[x], normalised))
+        ranks[x] = rank_of(node_distance(graph, near[x], probe, table), step, normalised, norm, node_norm(graph, near[x], normalised))
     worst = pool[size - 1] >> U64(32)
     for x in range(count):
         if noted < len(touched):
@@ -155,10 +155,10 @@ def _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, siz
 
 
 @strict
-def walk(graph, step, normalised, probe, norm, entries, skip, past, size, pool, visited, touched, near, ranks):
+def walk(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, touched, near, ranks):
     """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
 
-    probe, norm: of the query. entries: nodes to begin from. Nodes skip … past-1 are left out.
+    probe, norm: of the query; table: see `_nodekernel`. entries: nodes to begin from. Nodes skip … past-1 are left out.
     Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), touched (t,) int64, near and ranks (256,).
     Returns (nodes compared, sound). Cost: 15 to 35 ns a node compared while codes and links lie in the processor's caches,
     50 to 75 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
@@ -176,7 +176,7 @@ def walk(graph, step, normalised, probe, norm, entries, skip, past, size, pool, 
             near[count] = node
             count += 1
         if count == len(near) or x + 1 == len(entries):
-            noted, lowest = _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, 0)
+            noted, lowest = _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, 0)
             compared += count
             count = 0
     place = 0
@@ -186,13 +186,13 @@ def walk(graph, step, normalised, probe, norm, entries, skip, past, size, pool, 
             place += 1
             continue
         pool[place] = key | OPEN
-        count = _unseen_neighbours(graph, node_of(key), visited, near)
+        count = _unseen_neighbours(graph, node_of(key), visited, near, table)
         if count < 0:
             visited[:] = 0
             return compared, False
         # Most often the node to be opened next is known by now: its links come while these nodes are compared.
         _prefetch_links(graph, pool, place + 1, size)
-        noted, lowest = _compare(graph, step, normalised, probe, norm, near, count, ranks, pool, size, touched, noted, place + 1)
+        noted, lowest = _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, place + 1)
         compared += count
         place = lowest
     _unmark(visited, touched, noted)
@@ -202,10 +202,10 @@ def walk(graph, step, normalised, probe, norm, entries, skip, past, size, pool, 
 
 
 @inline
-def _key_from(graph, step, normalised, node, probe, other):
+def _key_from(graph, step, normalised, node, probe, other, table):
     """The key of a node as seen from another, whose probe this is."""
     own, others = node_norm(graph, node, normalised), node_norm(graph, other, normalised)
-    return (rank_of(node_distance(graph, other, probe), step, normalised, own, others) << U64(32)) | (U64(other) << U64(1))
+    return (rank_of(node_distance(graph, other, probe, table), step, normalised, own, others) << U64(32)) | (U64(other) << U64(1))
 
 
 @inline
@@ -230,7 +230,7 @@ def _prune(graph, step, normalised, keys, count, most, slack, links, table):
         hidden = False
         probe = probe_node(graph, node, table)
         for y in range(chosen):
-            between = _key_from(graph, step, normalised, node, probe, np.int64(links[1 + y])) >> U64(32)
+            between = _key_from(graph, step, normalised, node, probe, np.int64(links[1 + y]), table) >> U64(32)
             if U64(slack) * between < U64(16) * rank or between == 0:
                 hidden = True
                 break
@@ -266,8 +266,8 @@ def _link_back(graph, step, normalised, links, node, new, slack, keys, table):
         return
     probe = probe_node(graph, node, table)
     for x in range(degree):
-        keys[x] = _key_from(graph, step, normalised, node, probe, np.int64(own[1 + x]))
-    keys[degree] = _key_from(graph, step, normalised, node, probe, new)
+        keys[x] = _key_from(graph, step, normalised, node, probe, np.int64(own[1 + x]), table)
+    keys[degree] = _key_from(graph, step, normalised, node, probe, new, table)
     release_probe(graph, node, table)
     _sort(keys, degree + 1)
     _prune(graph, step, normalised, keys, degree + 1, degree, slack, own, table)
@@ -292,8 +292,8 @@ def insert(graph, step, normalised, links, order, entries, most, slack, size, ta
     for x in range(first, len(order)):
         node = np.int64(order[x])
         walk(
-            graph, step, normalised, probe_node(graph, node, table), node_norm(graph, node, normalised), entries, node, node + 1, size,
-            pool, visited, touched, near, ranks,
+            graph, step, normalised, probe_node(graph, node, table), table, node_norm(graph, node, normalised), entries, node, node + 1,
+            size, pool, visited, touched, near, ranks,
         )  # fmt: skip
         release_probe(graph, node, table)
         count = 0
@@ -336,14 +336,14 @@ def _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys
     count = 0
     probe = probe_node(graph, node, table)
     for x in range(np.int64(links[node, 0])):
-        keys[count] = _key_from(graph, step, normalised, node, probe, np.int64(links[node, 1 + x]))
+        keys[count] = _key_from(graph, step, normalised, node, probe, np.int64(links[node, 1 + x]), table)
         count += 1
     for x in range(np.int64(old[was, 0])):
         by_way = np.int64(old[was, 1 + x])
         for y in range(np.int64(old[by_way, 0])):
             other = renamed[old[by_way, 1 + y]]
             if other >= 0 and other != node and count < len(keys):
-                keys[count] = _key_from(graph, step, normalised, node, probe, other)
+                keys[count] = _key_from(graph, step, normalised, node, probe, other, table)
                 count += 1
     release_probe(graph, node, table)
     ranked = np.sort(keys[:count])

@@ -1,7 +1,8 @@
 """Nodes as kernels see them: where the code of each lies, and how far it is from a *probe*.
 
 A probe is what nodes are compared with: the address of a code of bytes, or, where codes are packed, of a table in which one row
-is laid out (`_packedkernel`). What differs between the two layouts is here; walks, pruning and scans do not know it.
+is laid out (`_packedkernel`). Kernels are handed the table (clear, and left clear), or None where codes are bytes: by its type
+they are compiled once for each layout, with no branch in their loops. What differs is here; walks, pruning and scans do not know.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -68,18 +69,17 @@ def _packed_address(graph, node):
 
 
 @inline
-def prefetch_code(graph, node):
+def prefetch_code(graph, node, table):
     """Ask for a node's code."""
-    address = code_address(graph, node) if graph[WIDTH] != 0 else _packed_address_unread(graph, node)
-    for line in range(np.int64(graph[CODE_LINES])):
-        prefetch(address + U64(LANES * line))
-
-
-@inline
-def _packed_address_unread(graph, node):
-    """Where a node's packed code should lie: nothing of it is read."""
-    block = U64(node) >> graph[CODE_SHIFT]
-    return u64_at(graph[CODES] + U64(8) * block) + U64(4 * QUAD) * U64(u32_at(graph[CODE_OFFSETS] + U64(4 * node)))
+    if table is None:
+        address = code_address(graph, node)
+        for c in range(0, np.int64(graph[WIDTH]), LANES):
+            prefetch(address + U64(c))
+    else:
+        block = U64(node) >> graph[CODE_SHIFT]
+        address = u64_at(graph[CODES] + U64(8) * block) + U64(4 * QUAD) * U64(u32_at(graph[CODE_OFFSETS] + U64(4 * node)))
+        for line in range(np.int64(graph[CODE_LINES])):
+            prefetch(address + U64(LANES * line))
 
 
 @inline
@@ -89,9 +89,9 @@ def node_norm(graph, node, normalised):
 
 
 @inline
-def node_distance(graph, node, probe):
+def node_distance(graph, node, probe, table):
     """The distance of a node's code from a probe, in steps. A damaged code is as far as can be."""
-    if graph[WIDTH] != 0:
+    if table is None:
         return code_distance(code_address(graph, node), probe, np.int64(graph[WIDTH]))
     address, quads = _packed_address(graph, node)
     return entry_distance(address, quads, probe) if quads > 0 else _FARTHEST
@@ -100,23 +100,23 @@ def node_distance(graph, node, probe):
 @inline
 def fill_probe(graph, features, values, norm, hashed, buckets, step, offset, sums, code, table):
     """Make a probe of a row: (probe, error of its code). code, table: where it is made; clear it with `clear_probe`."""
-    if graph[WIDTH] != 0:
+    if table is None:
         error = encode_row(features, values, norm, hashed, buckets, step, offset, sums, code[: np.int64(graph[WIDTH])])
         return U64(code.ctypes.data), error
     return U64(table.ctypes.data), fill_slots(features, values, norm, step, table)
 
 
 @inline
-def clear_probe(graph, features, values, table):
+def clear_probe(features, values, table):
     """Leave the table of a probe clear."""
-    if graph[WIDTH] == 0:
+    if table is not None:
         clear_slots(features, values, table)
 
 
 @inline
 def probe_node(graph, node, table):
     """A probe of a node; release it with `release_probe` before the next."""
-    if graph[WIDTH] != 0:
+    if table is None:
         return code_address(graph, node)
     address, quads = _packed_address(graph, node)
     if quads > 0:
@@ -127,7 +127,7 @@ def probe_node(graph, node, table):
 @inline
 def release_probe(graph, node, table):
     """Leave the table of a node's probe clear."""
-    if graph[WIDTH] == 0:
+    if table is not None:
         address, quads = _packed_address(graph, node)
         if quads > 0:
             clear_entries(address, quads, table)

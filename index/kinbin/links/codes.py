@@ -134,7 +134,7 @@ def _group_distances(graph, table, distance):  # type: ignore[no-untyped-def]
     for g in range(groups):
         probe = probe_node(graph, g * size, table)
         for x in range(size):
-            distance[g, x] = node_distance(graph, g * size + x, probe)
+            distance[g, x] = node_distance(graph, g * size + x, probe, table)
         release_probe(graph, g * size, table)
 
 

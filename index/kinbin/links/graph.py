@@ -39,13 +39,19 @@ class WalkSpace:
         self.nodes = nodes
         self.sums = np.empty(MOST_BYTES, np.float64)
         self.code = np.empty(MOST_BYTES, np.uint8)
-        self.table = np.zeros(TABLE_WORDS, np.uint16)
+        self._table: NDArray[np.uint16] | None = None
         self.again = np.empty(pool, np.uint32)
         self.pool = np.empty(pool, np.uint64)
         self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
         self.touched = np.empty(_TOUCHED, np.int64)
         self.near = np.empty(MOST_LINKS + 1, np.int64)
         self.ranks = np.empty(MOST_LINKS + 1, np.uint64)
+
+    def table_for(self, width: int) -> NDArray[np.uint16] | None:
+        """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""
+        if not width and self._table is None:
+            self._table = np.zeros(TABLE_WORDS, np.uint16)
+        return None if width else self._table
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +101,7 @@ class Graph:
             some = order[start : start + _SLICE]
             insert(
                 graph, self.step, self.normalised, self.links, some, self.entries, LINKS, slack, pool,
-                space.table, space.pool, space.visited, space.touched, space.near, space.ranks, keys,
+                space.table_for(self.codes.width), space.pool, space.visited, space.touched, space.near, space.ranks, keys,
             )  # fmt: skip
             if len(self.entries) < ENTRIES:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
@@ -106,7 +112,7 @@ class Graph:
         out = Graph.empty(codes, norms, self.step, self.normalised)
         keep: list[object] = []
         _, slack = out._care()
-        keys, table = np.empty(4096, np.uint64), np.zeros(TABLE_WORDS, np.uint16)
+        keys, table = np.empty(4096, np.uint64), WalkSpace(0, 1).table_for(codes.width)
         repair(out.descriptor(keep), self.step, self.normalised, self.links, renamed, out.links, LINKS, slack, keys, table)
         entries = renamed[self.entries]
         out.entries = entries[entries >= 0].astype(np.uint32)

@@ -148,7 +148,7 @@ def search_links(
         now = size
         while True:
             compared, sound = walk(
-                graph, step, normalised, probe, np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
+                graph, step, normalised, probe, table, np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
                 pool, visited, touched, near, ranks,
             )  # fmt: skip
             scored = _score_pool(
@@ -167,7 +167,7 @@ def search_links(
             begin = again[:now]
             now = far_size
         clear_lookup(wide, features[a:b], narrow, table_keys)
-        clear_probe(graph, features[a:b], values[a:b], table)
+        clear_probe(features[a:b], values[a:b], table)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
             flags |= CORRUPT
     return flags
@@ -187,8 +187,8 @@ def _too_far(distance, query_norm, norm, reached):
 
 @strict
 def _scan_tile(
-    graph, step, places, errors, probe, query_error, skip, past, first, last, descriptors, wide, normalised, features, values, norm, least,
-    narrow, table_keys, table_weights, sims, runs, rows,
+    graph, step, places, errors, probe, table, query_error, skip, past, first, last, descriptors, wide, normalised,
+    features, values, norm, least, narrow, table_keys, table_weights, sims, runs, rows,
 ):  # fmt: skip
     """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
     width = np.int64(graph[WIDTH])
@@ -199,7 +199,7 @@ def _scan_tile(
     scored = 0
     address = code_address(graph, first)
     for node in range(first, last):
-        steps = code_distance(address, probe, width) if width != 0 else node_distance(graph, node, probe)
+        steps = code_distance(address, probe, width) if table is None else node_distance(graph, node, probe, table)
         distance = steps * step - errors[node]
         address += U64(width)
         if normalised:
@@ -255,15 +255,15 @@ def scan_codes(
                 continue
             a, b = indptr[m], indptr[m + 1]
             probe = U64(codes.ctypes.data) + U64(m * width)
-            if width == 0:
+            if table is not None:
                 probe = U64(table.ctypes.data)
                 fill_slots(features[a:b], values[a:b], norms[m], step, table)
             scored = _scan_tile(
-                graph, step, places, errors, probe, query_errors[m], skips[m, 0], skips[m, 1], first,
+                graph, step, places, errors, probe, table, query_errors[m], skips[m, 0], skips[m, 1], first,
                 min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
                 narrow, table_keys, table_weights, out_similarity[m], out_run[m], out_row[m],
             )  # fmt: skip
-            if width == 0:
+            if table is not None:
                 clear_slots(features[a:b], values[a:b], table)
             if scored < 0:
                 out_numbers[m, 3] = CORRUPT

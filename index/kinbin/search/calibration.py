@@ -153,8 +153,8 @@ class _Trial:
             self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._graph.entries, self._left_out,
             pool, 0.0, pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.sums, space.code, space.table, space.again, space.pool, space.visited, space.touched, space.near, space.ranks,
-            *self._lookup,
+            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.touched, space.near,
+            space.ranks, *self._lookup,
             *self._out, counts[0], counts[1],
         )  # fmt: skip
         return self._out[0].copy()
@@ -162,9 +162,10 @@ class _Trial:
     def exact(self) -> NDArray[np.float64]:
         """Similarities (m, k) of the true neighbours."""
         self.walk(_POOLS[-1])
-        queries = self._queries
+        queries, coder = self._queries, self._coder
         scan_codes(
-            self._descriptor, self._coder.step, self._places, self._errors, *self._coder.probes(queries), self._space.table, self._left_out,
+            self._descriptor, coder.step, self._places, self._errors, *coder.probes(queries), self._space.table_for(coder.width),
+            self._left_out,
             self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out,
             np.zeros((len(queries), 4), np.int64),

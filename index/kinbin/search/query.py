@@ -262,7 +262,8 @@ class _Call:
             _no_skips(len(queries)), width.pool, width.far, width.far_pool, self.descriptors(self.plan.descriptors), searcher.wide,
             searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            space.sums, space.code, space.table, space.again, space.pool, space.visited, space.touched, space.near, space.ranks,
+            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.touched, space.near,
+            space.ranks,
             scratch.narrow, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip
@@ -338,7 +339,7 @@ class _Call:
         numbers = np.zeros((len(queries), 4), np.int64)
         searcher = self.searcher
         scratch = searcher.borrow(0, queries)
-        table = scratch.walks(len(links.row_numbers)).table
+        table = scratch.walks(len(links.row_numbers)).table_for(links.coder.width)
         scan_codes(
             links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, table, _no_skips(len(queries)),
             self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,

@@ -54,7 +54,7 @@ def walked(
     keep: list[object] = []
     space = space or WalkSpace(len(graph.codes), pool)
     _, sound = walk(
-        graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), np.float32(norm),
+        graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), None, np.float32(norm),
         graph.entries, skip.start, skip.stop, pool, space.pool, space.visited, space.touched, space.near, space.ranks,
     )  # fmt: skip
     assert sound
@@ -258,8 +258,8 @@ def test_links_out_of_bounds_are_not_followed() -> None:
     keep: list[object] = []
     space = WalkSpace(300, 32)
     _, sound = walk(
-        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), np.float32(1.0), graph.entries, 0, 0, 32,
-        space.pool, space.visited, space.touched, space.near, space.ranks,
+        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), None, np.float32(1.0), graph.entries,
+        0, 0, 32, space.pool, space.visited, space.touched, space.near, space.ranks,
     )  # fmt: skip
     assert not sound
     assert not space.visited.any()

@@ -58,7 +58,7 @@ def distances(graph, one, table, out):  # type: ignore[no-untyped-def]
     """Distances of all nodes from one of them."""
     probe = probe_node(graph, one, table)
     for node in range(len(out)):
-        out[node] = node_distance(graph, node, probe)
+        out[node] = node_distance(graph, node, probe, table)
     release_probe(graph, one, table)
 
 
@@ -69,8 +69,8 @@ def distances_of_row(graph, features, values, norm, step, table, out):  # type: 
     nothing = np.empty(0, np.uint8)
     probe, error = fill_probe(graph, features, values, norm, True, np.empty(0, np.uint16), step, 0.0, none, nothing, table)
     for node in range(len(out)):
-        out[node] = node_distance(graph, node, probe)
-    clear_probe(graph, features, values, table)
+        out[node] = node_distance(graph, node, probe, table)
+    clear_probe(features, values, table)
     return error
 
 
@@ -118,11 +118,13 @@ def test_graphs_over_entries_are_those_over_bytes(normalised: bool) -> None:
         pools = []
         descriptor = thinned.descriptor(keep)
         for node in range(0, total, 50):
+            table = space.table_for(width)
             _, sound = walk(
-                descriptor, thinned.step, normalised, probe_of(descriptor, node, space.table), np.float32(1.0), thinned.entries, 0, 0, 40,
+                descriptor, thinned.step, normalised, probe_of(descriptor, node, table), table, np.float32(1.0), thinned.entries, 0, 0, 40,
                 space.pool, space.visited, space.touched, space.near, space.ranks,
             )  # fmt: skip
-            space.table[:] = 0
+            if table is not None:
+                table[:] = 0
             assert sound
             assert EMPTY not in space.pool
             pools.append(space.pool.copy())
