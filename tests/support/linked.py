@@ -78,7 +78,7 @@ KINDS = {
     "sparse": Kind("sparse", None, signed=False, clusters=120, vocabulary=3_000, layout="packed"),
     "signed": Kind("signed", DIM, signed=True),
     "signed sparse": Kind("signed sparse", None, signed=True, clusters=120, vocabulary=3_000, layout="packed"),
-    "few words": Kind("few words", None, signed=True, vocabulary=600),
+    "few words": Kind("few words", None, signed=True, vocabulary=200),
 }
 
 

@@ -8,33 +8,26 @@ Row record, little-endian, 8-byte aligned (index/FORMAT.md):
     16  features: u16 × nnz, padded to 4 bytes ("narrow": dim ≤ 65,536), or u64 × nnz ("wide")
     …   f32 × nnz signed values; padded with zeros to 8 bytes
 
-A query is laid out as a look-up: an array of 65,536 float32 for narrow rows (any u16 is inside it),
-a small open-addressing table for wide ones. A stored row costs its own nonzeros, whatever the query.
+A stored row costs its own nonzeros, whatever the query, which is laid out as a look-up (`kernels/lookup.py`).
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from kinbin.kernels._jit import inline, reassoc, strict
+from kinbin.kernels._jit import inline, strict
 from kinbin.kernels._memory import (
     float32_at,
     float64_at,
-    pointer_f32,
-    pointer_u16,
-    pointer_u64,
     u16_at,
     u32_at,
     u64_at,
 )
+from kinbin.kernels.lookup import shared_narrow, shared_wide
 
 __all__ = [
     "HEADER",
-    "NARROW_DIMENSION",
-    "clear_lookup",
-    "fill_lookup",
     "pack_rows",
     "record_bytes",
     "record_offsets",
@@ -47,8 +40,6 @@ __all__ = [
 HEADER = 16
 SAME = 1.0 - 4e-7
 """Above this, a similarity is 1 but for rounding: scale and products are float32, and the ratio doubles their errors."""
-NARROW_DIMENSION = 65_536
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 U64 = np.uint64
 
@@ -154,74 +145,8 @@ def unpack_rows(addresses, wide, indptr, features, values, norms):
     return -1
 
 
-@strict
-def fill_lookup(wide, features, values, scale, narrow, keys, weights):
-    """Lay a query out for look-ups.
-
-    In `narrow` (65,536 float32, zero), or in `keys` (a power of two of slots, all ones, at least twice the
-    nonzeros) and `weights`.
-    """
-    if not wide:
-        for x in range(len(features)):
-            narrow[features[x]] = np.float32(values[x] * scale)
-        return
-    mask = U64(len(keys) - 1)
-    for x in range(len(features)):
-        p = (features[x] * _MIX) >> U64(20) & mask
-        while keys[p] != _EMPTY:
-            p = (p + U64(1)) & mask
-        keys[p] = features[x]
-        weights[p] = np.float32(values[x] * scale)
-
-
-@strict
-def clear_lookup(wide, features, narrow, keys):
-    """Undo `fill_lookup`."""
-    if wide:
-        keys[:] = _EMPTY
-        return
-    for x in range(len(features)):
-        narrow[features[x]] = np.float32(0.0)
-
-
-@reassoc
-def shared_narrow(address, nnz, scale, narrow):
-    """Σ min over features on which the signs agree; the row's values times `scale` against the look-up.
-
-    float32 products and minima, summed in float64: relative error below 2e-7.
-    """
-    features = carray(pointer_u16(address + U64(16)), nnz)
-    values = carray(pointer_f32(address + U64(16 + (2 * nnz + 3) // 4 * 4)), nnz)
-    total = 0.0
-    for x in range(nnz):
-        q = narrow[features[x]]
-        v = values[x] * scale
-        least = min(abs(q), abs(v))
-        total += np.float64(least if (q < 0) == (v < 0) else np.float32(0.0))
-    return total
-
-
-@reassoc
-def shared_wide(address, nnz, scale, keys, weights):
-    """As `shared_narrow`, for wide rows and a table."""
-    features = carray(pointer_u64(address + U64(16)), nnz)
-    values = carray(pointer_f32(address + U64(16 + 8 * nnz)), nnz)
-    mask = U64(len(keys) - 1)
-    total = 0.0
-    for x in range(nnz):
-        p = (features[x] * _MIX) >> U64(20) & mask
-        while keys[p] != _EMPTY and keys[p] != features[x]:
-            p = (p + U64(1)) & mask
-        if keys[p] != _EMPTY:
-            q = weights[p]
-            v = values[x] * scale
-            if (q < 0) == (v < 0):
-                total += np.float64(min(abs(q), abs(v)))
-    return total
-
-
 @inline
-def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, weights):
+def similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights):
     """The min-max similarity of the query and the record at `address`; -1.0 if the record does not fit its room.
 
     query_norm: the sum of the query as it stands in the look-up (1 for normalised kernels). Rows that are
@@ -232,7 +157,8 @@ def similarity_at(address, room, wide, normalised, query_norm, narrow, keys, wei
         return -1.0
     norm = float64_at(address)
     scale = np.float32(1.0 / norm) if normalised else np.float32(1.0)
-    shared = shared_wide(address, nnz, scale, keys, weights) if wide else shared_narrow(address, nnz, scale, narrow)
+    body = address + U64(HEADER)
+    shared = shared_wide(body, nnz, scale, cells, keys, weights) if wide else shared_narrow(body, nnz, scale, cells)
     whole = 2.0 if normalised else query_norm + norm
     similarity = shared / (whole - shared)
     return 1.0 if similarity > SAME else similarity

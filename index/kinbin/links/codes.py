@@ -60,6 +60,10 @@ class Coder:
     recall: float
     """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
 
+    def compare_ns(self, size: float) -> float:
+        """Predicted time to compare a code of so many bytes, in the mean, once it is in the cache."""
+        return _LINE_NS * size / LANES if self.width else _ENTRY_NS * size / 4
+
     def encode(self, rows: Rows) -> tuple[Codes, NDArray[np.float32]]:
         """Codes and errors (n,) of n rows."""
         errors = np.empty(len(rows), np.float32)
@@ -104,13 +108,13 @@ def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int]) 
     near, size = neighbourhoods
     packed = packed_coder(rows, near, size)
     folded = folded_coder(rows, dim, near, size)
-    return min((folded, _cost(folded, 0.0)), (packed, _cost(packed, len(near.values) / max(1, len(near)))), key=lambda one: one[1])[0]
+    entries = len(near.values) / max(1, len(near))
+    return packed if _cost(packed, 4 * entries) < _cost(folded, folded.width) else folded
 
 
-def _cost(coder: Coder, entries: float) -> float:
-    """Nanoseconds that one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
-    ns = _LINE_NS * coder.width / LANES if coder.width else _ENTRY_NS * entries
-    return ns * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+def _cost(coder: Coder, size: float) -> float:
+    """What one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
+    return coder.compare_ns(size) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
 def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:

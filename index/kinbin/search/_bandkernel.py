@@ -25,7 +25,8 @@ from kinbin.kernels._memory import (
     u32_at,
     u64_at,
 )
-from kinbin.kernels.rowscore import clear_lookup, fill_lookup, row_is_sound, similarity_at
+from kinbin.kernels.lookup import clear_lookup, fill_lookup
+from kinbin.kernels.rowscore import row_is_sound, similarity_at
 from kinbin.search._rundata import (
     BANDS,
     BASE,
@@ -189,7 +190,7 @@ def _sort_by_count(listed, found, counts, order, histogram):
 
 
 @strict
-def _verify_level(run, number, order, position, end, counts, wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows):
+def _verify_level(run, number, order, position, end, counts, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows):
     """Score the rows of one level exactly. Returns (position after the level, rows verified, sound)."""
     level = counts[order[position]]
     verified = 0
@@ -205,7 +206,7 @@ def _verify_level(run, number, order, position, end, counts, wide, normalised, q
         address, room = row_place(run, row)
         if room == 0:
             return position, verified, False
-        similarity = similarity_at(address, room, wide, normalised, query_norm, narrow, keys, weights)
+        similarity = similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights)
         if similarity < 0.0:
             return position, verified, False
         verified += 1
@@ -228,7 +229,7 @@ def _verify(
     wide,
     normalised,
     query_norm,
-    narrow,
+    cells,
     keys,
     weights,
     least,
@@ -282,7 +283,7 @@ def _verify(
             continue
         state[best, 0], more, sound = _verify_level(
             descriptors[best], best, order[base:stop], state[best, 0], state[best, 1], counts[base:stop],
-            wide, normalised, query_norm, narrow, keys, weights, least, sims, runs, rows,
+            wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows,
         )  # fmt: skip
         verified += more
         if not sound:
@@ -317,7 +318,7 @@ def search_bands(
     descriptors, need, suggest, wide, normalised,
     indptr, features, values, norms, band_keys, fresh_keys,
     least, more, postings_cap,
-    counts, listed, order, narrow, table_keys, table_weights,
+    counts, listed, order, cells, keys, weights,
     out_similarity, out_run, out_row, out_numbers, out_certificate,
 ):  # fmt: skip
     """Answer m queries over all runs; the last descriptor is the fresh rows'.
@@ -326,8 +327,8 @@ def search_bands(
     run is certified, and the one the count suggests. Queries as canonical rows (indptr (m+1,) …);
     band_keys (m, C) uint32, fresh_keys (m, 128) uint16. least: answers below this similarity are not wanted.
     more: out_* hold answers of other rows already, which stay if they are better. Runs of 0 rows are passed over.
-    Scratch: counts (rows + 63,) uint8 zero (left zero), listed and order (rows,) uint32, narrow (65,536,) float32
-    zero (left zero), table_keys (2^b,) uint64 all ones (left so), table_weights (2^b,) float32.
+    Scratch: counts (rows + 63,) uint8 zero (left zero), listed and order (rows,) uint32; cells, keys and weights of
+    `lookup_space`, clear (left so).
     Writes out_* (m, k), out_numbers (m, 4) = candidates, verified, postings, flags; out_certificate (m,).
     Cost: one cache miss a band and run, about 1 ns a posting and 25 to 60 ns a verified row.
     """
@@ -366,12 +367,12 @@ def search_bands(
             flags |= flag
         verified = 0
         if flags & CORRUPT == 0:
-            fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+            fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
             verified, sound = _verify(
                 descriptors, need, suggest, found, counts, listed, order, histogram, state, wide, normalised, query_norm,
-                narrow, table_keys, table_weights, least, sims, runs, rows,
+                cells, keys, weights, least, sims, runs, rows,
             )  # fmt: skip
-            clear_lookup(wide, features[a:b], narrow, table_keys)
+            clear_lookup(wide, features[a:b], cells, keys)
             if not sound or not answers_are_sound(descriptors, wide, runs, rows):
                 flags |= CORRUPT
         counts[:] = 0

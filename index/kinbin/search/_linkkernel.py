@@ -11,7 +11,8 @@ import numpy as np
 
 from kinbin.kernels._jit import inline, strict
 from kinbin.kernels._memory import prefetch
-from kinbin.kernels.rowscore import clear_lookup, fill_lookup, similarity_at
+from kinbin.kernels.lookup import clear_lookup, fill_lookup
+from kinbin.kernels.rowscore import similarity_at
 from kinbin.links._codekernel import LANES, code_distance, estimated_similarity
 from kinbin.links._graphkernel import EMPTY, node_of, walk
 from kinbin.links._nodekernel import CODE_LINES, CODE_SHIFT, NODES, WIDTH, clear_probe, code_address, fill_probe, node_distance, node_norm
@@ -57,7 +58,7 @@ def _locate(descriptors, place):
 
 @inline
 def _score_node(
-    descriptors, places, node, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+    descriptors, places, node, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
 ):  # fmt: skip
     """Offer a node's row, scored exactly. Returns 1 if it was scored, 0 if it may not be answered, -1 if it is damaged."""
     place = np.int64(places[node])
@@ -69,7 +70,7 @@ def _score_node(
     address, room = row_place(descriptors[run], row)
     similarity = -1.0
     if room > 0:
-        similarity = similarity_at(address, room, wide, normalised, query_norm, narrow, table_keys, table_weights)
+        similarity = similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights)
     if not similarity >= 0.0:
         return -1
     if similarity >= least and similarity >= sims[-1]:
@@ -102,7 +103,7 @@ def _fetch_pool(descriptors, places, pool, size):
 
 @inline
 def _score_pool(
-    descriptors, places, pool, size, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+    descriptors, places, pool, size, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
 ):  # fmt: skip
     """Offer all rows of a pool. Returns how many were scored, -1 if one is damaged."""
     _fetch_pool(descriptors, places, pool, size)
@@ -111,7 +112,7 @@ def _score_pool(
         if pool[x] == EMPTY:
             break
         scored = _score_node(
-            descriptors, places, node_of(pool[x]), wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+            descriptors, places, node_of(pool[x]), wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
         )
         if scored < 0:
             return -1
@@ -123,7 +124,7 @@ def _score_pool(
 def search_links(
     graph, step, offset, hashed, buckets, places, entries, skips, size, far, far_size, descriptors, wide, normalised,
     indptr, features, values, norms, least,
-    sums, code, table, again, pool, visited, touched, near, ranks, narrow, table_keys, table_weights,
+    sums, code, table, again, pool, visited, touched, near, ranks, cells, keys, weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
     """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
@@ -141,7 +142,7 @@ def search_links(
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         reset(sims, runs, rows)
         probe, _ = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
-        fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+        fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
         out_compared[m] = 0
         out_verified[m] = 0
         begin = entries
@@ -152,7 +153,7 @@ def search_links(
                 pool, visited, touched, near, ranks,
             )  # fmt: skip
             scored = _score_pool(
-                descriptors, places, pool, now, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
+                descriptors, places, pool, now, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
             )
             out_compared[m] += compared
             out_verified[m] += max(scored, 0)
@@ -166,7 +167,7 @@ def search_links(
                 again[x] = np.uint32(node_of(pool[x]))
             begin = again[:now]
             now = far_size
-        clear_lookup(wide, features[a:b], narrow, table_keys)
+        clear_lookup(wide, features[a:b], cells, keys)
         clear_probe(features[a:b], values[a:b], table)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
             flags |= CORRUPT
@@ -188,7 +189,7 @@ def _too_far(distance, query_norm, norm, reached):
 @strict
 def _scan_tile(
     graph, step, places, errors, probe, table, query_error, skip, past, first, last, descriptors, wide, normalised,
-    features, values, norm, least, narrow, table_keys, table_weights, sims, runs, rows,
+    features, values, norm, least, cells, keys, weights, sims, runs, rows,
 ):  # fmt: skip
     """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
     width = np.int64(graph[WIDTH])
@@ -210,13 +211,9 @@ def _scan_tile(
         if skip <= node < past:
             continue
         if not filled:
-            fill_lookup(
-                wide, features, values, np.float32(1.0 / norm) if normalised else np.float32(1.0), narrow, table_keys, table_weights
-            )
+            fill_lookup(wide, features, values, np.float32(1.0 / norm) if normalised else np.float32(1.0), cells, keys, weights)
             filled = True
-        one = _score_node(
-            descriptors, places, node, wide, normalised, query_norm, narrow, table_keys, table_weights, least, sims, runs, rows
-        )
+        one = _score_node(descriptors, places, node, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows)
         if one < 0:
             scored = -1
             break
@@ -224,14 +221,14 @@ def _scan_tile(
         reached = max(sims[-1], least) - _SLACK
         bound = _farthest(max(reached, 0.0)) + query_error
     if filled:
-        clear_lookup(wide, features, narrow, table_keys)
+        clear_lookup(wide, features, cells, keys)
     return scored
 
 
 @strict
 def scan_codes(
     graph, step, places, errors, codes, query_errors, table, skips, descriptors, wide, normalised, indptr, features, values, norms, least,
-    narrow, table_keys, table_weights, out_similarity, out_run, out_row, out_numbers,
+    cells, keys, weights, out_similarity, out_run, out_row, out_numbers,
 ):  # fmt: skip
     """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
 
@@ -261,7 +258,7 @@ def scan_codes(
             scored = _scan_tile(
                 graph, step, places, errors, probe, table, query_errors[m], skips[m, 0], skips[m, 1], first,
                 min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
-                narrow, table_keys, table_weights, out_similarity[m], out_run[m], out_row[m],
+                cells, keys, weights, out_similarity[m], out_run[m], out_row[m],
             )  # fmt: skip
             if table is not None:
                 clear_slots(features[a:b], values[a:b], table)

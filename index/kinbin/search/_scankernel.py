@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.kernels._jit import strict
-from kinbin.kernels.rowscore import HEADER, clear_lookup, fill_lookup, similarity_at
+from kinbin.kernels.lookup import clear_lookup, fill_lookup
+from kinbin.kernels.rowscore import HEADER, similarity_at
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
 from kinbin.search._rundata import FIRST, ROWS, is_masked, row_place
 from kinbin.search._topk import offer, reset
@@ -19,7 +20,7 @@ U64 = np.uint64
 @strict
 def scan(
     descriptors, wide, normalised, indptr, features, values, norms, least, more,
-    narrow, table_keys, table_weights, out_similarity, out_run, out_row, out_numbers,
+    cells, keys, weights, out_similarity, out_run, out_row, out_numbers,
 ):  # fmt: skip
     """Answer m queries exactly. Arguments as of `search_bands`. Cost: 15 to 30 ns a row and 40 nonzeros."""
     for m in range(len(norms)):
@@ -29,7 +30,7 @@ def scan(
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         if not more:
             reset(sims, runs, rows)
-        fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+        fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
         verified = 0
         sound = True
         for i in range(len(descriptors)):
@@ -40,14 +41,14 @@ def scan(
                 address, room = row_place(run, row)
                 similarity = -1.0
                 if room > 0:
-                    similarity = similarity_at(address, room, wide, normalised, query_norm, narrow, table_keys, table_weights)
+                    similarity = similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights)
                 if similarity < 0.0:
                     sound = False
                     break
                 verified += 1
                 if similarity >= least and similarity >= sims[-1]:
                     offer(sims, runs, rows, similarity, i, row)
-        clear_lookup(wide, features[a:b], narrow, table_keys)
+        clear_lookup(wide, features[a:b], cells, keys)
         if sound:
             sound = answers_are_sound(descriptors, wide, runs, rows)
         out_numbers[m, 0] = verified
@@ -59,7 +60,7 @@ def scan(
 @strict
 def sample_similarities(
     addresses, rooms, picks, wide, normalised, indptr, features, values, norms, k,
-    narrow, table_keys, table_weights, histogram, kth,
+    cells, keys, weights, histogram, kth,
 ):  # fmt: skip
     """Similarities of sampled rows to all given rows, to plan by.
 
@@ -72,14 +73,14 @@ def sample_similarities(
         a, b = indptr[m], indptr[m + 1]
         scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
         query_norm = 1.0 if normalised else norms[m]
-        fill_lookup(wide, features[a:b], values[a:b], scale, narrow, table_keys, table_weights)
+        fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
         best[:] = 0.0
         for i in range(len(addresses)):
             if i == picks[m]:
                 continue
             similarity = -1.0
             if rooms[i] >= HEADER:
-                similarity = similarity_at(addresses[i], rooms[i], wide, normalised, query_norm, narrow, table_keys, table_weights)
+                similarity = similarity_at(addresses[i], rooms[i], wide, normalised, query_norm, cells, keys, weights)
             if not similarity >= 0.0:
                 # Damaged (perhaps a NaN, which is no place in a histogram): reading the rows to build from them will tell.
                 continue
@@ -91,4 +92,4 @@ def sample_similarities(
                     p -= 1
                 best[p] = similarity
         kth[m] = best[k - 1]
-        clear_lookup(wide, features[a:b], narrow, table_keys)
+        clear_lookup(wide, features[a:b], cells, keys)

@@ -25,8 +25,9 @@ from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
 from kinbin.kernels._jit import strict
 from kinbin.kernels._memory import u8_at
+from kinbin.kernels.lookup import lookup_space
 from kinbin.kernels.registry import Kernel
-from kinbin.kernels.rowscore import NARROW_DIMENSION, record_offsets, records_nnz, unpack_rows
+from kinbin.kernels.rowscore import record_offsets, records_nnz, unpack_rows
 from kinbin.search._buildkernel import fill_table
 from kinbin.search._scankernel import sample_similarities
 from kinbin.search.plan import BINS, SAMPLE_K, Contrast, choose_bands
@@ -115,18 +116,16 @@ def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
     picks = np.sort(rng.choice(len(among), min(len(among), 24 if n < 8 * _CHUNK else 64), replace=False))
     addresses, rooms = source.addresses[among], source.rooms[among]
     queries = read_records(addresses[picks], rooms[picks], wide)
-    slots = 1 << max(6, (3 * int(np.diff(queries.indptr).max(initial=1))).bit_length()) if wide else 2
     histogram = np.zeros((len(picks), BINS), np.int64)
     kth = np.zeros(len(picks))
     # In a sample of a part of the rows, the neighbour of the same rank is farther away than among all. That is
     # wanted: rows often lie in clusters of their own kind, and real queries, from outside, have less near neighbours.
     sample_similarities(
         addresses, rooms, picks, wide, kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, SAMPLE_K,
-        np.zeros(1 if wide else NARROW_DIMENSION, np.float32), np.full(slots, ~np.uint64(0), np.uint64), np.zeros(slots, np.float32),
-        histogram, kth,
+        *lookup_space(wide, queries.most_nonzeros), histogram, kth,
     )  # fmt: skip
     scaled: NDArray[np.float64] = histogram.astype(np.float64) * (n / len(among))
-    return Contrast(scaled, kth, float(np.diff(queries.indptr).mean()))
+    return Contrast(scaled, kth, float(np.diff(queries.indptr).mean()), wide)
 
 
 @strict

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
-from kinbin.kernels.rowscore import NARROW_DIMENSION
+from kinbin.kernels.lookup import lookup_space
 from kinbin.links.codes import Coder
 from kinbin.links.graph import Graph, WalkSpace
 from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
@@ -70,7 +70,7 @@ def _nearest(view: View, recipe: Recipe, query: Rows, masks: list[NDArray[np.uin
     out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((1, 4), np.int64)
     scan(
         descriptors, recipe.wide, recipe.kernel.normalised, query.indptr, query.features, query.values, query.norms, 0.0, False,
-        *_lookup(query, recipe.wide), *out,
+        *lookup_space(recipe.wide, query.most_nonzeros), *out,
     )  # fmt: skip
     if (out[1] < 0).any():
         raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
@@ -83,17 +83,6 @@ def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
     out = np.zeros(8 * size, np.uint8)
     out[max(first, 0) : max(past, 0)] = 1
     return np.packbits(out, bitorder="little")
-
-
-def _lookup(queries: Rows, wide: bool) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
-    """Work space for the look-up of one query."""
-    most = int(np.diff(queries.indptr).max(initial=1))
-    slots = 1 << max(6, (3 * most).bit_length()) if wide else 2
-    return (
-        np.zeros(1 if wide else NARROW_DIMENSION, np.float32),
-        np.full(slots, ~np.uint64(0), np.uint64),
-        np.zeros(slots, np.float32),
-    )
 
 
 def calibrate(
@@ -141,7 +130,7 @@ class _Trial:
         self._keep: list[object] = []
         self._descriptor = graph.descriptor(self._keep)
         self._space = WalkSpace(len(places), _POOLS[-1])
-        self._lookup = _lookup(self._queries, recipe.wide)
+        self._lookup = lookup_space(recipe.wide, self._queries.most_nonzeros)
         shape = len(picks), k
         self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
 

@@ -120,6 +120,11 @@ class LinkSet:
         """The last row number it covers."""
         return int(self.header["horizon"])
 
+    @property
+    def compare_ns(self) -> float:
+        """Predicted time to compare one of its codes."""
+        return self.coder.compare_ns(self.code_bytes)
+
     def verify_codes(self, reader: Reader) -> None:
         """Verify the checksums of all codes, once: a scan that skips by codes is only as exact as they are.
 

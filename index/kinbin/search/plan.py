@@ -7,7 +7,7 @@ similarity s shares Binomial(L, s^r) bands, and verification stops at the level 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,13 +56,16 @@ _FAR_POSTING_NS = 2.2
 _CACHED_ROWS = 524_288
 _VERIFY_NS = 55.0
 _SCAN_NS = 8.0
-_NONZERO_NS = 0.4
+_NONZERO_NS, _WIDE_NONZERO_NS = 0.4, 1.7
+"""Of a row that is scored; the second where feature ids are looked up by a hash."""
 _HASH_NS = 0.25
 _FRESH_NS = 4.0
 _FRESH_SCAN_NS = 25.0
 _WALK_NS = 3_000.0
-_NODE_NS = 700.0
-"""Of a walk, for each of its pool."""
+_MET = 28.0
+"""Nodes that a walk meets for each of its pool."""
+_NODE_NS = 18.0
+"""Of a node that is met, besides the comparison of its code."""
 _SHARE_FOR_LINKS = 0.25
 """A filter that lets a smaller share of the rows through is no work for links."""
 
@@ -77,6 +80,8 @@ class Contrast:
     """(q,) similarity of each sampled row's 10th neighbour."""
     nonzeros: float
     """Mean nonzeros a row."""
+    wide: bool = False
+    """Whether features are looked up by a hash."""
 
     def to_header(self) -> dict[str, Any]:
         """As JSON."""
@@ -84,16 +89,23 @@ class Contrast:
             "histogram": self.histogram.round(1).tolist(),
             "kth": self.kth.round(5).tolist(),
             "nonzeros": round(self.nonzeros, 2),
+            "wide": self.wide,
         }
 
     @classmethod
     def from_header(cls, data: dict[str, Any]) -> Contrast:
         """From JSON."""
-        return cls(np.array(data["histogram"], np.float64), np.array(data["kth"], np.float64), float(data["nonzeros"]))
+        histogram, kth = (np.array(data[name], np.float64) for name in ("histogram", "kth"))
+        return cls(histogram, kth, float(data["nonzeros"]), bool(data.get("wide", False)))
+
+    @property
+    def nonzeros_ns(self) -> float:
+        """Predicted time for the nonzeros of a row that is scored."""
+        return (_WIDE_NONZERO_NS if self.wide else _NONZERO_NS) * self.nonzeros
 
     def scan_ns(self, rows: int) -> float:
         """Predicted time to score so many rows in sequence."""
-        return rows * (_SCAN_NS + _NONZERO_NS * self.nonzeros)
+        return rows * (_SCAN_NS + self.nonzeros_ns)
 
 
 @strict
@@ -147,7 +159,7 @@ def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) ->
     least = float(similarity_needed(r, bands, target)[1])
     postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
     posting_ns = _POSTING_NS if rows <= _CACHED_ROWS else _FAR_POSTING_NS
-    ns = bands * _BAND_NS + postings * posting_ns + verified * (_VERIFY_NS + _NONZERO_NS * contrast.nonzeros)
+    ns = bands * _BAND_NS + postings * posting_ns + verified * (_VERIFY_NS + contrast.nonzeros_ns)
     ns += uncertified * contrast.scan_ns(rows)
     ns += _HASH_NS * r * bands * contrast.nonzeros
     return Prediction(postings, verified, uncertified, ns)
@@ -202,7 +214,8 @@ class LinkPlan:
             return width
         # No walk promises everything.
         usable = width.reaches and self.aim < 1.0 and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
-        return width if usable and self.rest_ns + _WALK_NS + width.pool * _NODE_NS <= self.other_ns else None
+        walk_ns = _WALK_NS + width.pool * _MET * (_NODE_NS + self.links.set.compare_ns)
+        return width if usable and self.rest_ns + walk_ns <= self.other_ns else None
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
@@ -326,7 +339,7 @@ def _plan_view(view: View, target: float) -> Plan:
     if largest is not None:
         share = view.fresh.rows / largest.rows
         contrast = Contrast.from_header(largest.header["contrast"])
-        like = Contrast(contrast.histogram * share, contrast.kth, contrast.nonzeros)
+        like = replace(contrast, histogram=contrast.histogram * share)
         descriptors[-1, FIELDS["collect"]] = _collecting_level(like, 1, FRESH_BANDS)
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS

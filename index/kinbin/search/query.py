@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys
+from kinbin.kernels.lookup import NARROW_DIMENSION, lookup_space
 from kinbin.kernels.registry import Kernel
-from kinbin.kernels.rowscore import NARROW_DIMENSION
 from kinbin.links.graph import WalkSpace
 from kinbin.search._bandkernel import CORRUPT, FRESH_BANDS, TRUNCATED, search_bands
 from kinbin.search._linkkernel import BROKEN, scan_codes, search_links
@@ -93,15 +93,13 @@ class Wanted:
 class _Scratch:
     """Work space of one kernel call; kernels leave it as they found it."""
 
-    def __init__(self, rows: int, slots: int, wide: bool) -> None:
+    def __init__(self, rows: int, nonzeros: int, wide: bool) -> None:
         self.rows = rows
-        self.slots = slots
+        self.nonzeros = nonzeros
         self.counts = np.zeros(rows + 63, np.uint8)
         self.listed = np.empty(rows, np.uint32)
         self.order = np.empty(rows, np.uint32)
-        self.narrow = np.zeros(1 if wide else NARROW_DIMENSION, np.float32)
-        self.keys = np.full(slots, ~np.uint64(0), np.uint64)
-        self.weights = np.zeros(slots, np.float32)
+        self.cells, self.keys, self.weights = lookup_space(wide, nonzeros)
         self._walks: WalkSpace | None = None
 
     def walks(self, nodes: int) -> WalkSpace:
@@ -126,17 +124,14 @@ class Searcher:
 
     def borrow(self, rows: int, queries: Rows) -> _Scratch:
         """Work space for bands over so many rows (0: none). Give it back; after an error let it go instead: it may not be clean."""
-        slots = 2
-        if self.wide:
-            most = int(np.diff(queries.indptr).max(initial=1))
-            slots = 1 << max(6, (3 * most).bit_length())
+        nonzeros = 1 << max(8, queries.most_nonzeros.bit_length()) if self.wide else 0
         with self._lock:
             for i in range(len(self._pool) - 1, -1, -1):
-                if self._pool[i].rows >= rows and self._pool[i].slots >= slots:
+                if self._pool[i].rows >= rows and self._pool[i].nonzeros >= nonzeros:
                     return self._pool.pop(i)
             # What is too small for this search would be for the next.
             self._pool.clear()
-        return _Scratch(rows + rows // 8 if rows else 0, slots, self.wide)
+        return _Scratch(rows + rows // 8 if rows else 0, nonzeros, self.wide)
 
     def give_back(self, scratch: _Scratch) -> None:
         """Keep work space for the next search."""
@@ -264,7 +259,7 @@ class _Call:
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
             space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.touched, space.near,
             space.ranks,
-            scratch.narrow, scratch.keys, scratch.weights,
+            scratch.cells, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip
         searcher.give_back(scratch)
@@ -290,7 +285,7 @@ class _Call:
             descriptors, plan.need, plan.suggest, searcher.wide, searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
             self.wanted.least, more, postings_cap(view.total_rows),
-            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.narrow, scratch.keys, scratch.weights,
+            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.cells, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, numbers, found.certificate,
         )  # fmt: skip
         searcher.give_back(scratch)
@@ -344,7 +339,7 @@ class _Call:
             links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, table, _no_skips(len(queries)),
             self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+            scratch.cells, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
         )  # fmt: skip
         searcher.give_back(scratch)
         _check_all(numbers)
@@ -365,7 +360,7 @@ class _Call:
         scratch = searcher.borrow(0, queries)
         scan(
             descriptors, searcher.wide, searcher.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms,
-            self.wanted.least, True, scratch.narrow, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
+            self.wanted.least, True, scratch.cells, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
         )  # fmt: skip
         searcher.give_back(scratch)
         _check_all(numbers)

@@ -31,6 +31,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.norms)
 
+    @property
+    def most_nonzeros(self) -> int:
+        """Of any row; 1 if there is none."""
+        return int(np.diff(self.indptr).max(initial=1))
+
     def row(self, i: int) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """Features and values of one row (views)."""
         start, stop = self.indptr[i], self.indptr[i + 1]

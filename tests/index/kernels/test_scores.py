@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import kinbin
 import naive
 from awkward import DIM, NARROW, WIDE, narrow_rows, wide_rows
-from kinbin.kernels.rowscore import NARROW_DIMENSION
+from kinbin.kernels.lookup import NARROW_DIMENSION
 
 LAYOUTS = {"narrow": DIM, "last narrow": NARROW_DIMENSION, "first wide": NARROW_DIMENSION + 1, "wide": None}
 """Dimensions of collections whose rows are stored with 16-bit ids, and with 64-bit ids."""
