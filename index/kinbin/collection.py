@@ -29,7 +29,7 @@ from kinbin.search.filters import compile_filter
 from kinbin.search.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.search.plan import plan_query
 from kinbin.search.query import Searcher, Wanted, fresh_keys, is_wide
-from kinbin.search.upkeep import Upkeep
+from kinbin.search.upkeep import Upkeep, must_seal
 from kinbin.search.view import View, Views
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
@@ -253,6 +253,9 @@ class Collection:
             names = names_of(reader, view, found)
         if mode == "auto" and self._looked_at is not view:
             self._looked_at = view
+            if must_seal(view):
+                # Whoever wrote these rows may be gone.
+                self._janitor.look()
             if is_due(view, quiet=True):
                 self._links.wake()
         return answer(found, names, k, min_score, None if matching is None else matching.ids, self._kernel)

@@ -23,7 +23,7 @@ LOW_PRIORITY = 15
 
 
 class Janitor:
-    """Seals and merges one collection: a daemon thread that starts with the first write."""
+    """Seals and merges one collection: a daemon thread that starts when there may be something to do."""
 
     def __init__(self, name: str, step: Callable[[bool], bool], backlog: Callable[[], int]) -> None:
         self._name = name
@@ -37,19 +37,18 @@ class Janitor:
         self._writes = 0
 
     def look(self) -> None:
-        """Look whether there is something to do (if there ever was)."""
-        if self._thread is not None:
-            self._wake.set()
-
-    def wake(self) -> None:
-        """Tell of a write; waits while sealing is far behind, so that fresh rows stay few."""
-        self._writes += 1
+        """Look whether there is something to do."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None and not self._stop:
                     self._thread = threading.Thread(target=self._run, name=f"kinbin-upkeep-{self._name}", daemon=True)
                     self._thread.start()
         self._wake.set()
+
+    def wake(self) -> None:
+        """Tell of a write; waits while sealing is far behind, so that fresh rows stay few."""
+        self._writes += 1
+        self.look()
         deadline = time.monotonic() + 30.0
         while not self._stop and time.monotonic() < deadline and self._is_behind():
             self._room.wait(0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import kinbin
 import kinbin.search.upkeep
+from background import no_background
 
 A, B = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
 
@@ -180,3 +182,20 @@ def test_background_work_seals_and_merges(db: kinbin.Database, monkeypatch: pyte
         time.sleep(0.05)
     assert collection.check().ok
     assert collection.query_batch(X, k=1, mode="exact").ids[:, 0].tolist() == [str(i) for i in range(1_000)]
+
+
+def test_rows_that_a_dead_process_left_are_sealed_by_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where as many rows as make a run are fresh, and nobody writes any more, the first query has them sealed."""
+    rows = np.random.default_rng(0).random((300, 3)) + 0.01
+    with no_background(), kinbin.open(tmp_path) as database:
+        database.create_collection("c", dim=3, seed=1).add([str(i) for i in range(300)], rows)
+    monkeypatch.setattr(kinbin.search.upkeep, "SEAL_ROWS", 200)
+    with kinbin.open(tmp_path) as database:
+        collection = database.collection("c")
+        assert not collection.stats()["runs"]
+        assert collection.query(rows[7], k=1).ids == ["7"]
+        deadline = time.monotonic() + 30
+        while collection.stats()["fresh_rows"]:
+            assert time.monotonic() < deadline, "nobody sealed"
+            time.sleep(0.02)
+        assert collection.query(rows[7], k=1).ids == ["7"]

@@ -16,6 +16,7 @@ def no_background(seal_rows: int | None = None) -> Iterator[None]:
     """Inside, nothing is sealed or merged but by `upkeep` and `compact`; `seal_rows`: that many fresh rows are sealed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinbin.janitor.Janitor, "wake", lambda janitor: None)
+        patch.setattr(kinbin.janitor.Janitor, "look", lambda janitor: None)
         if seal_rows is not None:
             patch.setattr(kinbin.search.upkeep, "SEAL_ROWS", seal_rows)
         yield

@@ -21,7 +21,7 @@ from kinbin.search.view import Fresh, Run, View, Views
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["SEAL_ROWS", "Task", "Upkeep", "current", "next_task"]
+__all__ = ["SEAL_ROWS", "Task", "Upkeep", "current", "must_seal", "next_task"]
 
 SEAL_ROWS = 8_192
 """Fresh rows that are sealed into a run."""
@@ -40,6 +40,11 @@ class Task:
     seal: bool
 
 
+def must_seal(view: View) -> bool:
+    """Whether enough rows are fresh to be sealed, whatever else goes on."""
+    return view.fresh.rows >= SEAL_ROWS
+
+
 def next_task(view: View, *, quiet: bool = False) -> Task | None:
     """What should be done to this view, if anything.
 
@@ -48,7 +53,7 @@ def next_task(view: View, *, quiet: bool = False) -> Task | None:
     row is written about log4(n / SEAL_ROWS) times.
     """
     count = len(view.runs)
-    if view.fresh.rows >= SEAL_ROWS:
+    if must_seal(view):
         return Task(count, count, seal=True)
     sizes = [run.rows for run in view.runs]
     fewest, largest = (2, 0.75) if quiet else (FAN_IN, 0.5)
