@@ -213,6 +213,13 @@ def test_rows_that_are_nearly_the_same_are_found(db: kinbin.Database, mode: str,
 # ----------------------------------------------------------------------------------------------- figures
 
 
+def test_stats_tell_of_packed_codes(pairs: Callable[[str, str], Pair]) -> None:
+    """Of sparse rows of many features they say that codes are packed, and how many bytes one takes: 4 a nonzero, and its head."""
+    links = pairs("ngmm", "sparse").linked.stats()["links"]
+    assert links["code_layout"] == "packed"
+    assert 8 + 4 * 30 < links["code_bytes"] < 24 + 4 * 45
+
+
 def test_stats_tell_of_links(db: kinbin.Database) -> None:
     """stats() counts linked rows and the others, and shows recall that rises with the width of a walk."""
     collection = db.create_collection("c", dim=KINDS["dense"].dim, seed=5)
@@ -223,6 +230,7 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
     collection.link()
     links = collection.stats()["links"]
     assert (links["rows"], links["unlinked_rows"]) == (1_200, 0)
+    assert links["code_layout"] == "bytes"
     assert links["code_bytes"] % 64 == 0
     assert 0.5 < links["code_recall"] <= 1.0
     assert 2 < links["links_per_row"] <= 64
