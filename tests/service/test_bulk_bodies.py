@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -229,17 +230,23 @@ async def test_bad_options_of_a_matrix_are_refused(app: App, parameters: str) ->
     assert problem(response)["code"] == "invalid_field"
 
 
-async def test_a_bulk_add_of_ten_thousand_rows_is_fast(app: App) -> None:
-    """10,000 × 128 as JSON gets through parsing and validation without walking the numbers: envelope below 0.2 s of the time."""
-    from kinbin_service.routes.items import Batch
+class Unread(list[float]):
+    """A vector whose numbers may not be looked at."""
+
+    def __iter__(self) -> Iterator[float]:
+        raise AssertionError("the numbers were walked")
+
+    def __getitem__(self, place: Any) -> Any:
+        raise AssertionError("the numbers were walked")
+
+
+def test_a_bulk_add_is_parsed_without_walking_its_numbers() -> None:
+    """Of 10,000 × 128 as JSON the envelope is validated and the vectors are passed on as they are: numpy looks at them, once."""
     from kinbin_service.schemas.requests import AddRequest
     from kinbin_service.schemas.validation import validate
 
-    row = [0.5] * 128
+    row = Unread([0.5] * 128)
     value = {"items": [{"id": f"i{number}", "vector": row, "payload": {"n": number}} for number in range(10_000)]}
-    started = time.perf_counter()
     asked = validate(AddRequest, value)
-    took = time.perf_counter() - started
-    assert asked.items[7]["vector"] is row, "vectors are passed on as they are"
-    assert took < 0.2
-    assert Batch.__slots__
+    assert len(asked.items) == 10_000
+    assert all(item["vector"] is row for item in asked.items)
