@@ -15,7 +15,7 @@ COLOURS = ("#000000", "#009e73", "#0072b2", "#56b4e9", "#7f7f7f", "#d55e00", "#e
 MARKERS = "osD^v<>PX*p"
 LEAST_SHOWN = 0.8
 """The plot begins at this recall, or lower where a system's best would not be seen."""
-TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 1.0)
+TICKS = (0.1, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 1.0)
 _NEARLY_ALL = 1.001
 """The axis is the logarithm of what is missing of this recall: it spreads what is near 1 and still holds 1."""
 
