@@ -17,6 +17,7 @@ from numba.core import cgutils
 
 __all__ = [
     "absolute_differences_64",
+    "absolute_differences_128",
     "carray",
     "count_equal_u16",
     "float32_at",
@@ -162,23 +163,31 @@ def set_bits(_typing: Any, mask: Any) -> Any:
     return signature, generate
 
 
-@intrinsic
-def absolute_differences_64(_typing: Any, left: Any, right: Any) -> Any:
-    """Σ |a − b| over the 64 uint8 at two addresses: the sum-of-absolute-differences instruction, where there is one."""
-    signature = types.uint32(types.uint64, types.uint64)
+def _absolute_differences(lanes: int) -> Any:
+    """An intrinsic: Σ |a − b| over so many uint8 at two addresses, by the sum-of-absolute-differences instruction where there is one."""
 
-    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
-        narrow = ir.VectorType(ir.IntType(8), _LANES)
-        wide = ir.VectorType(ir.IntType(32), _LANES)
-        loads = []
-        for address in args:
-            load = builder.load(builder.inttoptr(address, narrow.as_pointer()))
-            load.align = 1
-            loads.append(builder.zext(load, wide))
-        module = builder.module
-        magnitude = cgutils.get_or_insert_function(module, ir.FunctionType(wide, [wide, ir.IntType(1)]), "llvm.abs.v64i32")
-        total = cgutils.get_or_insert_function(module, ir.FunctionType(ir.IntType(32), [wide]), "llvm.vector.reduce.add.v64i32")
-        differences = builder.call(magnitude, [builder.sub(loads[0], loads[1]), ir.Constant(ir.IntType(1), 0)])
-        return builder.call(total, [differences])
+    @intrinsic
+    def absolute_differences(_typing: Any, left: Any, right: Any) -> Any:
+        signature = types.uint32(types.uint64, types.uint64)
 
-    return signature, generate
+        def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+            narrow = ir.VectorType(ir.IntType(8), lanes)
+            wide = ir.VectorType(ir.IntType(32), lanes)
+            loads = []
+            for address in args:
+                load = builder.load(builder.inttoptr(address, narrow.as_pointer()))
+                load.align = 1
+                loads.append(builder.zext(load, wide))
+            module = builder.module
+            magnitude = cgutils.get_or_insert_function(module, ir.FunctionType(wide, [wide, ir.IntType(1)]), f"llvm.abs.v{lanes}i32")
+            total = cgutils.get_or_insert_function(module, ir.FunctionType(ir.IntType(32), [wide]), f"llvm.vector.reduce.add.v{lanes}i32")
+            differences = builder.call(magnitude, [builder.sub(loads[0], loads[1]), ir.Constant(ir.IntType(1), 0)])
+            return builder.call(total, [differences])
+
+        return signature, generate
+
+    return absolute_differences
+
+
+absolute_differences_64 = _absolute_differences(64)
+absolute_differences_128 = _absolute_differences(128)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import naive
 from coded import SPARSE_ROWS, VALUES, canonical, shape_distance
 from kinbin.kernels._jit import strict
-from kinbin.kernels._memory import absolute_differences_64
+from kinbin.kernels._memory import absolute_differences_64, absolute_differences_128
 from kinbin.links._codekernel import SLOTS, code_distance, encode, estimated_similarity, fold_rows, merge_buckets, rank_of, slot_of
 from kinbin.links.codes import WIDTHS, Coder, choose_coder, folded_coder
 from kinbin.vectors.canonical import canonical_rows
@@ -27,6 +27,12 @@ NARROW_ROWS = st.dictionaries(st.integers(0, 99), VALUES, min_size=1, max_size=2
 def differences_at(left, right):  # type: ignore[no-untyped-def]
     """The intrinsic, callable."""
     return absolute_differences_64(left, right)
+
+
+@strict
+def differences_of_two_at(left, right):  # type: ignore[no-untyped-def]
+    """The intrinsic for twice as many, callable."""
+    return absolute_differences_128(left, right)
 
 
 @strict
@@ -70,12 +76,14 @@ def coder_for(hashed: bool, width: int, step: float, seed: int) -> Coder:
 
 @pytest.mark.parametrize("shift", [0, 1, 31, 63])
 def test_absolute_differences(shift: int, rng: np.random.Generator) -> None:
-    """The sum of absolute differences of 64 bytes is numpy's, at any alignment, extremes among them."""
+    """The sum of absolute differences of 64 and of 128 bytes is numpy's, at any alignment, extremes among them."""
     data = rng.integers(0, 256, (200, 2, 192)).astype(np.uint8)
     data[0], data[1, 0], data[1, 1], data[2, 0], data[2, 1] = 255, 0, 255, 255, 0
     for left, right in data:
         a, b = left[shift : shift + 64], right[2 * shift // 3 : 2 * shift // 3 + 64]
         assert differences_at(address(a), address(b)) == np.abs(a.astype(int) - b.astype(int)).sum()
+        a, b = left[shift : shift + 128], right[2 * shift // 3 : 2 * shift // 3 + 128]
+        assert differences_of_two_at(address(a), address(b)) == np.abs(a.astype(int) - b.astype(int)).sum()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
