@@ -24,7 +24,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
 PROJECTS := pyproject.toml clients/python/pyproject.toml
 # So that neither a test nor a first request waits for the compiler; a second or two when that is done.
-WARM_UP := @echo 'Making sure that the kernels are compiled (a minute at the first time)'; \
+WARM_UP := @echo 'Making sure that the kernels are compiled (a minute or two at the first time)'; \
 	$(BIN)/python -c 'import kinbin; kinbin.warm_up()'
 INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
 

@@ -15,7 +15,7 @@ _FEATURES = 96
 
 
 def warm_up() -> None:
-    """Use every kernel once, on a small database in a temporary directory. Cost: half a second from cache, about a minute compiling."""
+    """Use every kernel once, on a small database in a temporary directory. Cost: half a second from cache, one to two minutes compiling."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database:
         many = rng.random((48, _FEATURES)) + 0.01

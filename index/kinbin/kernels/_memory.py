@@ -14,10 +14,12 @@ import numba.extending
 from llvmlite import ir
 from numba import carray, types
 from numba.core import cgutils
+from numpy.typing import NDArray
 
 __all__ = [
     "absolute_differences_64",
     "absolute_differences_128",
+    "address_of",
     "carray",
     "count_equal_u16",
     "float32_at",
@@ -38,6 +40,11 @@ __all__ = [
 
 _LANES = 64
 intrinsic: Any = numba.extending.intrinsic
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Where an array's bytes are; it must live as long as this is used."""
+    return int(array.__array_interface__["data"][0])
 
 
 def _pointer(element: Any) -> Any:

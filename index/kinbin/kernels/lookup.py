@@ -26,7 +26,9 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _EXTRA = 4
 """Of `keys` beyond the features: place 0, and at the end the query's hash: its factor, its shift, and whether second cells are used."""
 _MOST_TURNS = 64
+"""Features that may be turned out of their cells for one that comes."""
 _TRIES = 4
+"""Hashes that are tried in order to do without second cells."""
 
 
 def lookup_space(wide: bool, nonzeros: int) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
@@ -39,6 +41,7 @@ def lookup_space(wide: bool, nonzeros: int) -> tuple[NDArray[np.float32], NDArra
 
 @inline
 def _first_cell(feature, factor, shift):
+    """The top bits of a product with an odd factor."""
     return (feature * factor) >> shift
 
 
@@ -86,7 +89,7 @@ def _clear(features, factor, shift, index):
 
 @strict
 def fill_lookup(wide, features, values, scale, cells, keys, weights):
-    """Lay a query, times `scale`, out in clear cells (`lookup_space`). Cost: 1 ns a nonzero, or 5 if wide."""
+    """Lay a query, times `scale`, out in clear cells (`lookup_space`). Cost, if wide: 5 ns a nonzero, to be cleared included."""
     if not wide:
         for x in range(len(features)):
             cells[features[x]] = np.float32(values[x] * scale)
@@ -110,7 +113,7 @@ def fill_lookup(wide, features, values, scale, cells, keys, weights):
     # A damaged row may have a feature three times, which no hash can place.
     while second < 0 and tries < 8 * _TRIES:
         factor = (factor ^ (factor >> U64(32))) * _MIX | U64(1)
-        # With more features than that, two of them meet for certain.
+        # Of more features than that, two are likely to meet in one cell: no use in trying.
         second = _place(index, keys, count, factor, shift, tries < _TRIES and count * count <= 2 * len(cells))
         tries += 1
     keys[-3], keys[-2], keys[-1] = factor, shift, U64(max(second, 0))

@@ -35,7 +35,7 @@ def slot_of(feature, hashed):
 
 @strict
 def fold_rows(indptr, features, values, norms, hashed, buckets, out):
-    """Add the values of n rows, each divided by its norm, up by bucket: out (n, buckets) float32, zero. Cost: 1 ns a nonzero."""
+    """Add the values of n rows, each divided by its norm, up by bucket: out (n, buckets) float32, zero. Cost: 5 ns a nonzero."""
     for i in range(len(norms)):
         scale = 1.0 / norms[i]
         for x in range(indptr[i], indptr[i + 1]):

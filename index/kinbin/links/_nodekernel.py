@@ -9,6 +9,7 @@ they are compiled once for each layout, with no branch in their loops. What diff
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinbin.kernels._jit import inline
 from kinbin.kernels._memory import float32_at, prefetch, u32_at, u64_at
@@ -16,8 +17,9 @@ from kinbin.links._codekernel import LANES, code_distance, encode_row
 from kinbin.links._packedkernel import QUAD, clear_entries, clear_slots, entry_distance, fill_entries, fill_slots
 
 __all__ = [
-    "CODE_SHIFT", "GRAPH_FIELDS", "GRAPH_WIDTH", "LINKS", "LINK_SHIFT", "LINK_WORDS", "NODES", "OFFSETS", "STRIDE",
-    "WIDTH", "clear_probe", "code_address", "fill_probe", "node_distance", "node_norm", "prefetch_code", "probe_node", "release_probe",
+    "CODE_SHIFT", "GRAPH_FIELDS", "LINKS", "LINK_SHIFT", "LINK_WORDS", "NODES", "OFFSETS", "STRIDE",
+    "WIDTH", "clear_probe", "code_address", "fill_probe", "graph_of_fields", "node_distance", "node_norm",
+    "prefetch_code", "probe_node", "release_probe",
 ]  # fmt: skip
 
 U64 = np.uint64
@@ -43,8 +45,15 @@ GRAPH_FIELDS = {
 }
 NODES, WIDTH, CODE_SHIFT, CODES, CODE_QUADS, CODE_OFFSETS, CODE_LINES = range(7)
 STRIDE, OFFSETS, LINK_SHIFT, LINKS, LINK_WORDS, NORMS = range(7, 13)
-GRAPH_WIDTH = 13
 _FARTHEST = np.uint32(0xFFFFFFFF)
+
+
+def graph_of_fields(fields: dict[str, int]) -> NDArray[np.uint64]:
+    """What kernels are told of a graph: some of `GRAPH_FIELDS`, 0 for the others."""
+    graph = np.zeros(len(GRAPH_FIELDS), np.uint64)
+    for name, value in fields.items():
+        graph[GRAPH_FIELDS[name]] = value
+    return graph
 
 
 @inline

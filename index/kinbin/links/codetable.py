@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.kernels._memory import address_of
 from kinbin.links._codekernel import LANES
 from kinbin.links._packedkernel import QUAD
 
@@ -114,13 +115,13 @@ class Codes:
 
     def fields(self, keep: list[object]) -> dict[str, int]:
         """What kernels are told (`GRAPH_FIELDS`); `keep` must live as long as it is used."""
-        places = np.array([_address(self.data)], np.uint64)
-        out = {"nodes": len(self), "width": self.width, "code_shift": 62, "codes": _address(places)}
+        places = np.array([address_of(self.data)], np.uint64)
+        out = {"nodes": len(self), "width": self.width, "code_shift": 62, "codes": address_of(places)}
         keep += [places, self]
         if not self.width:
             quads, offsets = np.array([len(self.data)], np.uint64), self.starts[:-1].astype(np.uint32)
             keep += [quads, offsets]
-            out |= {"code_quads": _address(quads), "code_offsets": _address(offsets)}
+            out |= {"code_quads": address_of(quads), "code_offsets": address_of(offsets)}
         return out | {"code_lines": code_lines(len(self), self.data.nbytes)}
 
     def stored(self, block_bytes: int) -> tuple[int, list[NDArray[np.uint8]], NDArray[np.uint32]]:
@@ -133,7 +134,3 @@ class Codes:
         ]
         offsets = self.starts[:-1] - firsts[np.arange(len(self)) >> shift]
         return shift, blocks, offsets.astype("<u4")
-
-
-def _address(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.kernels._memory import address_of
 from kinbin.links._codekernel import MOST_BYTES
 from kinbin.links._graphkernel import MOST_LINKS, insert, reach, repair
-from kinbin.links._nodekernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links._nodekernel import graph_of_fields
 from kinbin.links._packedkernel import TABLE_WORDS
 from kinbin.links.codetable import Codes
 
@@ -75,13 +75,14 @@ class Graph:
 
     def descriptor(self, keep: list[object]) -> NDArray[np.uint64]:
         """What kernels are told; `keep` must live as long as it is used."""
-        places = np.array([_address(self.links)], np.uint64)
+        places = np.array([address_of(self.links)], np.uint64)
         keep += [places, self]
-        out = np.zeros(GRAPH_WIDTH, np.uint64)
-        fields = self.codes.fields(keep) | {"stride": self.links.shape[1], "links": _address(places), "norms": _address(self.norms)}
-        for name, value in fields.items():
-            out[GRAPH_FIELDS[name]] = value
-        return out
+        fields = self.codes.fields(keep) | {
+            "stride": self.links.shape[1],
+            "links": address_of(places),
+            "norms": address_of(self.norms),
+        }
+        return graph_of_fields(fields)
 
     def _care(self) -> tuple[int, int]:
         """Pool and slack of building."""
@@ -152,7 +153,3 @@ class Graph:
             offsets[start : start + len(part)] = np.cumsum(sizes) - sizes
             blocks.append(part[columns[None, :] < sizes[:, None]])
         return offsets, blocks
-
-
-def _address(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])

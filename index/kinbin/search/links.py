@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.kernels._memory import address_of
 from kinbin.links._codekernel import LANES, MOST_BYTES
-from kinbin.links._nodekernel import GRAPH_FIELDS, GRAPH_WIDTH
+from kinbin.links._nodekernel import graph_of_fields
 from kinbin.links._packedkernel import QUAD
 from kinbin.links.codes import Coder, slots_for
 from kinbin.links.codetable import code_lines
@@ -27,7 +28,7 @@ from kinbin.storage.transactions import Reader
 __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 
 CALIBRATED_K = (1, 10, 100)
-_NONE = np.empty(0, np.uint32)
+_NO_OFFSETS = np.empty(0, np.uint32)
 _VERIFYING = threading.Lock()
 MOST_WIDTH = 4096
 """Of a pool."""
@@ -82,7 +83,7 @@ class LinkSet:
         coder = Coder.from_header(header["coder"], np.frombuffer(reader.run_part(number, Part.BUCKETS, verify=True), "<u2").copy())
         codes, code_bytes = reader.run_places(number, Part.CODES)
         quads = (code_bytes - np.uint64(CODE_PADDING)) // np.uint64(4 * QUAD)
-        code_offsets = np.frombuffer(reader.run_part(number, Part.CODE_OFFSETS, verify=True), "<u4") if not coder.width else _NONE
+        code_offsets = np.frombuffer(reader.run_part(number, Part.CODE_OFFSETS, verify=True), "<u4") if not coder.width else _NO_OFFSETS
         links, link_bytes = reader.run_places(number, Part.LINKS)
         code_shift, link_shift = int(header["code_shift"]), int(header["link_shift"])
         per_block = np.minimum(rows - (np.arange(len(codes)) << code_shift), 1 << code_shift)
@@ -102,18 +103,15 @@ class LinkSet:
         _far_at(header["calibration"], 1)
         codes = codes + np.uint64(CODE_PADDING)
         words = link_bytes >> np.uint64(2)
-        graph = np.zeros(GRAPH_WIDTH, np.uint64)
         fields = {
-            "nodes": rows, "width": coder.width, "code_shift": code_shift, "codes": _address(codes), "code_quads": _address(quads),
-            "code_offsets": _address(code_offsets), "code_lines": code_lines(rows, int(quads.sum()) * 4 * QUAD),
-            "offsets": _address(offsets), "link_shift": link_shift, "links": _address(links), "link_words": _address(words),
-            "norms": _address(norms),
+            "nodes": rows, "width": coder.width, "code_shift": code_shift, "codes": address_of(codes), "code_quads": address_of(quads),
+            "code_offsets": address_of(code_offsets), "code_lines": code_lines(rows, int(quads.sum()) * 4 * QUAD),
+            "offsets": address_of(offsets), "link_shift": link_shift, "links": address_of(links), "link_words": address_of(words),
+            "norms": address_of(norms),
         }  # fmt: skip
-        for name, value in fields.items():
-            graph[GRAPH_FIELDS[name]] = value
         mean_bytes = coder.width or int(quads.sum()) * 4 * QUAD // max(1, rows)
         kept = codes, quads, code_offsets, links, words, norms, offsets
-        return cls(number, header, coder, numbers, errors, entries, graph, mean_bytes, kept)
+        return cls(number, header, coder, numbers, errors, entries, graph_of_fields(fields), mean_bytes, kept)
 
     @property
     def horizon(self) -> int:
@@ -206,7 +204,3 @@ class Links:
             base += len(numbers)
             tails.append(int(np.searchsorted(numbers, np.uint64(links.horizon), side="right")))
         return cls(links, places, int((places != GONE).sum()), tuple(tails))
-
-
-def _address(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])

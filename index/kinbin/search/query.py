@@ -112,7 +112,7 @@ class _Scratch:
 class Searcher:
     """Runs kernels for one collection: holds its sampler and a pool of work space. Thread-safe.
 
-    Work space of a search by bands is 9 bytes a row, of one by links a bit a row and 0.8 MB.
+    Work space of a search by bands is 9 bytes a row, of one by links a bit a row and 1 MB.
     """
 
     def __init__(self, kernel: Kernel, sampler: Sampler, wide: bool) -> None:

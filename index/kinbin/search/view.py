@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.kernels._memory import address_of
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS, RUN_WIDTH
 from kinbin.search.links import Links, LinkSet
@@ -217,15 +218,15 @@ class View:
             header = run.header
             _describe(
                 row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
-                posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=_address(run.offsets),
-                blocks=_address(run.blocks), lengths=_address(run.lengths), tables=_address(run.tables), mask=_address(run.dead),
+                posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=address_of(run.offsets),
+                blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead),
                 collect=1, base=base, live=run.live,
             )  # fmt: skip
             base += run.rows
         _describe(
-            table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=_address(fresh.zeros),
-            blocks=_address(fresh.addresses), lengths=_address(fresh.rooms), mask=_address(fresh.dead), collect=1, base=base,
-            fresh_keys=_address(fresh.keys), live=fresh.live,
+            table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=address_of(fresh.zeros),
+            blocks=address_of(fresh.addresses), lengths=address_of(fresh.rooms), mask=address_of(fresh.dead), collect=1, base=base,
+            fresh_keys=address_of(fresh.keys), live=fresh.live,
         )  # fmt: skip
         return cls(state, runs, fresh, table, links, sum(run.live for run in runs) + fresh.live, base + fresh.rows)
 
@@ -268,10 +269,6 @@ class View:
 def _describe(row: NDArray[np.uint64], **fields: int) -> None:
     for name, value in fields.items():
         row[FIELDS[name]] = value
-
-
-def _address(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 class Views:
