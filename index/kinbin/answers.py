@@ -137,7 +137,7 @@ def answer_batch(
 ) -> AnswerBatch:
     """Arrays of ids, scores and certificates. names: as of `Names.of`. allowed: ids that a filter lets through (None: all)."""
     scores = np.where(found.similarity >= 0.0, found.similarity, np.nan)
-    if any(isinstance(name, tuple) for name in names.flat):
+    if tuple in set(map(type, names.flat)):
         names, scores = _spread(names, scores, allowed)
     names, scores = _of_width(names, None, k), _of_width(scores, np.nan, k)
     scores = kernel.score(scores)

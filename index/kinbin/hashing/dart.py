@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
 from kinbin.hashing.arithmetic import DOMAIN_DARTS, GAMMA, MAX_BANDS, MAX_ROWS, domain_key, mix64, neglog32, split_feature
-from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._jit import inline, owning, strict
 from kinbin.vectors.rows import Rows
 
 __all__ = ["DartSampler"]
@@ -152,7 +152,7 @@ def _round(round_key, splits, scaled, keys, reached, ends, buckets, darts, gaps,
         _finish_feature(n, keys[q], reached[q], ends[q], gaps, buckets, darts, lowest)
 
 
-@strict
+@owning
 def _sketch_rows(indptr, features, values, norms, sketch_keys, codes):  # type: ignore[no-untyped-def]
     """Write codes (n, r, bands) uint32 of all rows; return -1, or the first row whose buckets cannot be filled."""
     n, r, bands = codes.shape

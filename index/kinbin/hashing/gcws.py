@@ -26,7 +26,7 @@ from kinbin.hashing.arithmetic import (
     ordered_log,
     split_feature,
 )
-from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._jit import inline, owning, strict
 from kinbin.vectors.rows import Rows
 
 __all__ = ["DEFAULT_TABLE_BYTES", "GcwsSampler"]
@@ -218,7 +218,7 @@ def _race(slots, logs, first, parameters, x, best, winners):  # type: ignore[no-
         q += 1
 
 
-@strict
+@owning
 def _sweep(row, start, stop, indptr, features, values, norms, normalise, slots, parameters, code_keys, best, winners, codes):  # type: ignore[no-untyped-def]
     """Race nonzeros start … stop-1, the first of which lies in `row`; return the row of nonzero `stop`.
 

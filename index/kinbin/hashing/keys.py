@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
 from kinbin.hashing.arithmetic import GAMMA, mix64
-from kinbin.kernels._jit import strict
+from kinbin.kernels._jit import owning, strict
 from kinbin.vectors.rows import Rows
 
 __all__ = ["band_keys", "content_hash"]
@@ -31,7 +31,7 @@ def band_keys(codes: NDArray[np.uint32], r: int, bands: int) -> NDArray[np.uint3
     return keys
 
 
-@strict
+@owning
 def _band_keys(codes, r, keys):  # type: ignore[no-untyped-def]
     """Write keys (n, bands) uint32 from codes (n, R, B) uint32; every step is a bijection of 64 bits."""
     n, bands = keys.shape

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba.extending
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numpy.typing import NDArray
 
@@ -20,10 +20,10 @@ __all__ = [
     "absolute_differences_64",
     "absolute_differences_128",
     "address_of",
-    "carray",
     "count_equal_u16",
     "float32_at",
     "float64_at",
+    "item",
     "mask_at_least",
     "pointer_f32",
     "pointer_u16",
@@ -48,7 +48,7 @@ def address_of(array: NDArray[Any]) -> int:
 
 
 def _pointer(element: Any) -> Any:
-    """An intrinsic that turns an address into a typed pointer, for `carray`."""
+    """An intrinsic that turns an address into a typed pointer, for `item`."""
 
     @intrinsic
     def pointer(_typing: Any, address: Any) -> Any:
@@ -66,6 +66,19 @@ pointer_u16 = _pointer(types.uint16)
 pointer_u32 = _pointer(types.uint32)
 pointer_u64 = _pointer(types.uint64)
 pointer_f32 = _pointer(types.float32)
+
+
+@intrinsic
+def item(_typing: Any, pointer: Any, index: Any) -> Any:
+    """The value so many places after a typed pointer (any alignment): unlike loads by address, loops over it become vectors."""
+    signature = pointer.dtype(pointer, types.int64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        value = builder.load(builder.gep(args[0], [args[1]]))
+        value.align = 1
+        return value
+
+    return signature, generate
 
 
 def _load(element: Any) -> Any:

@@ -11,11 +11,10 @@ that is tried. Hashes depend on all features of the query, so that nobody can ch
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 from numpy.typing import NDArray
 
 from kinbin.kernels._jit import inline, reassoc, strict
-from kinbin.kernels._memory import pointer_f32, pointer_u16, pointer_u64
+from kinbin.kernels._memory import item, pointer_f32, pointer_u16, pointer_u64
 
 __all__ = ["NARROW_DIMENSION", "clear_lookup", "fill_lookup", "lookup_space", "shared_narrow", "shared_wide"]
 
@@ -142,29 +141,29 @@ def shared_narrow(address, nnz, scale, cells):
 
     address: of the row's features and values. float32 products and minima, summed in float64: relative error below 2e-7.
     """
-    features = carray(pointer_u16(address), nnz)
-    values = carray(pointer_f32(address + U64((2 * nnz + 3) // 4 * 4)), nnz)
+    features = pointer_u16(address)
+    values = pointer_f32(address + U64((2 * nnz + 3) // 4 * 4))
     total = 0.0
     for x in range(nnz):
-        total += _least(cells[features[x]], values[x] * scale)
+        total += _least(cells[item(features, x)], item(values, x) * scale)
     return total
 
 
 @reassoc
 def shared_wide(address, nnz, scale, cells, keys, weights):
     """As `shared_narrow`, for wide rows. Cost: 1.5 to 2.5 ns a nonzero; as much again if second cells are used."""
-    features = carray(pointer_u64(address), nnz)
-    values = carray(pointer_f32(address + U64(8 * nnz)), nnz)
+    features = pointer_u64(address)
+    values = pointer_f32(address + U64(8 * nnz))
     index = cells.view(np.uint32)
     factor, shift = keys[-3], keys[-2]
     total = 0.0
     for x in range(nnz):
-        feature = features[x]
+        feature = item(features, x)
         place = index[_first_cell(feature, factor, shift)]
-        total += _least(weights[place] if keys[place] == feature else np.float32(0.0), values[x] * scale)
+        total += _least(weights[place] if keys[place] == feature else np.float32(0.0), item(values, x) * scale)
     if keys[-1] != 0:
         for x in range(nnz):
-            feature = features[x]
+            feature = item(features, x)
             place = index[_second_cell(feature, factor, shift)]
-            total += _least(weights[place] if keys[place] == feature else np.float32(0.0), values[x] * scale)
+            total += _least(weights[place] if keys[place] == feature else np.float32(0.0), item(values, x) * scale)
     return total

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._jit import inline, owning, strict
 from kinbin.kernels._memory import (
     float32_at,
     float64_at,
@@ -51,7 +51,7 @@ def record_bytes(nnz, wide):
     return (16 + features + nnz * 4 + 7) // 8 * 8
 
 
-@strict
+@owning
 def record_offsets(indptr, wide):
     """(n+1,) int64 offsets of the records of n rows laid end to end."""
     n = len(indptr) - 1
@@ -110,7 +110,7 @@ def row_is_sound(address, room, wide):
     return _check(address, nnz, wide) == u32_at(address + U64(12))
 
 
-@strict
+@owning
 def records_nnz(addresses, rooms, wide):
     """(n+1,) int64 indptr of the rows at `addresses`; -1 at the end if one does not fit its room."""
     out = np.zeros(len(addresses) + 1, np.int64)

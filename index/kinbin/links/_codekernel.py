@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.kernels._jit import inline, reassoc, strict
+from kinbin.kernels._jit import inline, owning, reassoc, strict
 from kinbin.kernels._memory import absolute_differences_64, absolute_differences_128
 
 __all__ = ["LANES", "MOST_BYTES", "SLOTS", "code_distance", "encode", "encode_row", "fold_rows", "merge_buckets", "rank_of", "slot_of"]
@@ -58,7 +58,7 @@ def encode_row(features, values, norm, hashed, buckets, step, offset, sums, code
     return np.float32(error * 1.000001 + 1e-9)
 
 
-@strict
+@owning
 def encode(indptr, features, values, norms, hashed, buckets, step, offset, codes, errors):
     """Codes (n, B) uint8 and errors (n,) float32 of n rows, each divided by its norm.
 
@@ -132,7 +132,7 @@ def _best_mate(differences, mass, alive, a, best, mate, stale):
                 stale[b] = False
 
 
-@strict
+@owning
 def merge_buckets(differences, wanted, bucket):
     """Fold slots into fewer and fewer buckets, always the two whose sum loses least distance.
 

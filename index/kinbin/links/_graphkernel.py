@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._jit import inline, owning, strict
 from kinbin.kernels._memory import prefetch, u32_at, u64_at
 from kinbin.links._codekernel import rank_of
 from kinbin.links._nodekernel import (
@@ -88,6 +88,11 @@ def _prefetch_links(graph, pool, first, size):
 def put_in(pool, size, key):
     """Put a key in its place among the first `size` of the pool, ascending; the last falls out. Returns the place."""
     y = size - 1
+    # Eight at a time, which is one move: half a pool is moved for each key.
+    while y >= 8 and pool[y - 8] > key:
+        for z in range(8):
+            pool[y - z] = pool[y - z - 1]
+        y -= 8
     while y > 0 and pool[y - 1] > key:
         pool[y] = pool[y - 1]
         y -= 1
@@ -111,91 +116,108 @@ def mark(visited, node):
 
 
 @inline
-def _unmark(visited, touched, count):
-    """Clear the marks: those that were noted, or all if they were too many to note."""
-    if count > len(touched):
+def _unmark(visited, listed, past, all_listed):
+    """Clear the marks: those of the listed nodes, or all where that is less work or some are listed no more."""
+    if not all_listed or len(visited) < 32 * past:
         visited[:] = 0
         return
-    for x in range(count):
-        visited[touched[x] >> 3] = 0
+    for x in range(past):
+        visited[listed[x] >> 3] = 0
 
 
 @inline
-def _unseen_neighbours(graph, opened, visited, near, table):
-    """List the neighbours of a node that were not seen yet, mark them and ask for their codes; -1: the links are broken."""
+def _list_unseen(graph, opened, visited, listed, first):
+    """List, from a place on, the neighbours of a node that were not seen yet, and mark them. Returns the place past them; -1: broken."""
     address, degree = links_of(graph, opened)
     nodes = np.int64(graph[NODES])
-    count = 0
+    past = first
     for x in range(degree):
         node = np.int64(u32_at(address + U64(4 * x)))
         if node >= nodes:
             return -1
-        if mark(visited, node):
-            near[count] = node
-            count += 1
-            prefetch_code(graph, node, table)
-    return count if degree >= 0 else -1
+        # No branch: nothing predicts whether a neighbour was seen. One that was is overwritten by the next.
+        listed[past] = node
+        past += np.int64(mark(visited, node))
+    return past if degree >= 0 else -1
 
 
 @inline
-def _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, lowest):
-    """Compare listed nodes with the probe and pool the nearest. Returns (nodes noted, lowest place of the pool that changed)."""
-    for x in range(count):
-        ranks[x] = rank_of(node_distance(graph, near[x], probe, table), step, normalised, norm, node_norm(graph, near[x], normalised))
+def _list_entries(graph, entries, visited, listed, first):
+    """As `_list_unseen`, of nodes to begin from."""
+    past = first
+    for x in range(len(entries)):
+        node = np.int64(entries[x])
+        if node < np.int64(graph[NODES]) and mark(visited, node):
+            listed[past] = node
+            past += 1
+    return past
+
+
+@inline
+def _compare(graph, step, normalised, probe, table, norm, listed, first, past, found, pool, size, lowest):
+    """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
+    for x in range(first, past):
+        found[x - first] = U64(node_distance(graph, listed[x], probe, table))
+    if not normalised:
+        for x in range(first, past):
+            found[x - first] = rank_of(found[x - first], step, False, norm, node_norm(graph, listed[x], False))
     worst = pool[size - 1] >> U64(32)
+    count = 0
+    for x in range(first, past):
+        rank = found[x - first]
+        found[count] = (rank << U64(32)) | (U64(listed[x]) << U64(1))
+        count += np.int64(rank < worst)
     for x in range(count):
-        if noted < len(touched):
-            touched[noted] = near[x]
-        noted += 1
-        if ranks[x] < worst:
-            _prefetch_place(graph, near[x])
-            lowest = min(lowest, put_in(pool, size, (ranks[x] << U64(32)) | (U64(near[x]) << U64(1))))
-            worst = pool[size - 1] >> U64(32)
-    return noted, lowest
+        if found[x] < pool[size - 1]:
+            _prefetch_place(graph, node_of(found[x]))
+            lowest = min(lowest, put_in(pool, size, found[x]))
+    return lowest
 
 
 @strict
-def walk(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, touched, near, ranks):
+def walk(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found):
     """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
 
     probe, norm: of the query; table: see `_nodekernel`. entries: nodes to begin from. Nodes skip … past-1 are left out.
-    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), touched (t,) int64, near and ranks (256,).
-    Returns (nodes compared, sound). Cost: 15 to 35 ns a node compared while codes and links lie in the processor's caches,
+    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), listed (at least 256,) int64, found (256,) uint64.
+    Returns (nodes compared, sound). Cost: 15 to 25 ns a node compared while codes and links lie in the processor's caches,
     50 to 75 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
     """
     pool[:size] = EMPTY
     for node in range(skip, past):
         mark(visited, node)
-    noted = 0
-    count = 0
     compared = 0
-    lowest = 0
-    for x in range(len(entries)):
-        node = np.int64(entries[x])
-        if node < np.int64(graph[NODES]) and mark(visited, node):
-            near[count] = node
-            count += 1
-        if count == len(near) or x + 1 == len(entries):
-            noted, lowest = _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, 0)
-            compared += count
-            count = 0
-    place = 0
-    while place < size:
-        key = pool[place]
-        if key & OPEN != 0:
+    first = 0
+    all_listed = True
+    begun = 0
+    place = size
+    while True:
+        if first + MOST_LINKS + 1 > len(listed):
+            first = 0
+            all_listed = False
+        if begun < len(entries):
+            end = _list_entries(graph, entries[begun : begun + MOST_LINKS], visited, listed, first)
+            begun += MOST_LINKS
+        else:
+            while place < size and pool[place] & OPEN != 0:
+                place += 1
+            if place == size:
+                break
+            opened = node_of(pool[place])
+            pool[place] |= OPEN
             place += 1
-            continue
-        pool[place] = key | OPEN
-        count = _unseen_neighbours(graph, node_of(key), visited, near, table)
-        if count < 0:
-            visited[:] = 0
-            return compared, False
-        # Most often the node to be opened next is known by now: its links come while these nodes are compared.
-        _prefetch_links(graph, pool, place + 1, size)
-        noted, lowest = _compare(graph, step, normalised, probe, table, norm, near, count, ranks, pool, size, touched, noted, place + 1)
-        compared += count
-        place = lowest
-    _unmark(visited, touched, noted)
+            end = _list_unseen(graph, opened, visited, listed, first)
+            if end < 0:
+                visited[:] = 0
+                return compared, False
+            for x in range(first, end):
+                prefetch_code(graph, listed[x], table)
+            # Most often the node to be opened next is known by now: its links come while these nodes are compared.
+            _prefetch_links(graph, pool, place, size)
+        place = _compare(graph, step, normalised, probe, table, norm, listed, first, end, found, pool, size, place)
+        compared += end - first
+        first = end
+    _unmark(visited, listed, first, all_listed)
     for node in range(skip, past):
         visited[node >> 3] = 0
     return compared, True
@@ -277,23 +299,18 @@ def _link_back(graph, step, normalised, links, node, new, slack, keys, table):
 
 
 @strict
-def insert(graph, step, normalised, links, order, entries, most, slack, size, table, pool, visited, touched, near, ranks, keys):
+def insert(graph, step, normalised, links, order, entries, most, slack, size, table, pool, visited, listed, found, keys):
     """Put nodes into a graph in arrays, in the given order. table: a clear one (`probe_node`).
 
-    links (n, 1 + 2 · most) uint32: each node's number of links, then the links. entries: nodes that are in already (none: the
-    first of the order begins). most: links that a new node gets at first. slack: see `_prune`. size: of the pool.
+    links (n, 1 + 2 · most) uint32: each node's number of links, then the links. entries: nodes that are in already. most: links
+    that a new node gets at first. slack: see `_prune`. size: of the pool.
     Cost: one walk of this size, and half as much again for pruning.
     """
-    first = 0
-    if len(entries) == 0 and len(order) > 0:
-        links[order[0], 0] = 0
-        entries = order[:1].astype(np.uint32)
-        first = 1
-    for x in range(first, len(order)):
+    for x in range(len(order)):
         node = np.int64(order[x])
         walk(
             graph, step, normalised, probe_node(graph, node, table), table, node_norm(graph, node, normalised), entries, node, node + 1,
-            size, pool, visited, touched, near, ranks,
+            size, pool, visited, listed, found,
         )  # fmt: skip
         release_probe(graph, node, table)
         count = 0
@@ -304,7 +321,7 @@ def insert(graph, step, normalised, links, order, entries, most, slack, size, ta
             _link_back(graph, step, normalised, links, np.int64(links[node, 1 + y]), node, slack, keys, table)
 
 
-@strict
+@owning
 def repair(graph, step, normalised, old, renamed, links, most, slack, keys, table):
     """Links of the nodes that stay, when others are taken out: a lost neighbour is replaced by what it led to.
 

@@ -29,7 +29,8 @@ ENTRIES = 64
 """Nodes that every walk begins from: a random sample, so that one of them is not far."""
 _SLICE = 2_048
 """Nodes put in between two looks at whether to stop."""
-_TOUCHED = 65_536
+_LISTED = 65_536
+"""Nodes that a walk may see before it has to clear the marks of all nodes."""
 
 
 class WalkSpace:
@@ -43,9 +44,8 @@ class WalkSpace:
         self.again = np.empty(pool, np.uint32)
         self.pool = np.empty(pool, np.uint64)
         self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
-        self.touched = np.empty(_TOUCHED, np.int64)
-        self.near = np.empty(MOST_LINKS + 1, np.int64)
-        self.ranks = np.empty(MOST_LINKS + 1, np.uint64)
+        self.listed = np.empty(_LISTED, np.int64)
+        self.found = np.empty(MOST_LINKS + 1, np.uint64)
 
     def table_for(self, width: int) -> NDArray[np.uint16] | None:
         """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""
@@ -100,9 +100,12 @@ class Graph:
             if not going_on(start):
                 return False
             some = order[start : start + _SLICE]
+            # The first node of all is in by itself.
+            alone = 1 - min(1, len(self.entries))
+            entries = some[:1].astype(np.uint32) if alone else self.entries
             insert(
-                graph, self.step, self.normalised, self.links, some, self.entries, LINKS, slack, pool,
-                space.table_for(self.codes.width), space.pool, space.visited, space.touched, space.near, space.ranks, keys,
+                graph, self.step, self.normalised, self.links, some[alone:], entries, LINKS, slack, pool,
+                space.table_for(self.codes.width), space.pool, space.visited, space.listed, space.found, keys,
             )  # fmt: skip
             if len(self.entries) < ENTRIES:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.hashing.certificate import binomial_tail
-from kinbin.kernels._jit import inline, strict
+from kinbin.kernels._jit import inline, owning, strict
 from kinbin.kernels._memory import (
-    carray,
     count_equal_u16,
+    item,
     mask_at_least,
     pointer_u16,
     pointer_u32,
@@ -75,7 +75,7 @@ def _bucket_cap(starts, ends, bands, allowance):
 def _tally(postings, start, end, rows, counts):
     """Count one bucket's postings. Returns whether all were in bounds."""
     for x in range(start, end):
-        row = np.int64(postings[x])
+        row = np.int64(item(postings, x))
         if row >= rows:
             return False
         counts[row] += 1
@@ -130,9 +130,9 @@ def _count_run(run, keys, allowance, starts, ends, counts):
         read += take
         table = u64_at(run[TABLES] + U64(8 * j)) + body
         if width == 2:
-            sound = _tally_bucket(carray(pointer_u16(table), rows), starts[j], ends[j], take, keys[j], rows, counts)
+            sound = _tally_bucket(pointer_u16(table), starts[j], ends[j], take, keys[j], rows, counts)
         else:
-            sound = _tally_bucket(carray(pointer_u32(table), rows), starts[j], ends[j], take, keys[j], rows, counts)
+            sound = _tally_bucket(pointer_u32(table), starts[j], ends[j], take, keys[j], rows, counts)
         if not sound:
             return 0, CORRUPT
     return read, 0 if total <= allowance else TRUNCATED
@@ -313,7 +313,7 @@ def answers_are_sound(descriptors, wide, runs, rows):
     return True
 
 
-@strict
+@owning
 def search_bands(
     descriptors, need, suggest, wide, normalised,
     indptr, features, values, norms, band_keys, fresh_keys,

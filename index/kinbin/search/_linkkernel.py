@@ -31,6 +31,8 @@ BROKEN = 4
 _TILE_BYTES = 262_144
 _SLACK = 1e-6
 """More than float32 products take from a similarity."""
+_AHEAD = 8
+"""Rows of a pool that are on their way while one is scored."""
 
 
 @strict
@@ -79,60 +81,93 @@ def _score_node(
 
 
 @inline
-def _fetch_pool(descriptors, places, pool, size):
-    """Ask for the records of all rows of a pool."""
-    for x in range(size):
-        if pool[x] == EMPTY:
-            return
-        prefetch(U64(places.ctypes.data) + U64(4 * node_of(pool[x])))
-    for stage in range(2):
-        for x in range(size):
-            if pool[x] == EMPTY:
-                break
-            place = np.int64(places[node_of(pool[x])])
-            if place == GONE:
-                continue
-            run, row = _locate(descriptors, place)
-            if run < 0:
-                continue
-            if stage == 0:
-                prefetch_offset(descriptors[run], row)
-            else:
-                prefetch_row(descriptors[run], row)
+def _farthest(similarity):
+    """The L1 distance of shapes at which two normalised rows are so similar."""
+    return 2.0 * (1.0 - similarity) / (1.0 + similarity)
+
+
+@inline
+def _reached(sims, least, query_error):
+    """(similarity that an answer must have by now, for normalised rows the distance of codes that is too far for it)."""
+    reached = max(sims[-1], least) - _SLACK
+    return reached, _farthest(max(reached, 0.0)) + query_error
+
+
+@inline
+def _too_far(graph, node, distance, query_error, normalised, norm, reached, bound):
+    """Whether a node cannot be as similar as `reached`. distance: that of its code from the query's, less its error."""
+    if normalised:
+        return distance > bound
+    return estimated_similarity(max(0.0, distance - query_error), norm, np.float64(node_norm(graph, node, False))) < reached
+
+
+@inline
+def _pooled_too_far(graph, step, errors, probe, table, key, query_error, normalised, norm, reached, bound):
+    """The same of a node in a pool, by its key."""
+    node = node_of(key)
+    steps = key >> U64(32) if normalised else U64(node_distance(graph, node, probe, table))
+    return _too_far(graph, node, steps * step - errors[node], query_error, normalised, norm, reached, bound)
+
+
+@inline
+def _fetch_node(descriptors, places, key, record):
+    """Ask for where the row of a pooled node begins, or for its record."""
+    place = np.int64(places[node_of(key)])
+    run, row = _locate(descriptors, place)
+    # What is gone is in no run.
+    if run >= 0:
+        if record:
+            prefetch_row(descriptors[run], row)
+        else:
+            prefetch_offset(descriptors[run], row)
 
 
 @inline
 def _score_pool(
-    descriptors, places, pool, size, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
+    graph, step, errors, probe, table, query_error, norm, descriptors, places, pool, size, wide, normalised, query_norm,
+    cells, keys, weights, least, sims, runs, rows,
 ):  # fmt: skip
-    """Offer all rows of a pool. Returns how many were scored, -1 if one is damaged."""
-    _fetch_pool(descriptors, places, pool, size)
+    """Offer the rows of a pool, all but those that their codes prove too far. Returns how many were scored, -1 if one is damaged."""
+    count = 0
+    while count < size and pool[count] != EMPTY:
+        prefetch(U64(places.ctypes.data) + U64(4 * node_of(pool[count])))
+        prefetch(U64(errors.ctypes.data) + U64(4 * node_of(pool[count])))
+        count += 1
     verified = 0
-    for x in range(size):
-        if pool[x] == EMPTY:
-            break
+    reached, bound = _reached(sims, least, query_error)
+    for x in range(-2 * _AHEAD, count):
+        if x + 2 * _AHEAD < count:
+            _fetch_node(descriptors, places, pool[x + 2 * _AHEAD], False)
+        y = x + _AHEAD
+        if 0 <= y < count and not _pooled_too_far(
+            graph, step, errors, probe, table, pool[y], query_error, normalised, norm, reached, bound
+        ):
+            _fetch_node(descriptors, places, pool[y], True)
+        if x < 0 or _pooled_too_far(graph, step, errors, probe, table, pool[x], query_error, normalised, norm, reached, bound):
+            continue
         scored = _score_node(
             descriptors, places, node_of(pool[x]), wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
         )
         if scored < 0:
             return -1
         verified += scored
+        reached, bound = _reached(sims, least, query_error)
     return verified
 
 
 @strict
 def search_links(
-    graph, step, offset, hashed, buckets, places, entries, skips, size, far, far_size, descriptors, wide, normalised,
+    graph, step, offset, hashed, buckets, places, errors, entries, skips, size, far, far_size, descriptors, wide, normalised,
     indptr, features, values, norms, least,
-    sums, code, table, again, pool, visited, touched, near, ranks, cells, keys, weights,
+    sums, code, table, again, pool, visited, listed, found, cells, keys, weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
-    """Answer m queries by walks with a pool of `size`; all of the pool is scored exactly.
+    """Answer m queries by walks with a pool of `size`: the best of the pool by their exact scores.
 
     A query whose k-th answer is less similar than `far` is walked for again, from what was found, with a pool of `far_size`.
-    graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; skips (m, 2): the nodes that each query leaves
-    out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`. Writes out_compared and
-    out_verified (m,) int64. Returns flags. Cost: see `walk`, and 30 ns for each of the pool.
+    graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; errors (nodes,) float32, of codes; skips (m, 2):
+    the nodes that each query leaves out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`.
+    Writes out_compared and out_verified (m,) int64. Returns flags. Cost: see `walk`, and 100 to 200 ns for each row that is scored.
     """
     flags = 0
     for m in range(len(norms)):
@@ -141,7 +176,7 @@ def search_links(
         query_norm = 1.0 if normalised else norms[m]
         sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
         reset(sims, runs, rows)
-        probe, _ = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
+        probe, query_error = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
         fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
         out_compared[m] = 0
         out_verified[m] = 0
@@ -150,11 +185,12 @@ def search_links(
         while True:
             compared, sound = walk(
                 graph, step, normalised, probe, table, np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
-                pool, visited, touched, near, ranks,
+                pool, visited, listed, found,
             )  # fmt: skip
             scored = _score_pool(
-                descriptors, places, pool, now, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
-            )
+                graph, step, errors, probe, table, np.float64(query_error), norms[m], descriptors, places, pool, now, wide, normalised,
+                query_norm, cells, keys, weights, least, sims, runs, rows,
+            )  # fmt: skip
             out_compared[m] += compared
             out_verified[m] += max(scored, 0)
             if not sound:
@@ -174,18 +210,6 @@ def search_links(
     return flags
 
 
-@inline
-def _farthest(similarity):
-    """The L1 distance of shapes at which two normalised rows are so similar."""
-    return 2.0 * (1.0 - similarity) / (1.0 + similarity)
-
-
-@inline
-def _too_far(distance, query_norm, norm, reached):
-    """Whether rows of these norms, whose shapes are at least so far apart, cannot be as similar as `reached`."""
-    return estimated_similarity(max(0.0, distance), query_norm, norm) < reached
-
-
 @strict
 def _scan_tile(
     graph, step, places, errors, probe, table, query_error, skip, past, first, last, descriptors, wide, normalised,
@@ -194,21 +218,14 @@ def _scan_tile(
     """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
     width = np.int64(graph[WIDTH])
     query_norm = 1.0 if normalised else norm
-    reached = max(sims[-1], least) - _SLACK
-    bound = _farthest(max(reached, 0.0)) + query_error
+    reached, bound = _reached(sims, least, query_error)
     filled = False
     scored = 0
     address = code_address(graph, first)
     for node in range(first, last):
         steps = code_distance(address, probe, width) if table is None else node_distance(graph, node, probe, table)
-        distance = steps * step - errors[node]
         address += U64(width)
-        if normalised:
-            if distance > bound:
-                continue
-        elif _too_far(distance - query_error, norm, np.float64(node_norm(graph, node, normalised)), reached):
-            continue
-        if skip <= node < past:
+        if _too_far(graph, node, steps * step - errors[node], query_error, normalised, norm, reached, bound) or skip <= node < past:
             continue
         if not filled:
             fill_lookup(wide, features, values, np.float32(1.0 / norm) if normalised else np.float32(1.0), cells, keys, weights)
@@ -218,8 +235,7 @@ def _scan_tile(
             scored = -1
             break
         scored += one
-        reached = max(sims[-1], least) - _SLACK
-        bound = _farthest(max(reached, 0.0)) + query_error
+        reached, bound = _reached(sims, least, query_error)
     if filled:
         clear_lookup(wide, features, cells, keys)
     return scored

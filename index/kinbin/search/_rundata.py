@@ -15,6 +15,8 @@ from kinbin.kernels._memory import prefetch, u8_at, u32_at, u64_at
 __all__ = ["FIELDS", "RUN_WIDTH"]
 
 U64 = np.uint64
+_MOST_LINES = U64(15)
+"""Cache lines to ask for at once, besides the first."""
 
 FIELDS = {
     name: place
@@ -70,9 +72,9 @@ def prefetch_offset(run, row):
 
 @inline
 def prefetch_row(run, row):
-    """Ask for the first 256 bytes of the row's record (its offset should have arrived)."""
-    address = u64_at(run[BLOCKS] + U64(8) * (U64(row) >> run[SHIFT])) + U64(u32_at(run[OFFSETS] + U64(4 * row)))
-    prefetch(address)
-    prefetch(address + U64(64))
-    prefetch(address + U64(128))
-    prefetch(address + U64(192))
+    """Ask for as much of the row's record (its offset should have arrived) as records of its block have in the mean."""
+    block = U64(row) >> run[SHIFT]
+    address = u64_at(run[BLOCKS] + U64(8) * block) + U64(u32_at(run[OFFSETS] + U64(4 * row)))
+    lines = (u64_at(run[LENGTHS] + U64(8) * block) >> run[SHIFT]) >> U64(6)
+    for line in range(1 + np.int64(min(lines, _MOST_LINES))):
+        prefetch(address + U64(64 * line))

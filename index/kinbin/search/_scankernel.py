@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.kernels._jit import strict
+from kinbin.kernels._jit import owning, strict
 from kinbin.kernels.lookup import clear_lookup, fill_lookup
 from kinbin.kernels.rowscore import HEADER, similarity_at
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
@@ -57,7 +57,7 @@ def scan(
         out_numbers[m, 3] = 0 if sound else CORRUPT
 
 
-@strict
+@owning
 def sample_similarities(
     addresses, rooms, picks, wide, normalised, indptr, features, values, norms, k,
     cells, keys, weights, histogram, kth,

@@ -139,12 +139,11 @@ class _Trial:
         space, queries, coder = self._space, self._queries, self._coder
         counts = np.empty((2, len(queries)), np.int64)
         search_links(
-            self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._graph.entries, self._left_out,
-            pool, 0.0, pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._errors,
+            self._graph.entries, self._left_out, pool, 0.0, pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.touched, space.near,
-            space.ranks, *self._lookup,
-            *self._out, counts[0], counts[1],
+            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.listed, space.found,
+            *self._lookup, *self._out, counts[0], counts[1],
         )  # fmt: skip
         return self._out[0].copy()
 

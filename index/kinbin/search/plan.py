@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinbin.hashing import MAX_ROWS, similarity_needed, suggested_similarity
 from kinbin.hashing.certificate import binomial_tail
-from kinbin.kernels._jit import strict
+from kinbin.kernels._jit import owning, strict
 from kinbin.limits import limit
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
@@ -108,7 +108,7 @@ class Contrast:
         return rows * (_SCAN_NS + self.nonzeros_ns)
 
 
-@strict
+@owning
 def _expect(histogram, kth, r, bands, need, least, cap):  # type: ignore[no-untyped-def]
     """Means over the sampled queries: postings, verified rows, and the share that is not certified (or capped).
 

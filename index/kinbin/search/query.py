@@ -253,12 +253,11 @@ class _Call:
         scratch = searcher.borrow(0, queries)
         space = scratch.walks(len(links.row_numbers))
         flags = search_links(
-            links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.entries,
+            links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.errors, links.entries,
             _no_skips(len(queries)), width.pool, width.far, width.far_pool, self.descriptors(self.plan.descriptors), searcher.wide,
             searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.touched, space.near,
-            space.ranks,
+            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.listed, space.found,
             scratch.cells, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip

@@ -55,7 +55,7 @@ def walked(
     space = space or WalkSpace(len(graph.codes), pool)
     _, sound = walk(
         graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), None, np.float32(norm),
-        graph.entries, skip.start, skip.stop, pool, space.pool, space.visited, space.touched, space.near, space.ranks,
+        graph.entries, skip.start, skip.stop, pool, space.pool, space.visited, space.listed, space.found,
     )  # fmt: skip
     assert sound
     assert not space.visited.any(), "marks were left behind"
@@ -122,7 +122,7 @@ def test_the_work_space_is_clean_after_a_walk_that_notes_too_much() -> None:
     codes = codes_of(1_500)
     graph = built(codes)
     small = WalkSpace(1_500, 400)
-    small.touched = np.empty(16, np.int64)
+    small.listed = np.empty(256, np.int64)
     query = codes_of(1, seed=9)[0]
     assert walked(graph, query, 1.0, 400, space=small) == walked(graph, query, 1.0, 400)
 
@@ -259,7 +259,7 @@ def test_links_out_of_bounds_are_not_followed() -> None:
     space = WalkSpace(300, 32)
     _, sound = walk(
         graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), None, np.float32(1.0), graph.entries,
-        0, 0, 32, space.pool, space.visited, space.touched, space.near, space.ranks,
+        0, 0, 32, space.pool, space.visited, space.listed, space.found,
     )  # fmt: skip
     assert not sound
     assert not space.visited.any()

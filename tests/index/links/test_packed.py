@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import naive
 from coded import SPARSE_ROWS, WIDTH, canonical, codes_of, shape_distance
-from kinbin.kernels._jit import strict
+from kinbin.kernels._jit import owning, strict
 from kinbin.links._graphkernel import EMPTY, walk
 from kinbin.links._nodekernel import clear_probe, fill_probe, node_distance, probe_node, release_probe
 from kinbin.links._packedkernel import QUAD, TABLE_WORDS, packed_slot
@@ -62,7 +62,7 @@ def distances(graph, one, table, out):  # type: ignore[no-untyped-def]
     release_probe(graph, one, table)
 
 
-@strict
+@owning
 def distances_of_row(graph, features, values, norm, step, table, out):  # type: ignore[no-untyped-def]
     """Distances of all nodes from a row; returns the row's error."""
     none = np.empty(0)
@@ -121,7 +121,7 @@ def test_graphs_over_entries_are_those_over_bytes(normalised: bool) -> None:
             table = space.table_for(width)
             _, sound = walk(
                 descriptor, thinned.step, normalised, probe_of(descriptor, node, table), table, np.float32(1.0), thinned.entries, 0, 0, 40,
-                space.pool, space.visited, space.touched, space.near, space.ranks,
+                space.pool, space.visited, space.listed, space.found,
             )  # fmt: skip
             if table is not None:
                 table[:] = 0

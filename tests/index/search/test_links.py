@@ -11,11 +11,15 @@ import pytest
 import scipy.sparse as sp
 
 import kinbin
+import kinbin.search.query
 import naive
+from kinbin.search._linkkernel import search_links
 from kinbin.search.links import LinkSet
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
+ERRORS = 6
+"""The place of the nodes' errors among the arguments of `search_links`, after their places."""
 CASES = cases("dense", "sparse", "signed", "signed sparse", "few words")
 
 
@@ -45,6 +49,37 @@ def test_a_scan_by_codes_is_a_scan(kernel: str, kind: str, asked: str, k: int, p
     assert (linked.recall_lower_bounds == 1.0).all()
     if asked == "all" and k == 10:
         assert linked.verified.mean() < 0.75 * plain.verified.mean(), "codes spared too few rows to prove anything"
+
+
+@pytest.mark.parametrize("k", [1, 10, 40])
+@pytest.mark.parametrize("asked", ["all", "half", "from a score on"])
+@pytest.mark.parametrize(("kernel", "kind"), CASES)
+def test_what_a_walk_does_not_score_is_too_far(
+    kernel: str, kind: str, asked: str, k: int, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk answers what it would if all of its pool were scored, as it is where codes may be wrong by anything."""
+    pair = pairs(kernel, kind)
+    options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.95}
+    if asked in SHARES:
+        options["filter"] = SHARES[asked][0]
+    elif asked != "all":
+        options["min_score"] = float(np.median(pair.plain.query_batch(pair.Q, k=20, mode="exact").scores[:, -1]))
+    some = pair.linked.query_batch(pair.Q, **options)
+
+    def of_any_error(*given: Any) -> int:
+        errors = given[ERRORS]
+        assert (errors.dtype, errors.shape) == (np.float32, given[ERRORS - 1].shape)
+        return int(search_links(*given[:ERRORS], np.full_like(errors, 1e6), *given[ERRORS + 1 :]))
+
+    monkeypatch.setattr(kinbin.search.query, "search_links", of_any_error)
+    everything = pair.linked.query_batch(pair.Q, **options)
+    assert as_pairs(some) == as_pairs(everything)
+    np.testing.assert_array_equal(some.candidates, everything.candidates)
+    assert (some.verified <= everything.verified).all()
+    if asked == "all" and k < 40:
+        rest = pair.linked.stats()["links"]["unlinked_rows"]
+        spared = (everything.verified - some.verified).sum() / (everything.verified - rest).sum()
+        assert spared > 0.1, "codes spared too few rows to prove anything"
 
 
 @pytest.mark.parametrize("mode", ["links", "auto"])
