@@ -28,6 +28,7 @@ from kinbin.kernels.lookup import shared_narrow, shared_wide
 
 __all__ = [
     "HEADER",
+    "four_are_sound",
     "pack_rows",
     "record_bytes",
     "record_offsets",
@@ -62,14 +63,36 @@ def record_offsets(indptr, wide):
 
 
 @inline
-def _check(address, nnz, wide):
+def _words(address, wide):
+    """4-byte words of a record behind its header."""
+    return (record_bytes(np.int64(u32_at(address + U64(8))), wide) - HEADER) // 4
+
+
+@inline
+def _begun(address):
+    """The hash of a record's norm and nnz."""
+    return (u64_at(address) ^ U64(u32_at(address + U64(8)))) * _MIX
+
+
+@inline
+def _mixed(hashed, address, word):
+    """The hash with one more word of the record."""
+    hashed = (hashed ^ U64(u32_at(address + U64(HEADER + 4 * word)))) * _MIX
+    return hashed ^ (hashed >> U64(29))
+
+
+@inline
+def _ended(hashed, address, word, wide):
+    """The 32-bit check of a record, hashed up to this word."""
+    for w in range(word, _words(address, wide)):
+        hashed = _mixed(hashed, address, w)
+    return np.uint32(hashed >> U64(32))
+
+
+@inline
+def _check(address, wide):
     """32-bit hash of a record's norm, nnz, features and values (whole 4-byte words)."""
-    words = (record_bytes(nnz, wide) - 16) // 4
-    h = (u64_at(address) ^ U64(nnz)) * _MIX
-    for w in range(words):
-        h = (h ^ U64(u32_at(address + U64(16 + 4 * w)))) * _MIX
-        h ^= h >> U64(29)
-    return np.uint32(h >> U64(32))
+    return _ended(_begun(address), address, 0, wide)
 
 
 @strict
@@ -96,18 +119,42 @@ def pack_rows(indptr, features, values, norms, wide, offsets, out):
         v = out[p : p + 4 * nnz].view(np.float32)
         for x in range(nnz):
             v[x] = values[a + x]
-        out[o + 12 : o + 16].view(np.uint32)[0] = _check(base + U64(o), nnz, wide)
+        out[o + 12 : o + 16].view(np.uint32)[0] = _check(base + U64(o), wide)
+
+
+@inline
+def _fits(address, room, wide):
+    """Whether there is a record of at least one nonzero at `address` that fits `room` bytes."""
+    if room < HEADER:
+        return False
+    nnz = np.int64(u32_at(address + U64(8)))
+    return nnz >= 1 and record_bytes(nnz, wide) <= room
 
 
 @strict
 def row_is_sound(address, room, wide):
     """Whether the record at `address` fits `room` bytes and has the check it was written with."""
-    if room < 16:
+    return _fits(address, room, wide) and _check(address, wide) == u32_at(address + U64(12))
+
+
+@strict
+def four_are_sound(a, b, c, d, room_a, room_b, room_c, room_d, wide):
+    """`row_is_sound` of four records, in the time of one: each step of a hash waits for the one before, but not for another hash."""
+    if not (_fits(a, room_a, wide) and _fits(b, room_b, wide) and _fits(c, room_c, wide) and _fits(d, room_d, wide)):
         return False
-    nnz = np.int64(u32_at(address + U64(8)))
-    if nnz < 1 or record_bytes(nnz, wide) > room:
-        return False
-    return _check(address, nnz, wide) == u32_at(address + U64(12))
+    words = min(_words(a, wide), _words(b, wide), _words(c, wide), _words(d, wide))
+    of_a, of_b, of_c, of_d = _begun(a), _begun(b), _begun(c), _begun(d)
+    for w in range(words):
+        of_a = _mixed(of_a, a, w)
+        of_b = _mixed(of_b, b, w)
+        of_c = _mixed(of_c, c, w)
+        of_d = _mixed(of_d, d, w)
+    return (
+        _ended(of_a, a, words, wide) == u32_at(a + U64(12))
+        and _ended(of_b, b, words, wide) == u32_at(b + U64(12))
+        and _ended(of_c, c, words, wide) == u32_at(c + U64(12))
+        and _ended(of_d, d, words, wide) == u32_at(d + U64(12))
+    )
 
 
 @owning
@@ -134,7 +181,7 @@ def unpack_rows(addresses, wide, indptr, features, values, norms):
         p = addresses[i]
         a = indptr[i]
         nnz = indptr[i + 1] - a
-        if _check(p, nnz, wide) != u32_at(p + U64(12)):
+        if _check(p, wide) != u32_at(p + U64(12)):
             return i
         norms[i] = float64_at(p)
         body = p + U64(16)

@@ -26,7 +26,7 @@ from kinbin.kernels._memory import (
     u64_at,
 )
 from kinbin.kernels.lookup import clear_lookup, fill_lookup
-from kinbin.kernels.rowscore import row_is_sound, similarity_at
+from kinbin.kernels.rowscore import four_are_sound, similarity_at
 from kinbin.search._rundata import (
     BANDS,
     BASE,
@@ -305,11 +305,18 @@ def _certificate(descriptors, state, reached):
 @inline
 def answers_are_sound(descriptors, wide, runs, rows):
     """Whether the record of every answered row has the check it was written with."""
-    for x in range(len(runs)):
-        if runs[x] >= 0:
-            address, room = row_place(descriptors[runs[x]], rows[x])
-            if not row_is_sound(address, room, wide):
-                return False
+    last = len(runs) - 1
+    while last >= 0 and runs[last] < 0:
+        last -= 1
+    for x in range(0, last + 1, 4):
+        # Of an answer that is no multiple of four the last row is looked at more than once.
+        b, c, d = min(x + 1, last), min(x + 2, last), min(x + 3, last)
+        address_a, room_a = row_place(descriptors[runs[x]], rows[x])
+        address_b, room_b = row_place(descriptors[runs[b]], rows[b])
+        address_c, room_c = row_place(descriptors[runs[c]], rows[c])
+        address_d, room_d = row_place(descriptors[runs[d]], rows[d])
+        if not four_are_sound(address_a, address_b, address_c, address_d, room_a, room_b, room_c, room_d, wide):
+            return False
     return True
 
 

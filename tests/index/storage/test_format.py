@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import naive_format
 from kinbin.errors import CorruptData, FormatMismatch
-from kinbin.kernels.rowscore import pack_rows, record_offsets, row_is_sound
+from kinbin.kernels.rowscore import four_are_sound, pack_rows, record_offsets, row_is_sound
 from kinbin.storage import format as fmt
 from kinbin.storage.format import FORMAT_VERSION, FRESH_BANDS, Commit, Part, State
 
@@ -240,6 +240,32 @@ def test_every_flipped_bit_of_a_row_is_noticed(wide: bool, nnz: int) -> None:
         assert not sound(np.frombuffer(wrong, np.uint8).copy())
         with pytest.raises((ValueError, struct.error)):
             naive_format.row_record(wrong, wide)
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+def test_a_flipped_bit_in_one_of_four_rows_is_noticed(wide: bool) -> None:
+    """Records of four sizes, checked at once: whichever is damaged or does not fit its room, wherever in the four it stands."""
+    records = []
+    for nnz in (5, 1, 2, 4):
+        offsets = record_offsets(np.array([0, nnz], np.int64), wide)
+        record = np.zeros(int(offsets[-1]), np.uint8)
+        values = np.linspace(1, 3, nnz, dtype=np.float32)
+        pack_rows(
+            np.array([0, nnz], np.int64), np.arange(nnz, dtype=np.uint64), values, np.array([float(values.sum())]), wide, offsets, record
+        )
+        records.append(record)
+
+    def sound(four: list[np.ndarray[Any, np.dtype[np.uint8]]]) -> bool:
+        return bool(four_are_sound(*(np.uint64(one.ctypes.data) for one in four), *map(len, four), wide))
+
+    for turn in range(4):
+        four = records[turn:] + records[:turn]
+        assert sound(four)
+        assert sound([four[0]] * 4)
+        assert not sound([four[0][:-8], *four[1:]])
+        assert not sound([four[0][:8], *four[1:]])
+        for wrong in flipped(four[0].tobytes()):
+            assert not sound([np.frombuffer(wrong, np.uint8).copy(), *four[1:]])
 
 
 # -- versions
