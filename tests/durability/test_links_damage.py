@@ -189,6 +189,11 @@ def shift(by: int) -> Callable[[NDArray[Any]], None]:
     return change
 
 
+def recalibrated(header: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """The header with another entry in its calibration."""
+    return {**header, "calibration": {**header["calibration"], name: value}}
+
+
 def widened(header: dict[str, Any]) -> dict[str, Any]:
     """A header of codes wider than they are."""
     return {**header, "coder": {**header["coder"], "width": 1024}}
@@ -219,6 +224,8 @@ OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
     "codes that are too few": lambda w, n: w.put_run_part(n, Part.CODES, 0, bytes(w.run_part(n, Part.CODES))[:-64]),
     "a header of something else": lambda w, n: w.put_run_header(n, {"rows": "many"}),
     "a header without calibration": lambda w, n: w.put_run_header(n, {**w.run_header(n), "calibration": {}}),
+    "a header that counted for fewer pools": lambda w, n: w.put_run_header(n, recalibrated(w.run_header(n), "met", [1.0])),
+    "a header that counted no numbers": lambda w, n: w.put_run_header(n, recalibrated(w.run_header(n), "scanned", {})),
     "a header with other widths": lambda w, n: w.put_run_header(n, widened(w.run_header(n))),
     "a header with other blocks": lambda w, n: w.put_run_header(n, {**w.run_header(n), "code_shift": 2, "link_shift": 2}),
     "a list of link sets that are not there": lambda w, n: w.put_link_sets([n + 1_000]),

@@ -101,12 +101,14 @@ def calibrate(
         everything = {str(k): [1.0] for k in CALIBRATED_K}
         return {"pools": [_POOLS[0]], "recall": everything, "far": {str(k): 0.0 for k in CALIBRATED_K}, "queries": len(picks)}
     trial = _Trial(view, graph, coder, errors, recipe, places, picks, left_out, min(CALIBRATED_K[-1], most))
-    truth = trial.exact()
+    truth, scanned = trial.exact()
     recall: dict[str, list[float]] = {str(k): [] for k in CALIBRATED_K}
     pools = []
+    met = []
     for pool in _POOLS:
-        found = trial.walk(pool)
+        found, compared = trial.walk(pool)
         pools.append(pool)
+        met.append(round(compared, 1))
         for k in CALIBRATED_K:
             rank = min(k, most)
             hits = (found[:, :rank] >= truth[:, rank - 1 : rank] - _TIE).sum(axis=1)
@@ -114,7 +116,7 @@ def calibrate(
         if recall["10"][-1] >= _SATISFIED and recall["100"][-1] >= 0.98:
             break
     far = {str(k): round(float(np.quantile(truth[:, min(k, most) - 1], _FAR)), 5) for k in CALIBRATED_K}
-    return {"pools": pools, "recall": recall, "far": far, "queries": len(picks)}
+    return {"pools": pools, "recall": recall, "met": met, "far": far, "scanned": round(scanned, 1), "queries": len(picks)}
 
 
 class _Trial:
@@ -134,8 +136,8 @@ class _Trial:
         shape = len(picks), k
         self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
 
-    def walk(self, pool: int) -> NDArray[np.float64]:
-        """Similarities (m, k) of what walks with this pool find."""
+    def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:
+        """Similarities (m, k) of what walks with this pool find, and how many nodes they compared, in the mean."""
         space, queries, coder = self._space, self._queries, self._coder
         counts = np.empty((2, len(queries)), np.int64)
         search_links(
@@ -145,17 +147,17 @@ class _Trial:
             space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.listed, space.found,
             *self._lookup, *self._out, counts[0], counts[1],
         )  # fmt: skip
-        return self._out[0].copy()
+        return self._out[0].copy(), float(counts[0].mean())
 
-    def exact(self) -> NDArray[np.float64]:
-        """Similarities (m, k) of the true neighbours."""
+    def exact(self) -> tuple[NDArray[np.float64], float]:
+        """Similarities (m, k) of the true neighbours, and how many rows were scored for those of one query, in the mean."""
         self.walk(_POOLS[-1])
         queries, coder = self._queries, self._coder
+        numbers = np.zeros((len(queries), 4), np.int64)
         scan_codes(
             self._descriptor, coder.step, self._places, self._errors, *coder.probes(queries), self._space.table_for(coder.width),
             self._left_out,
             self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out,
-            np.zeros((len(queries), 4), np.int64),
+            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out, numbers,
         )  # fmt: skip
-        return self._out[0].copy()
+        return self._out[0].copy(), float(numbers[:, 1].mean())

@@ -30,6 +30,8 @@ __all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
 CALIBRATED_K = (1, 10, 100)
 _NO_OFFSETS = np.empty(0, np.uint32)
 _VERIFYING = threading.Lock()
+_MET = 20.0
+"""Nodes that a walk compares for each of its pool, where that was not measured."""
 MOST_WIDTH = 4096
 """Of a pool."""
 
@@ -100,7 +102,9 @@ class LinkSet:
             raise CorruptData(f"link set {number} is not what its header says")
         # Whoever damaged the calibration without its checksum: it is needed later, and missed here.
         _recall_at(header["calibration"]["recall"], 1)[: len(header["calibration"]["pools"])]
-        _far_at(header["calibration"], 1)
+        for needed in (_far_at, _met_at):
+            needed(header["calibration"], 1)
+        _scanned(header["calibration"])
         codes = codes + np.uint64(CODE_PADDING)
         words = link_bytes >> np.uint64(2)
         fields = {
@@ -122,6 +126,15 @@ class LinkSet:
     def compare_ns(self) -> float:
         """Predicted time to compare one of its codes."""
         return self.coder.compare_ns(self.code_bytes)
+
+    def met(self, pool: int) -> float:
+        """Nodes that a walk of this width compares, in the mean of the calibrated ones."""
+        return _met_at(self.header["calibration"], pool)
+
+    @property
+    def scanned(self) -> float:
+        """Rows that an exact scan for the most neighbours that were calibrated had to score, in the mean; 0 if that is not known."""
+        return _scanned(self.header["calibration"])
 
     def verify_codes(self, reader: Reader) -> None:
         """Verify the checksums of all codes, once: a scan that skips by codes is only as exact as they are.
@@ -172,6 +185,18 @@ def _far_at(calibration: dict[str, Any], k: float) -> float:
     if far is None or k > CALIBRATED_K[-1]:
         return 0.0
     return float(np.interp(np.log(k), np.log(CALIBRATED_K), [far[str(one)] for one in CALIBRATED_K]))
+
+
+def _met_at(calibration: dict[str, Any], pool: int) -> float:
+    """See `LinkSet.met`."""
+    pools = calibration["pools"]
+    met = calibration.get("met", [_MET * one for one in pools])
+    return float(np.interp(pool, pools, met) * max(1.0, pool / pools[-1]))
+
+
+def _scanned(calibration: dict[str, Any]) -> float:
+    """See `LinkSet.scanned`."""
+    return float(calibration.get("scanned", 0.0))
 
 
 def _recall_at(recall: dict[str, list[float]], k: float) -> NDArray[np.float64]:

@@ -62,10 +62,10 @@ _HASH_NS = 0.25
 _FRESH_NS = 4.0
 _FRESH_SCAN_NS = 25.0
 _WALK_NS = 3_000.0
-_MET = 28.0
-"""Nodes that a walk meets for each of its pool: 13 to 34 were measured."""
-_NODE_NS = 18.0
+_NODE_NS = 13.0
 """Of a node that is met, besides the comparison of its code."""
+_CODE_NS = 1.2
+"""The same in a scan by codes, which meets them in sequence."""
 _SHARE_FOR_LINKS = 0.25
 """A filter that lets a smaller share of the rows through is no work for links."""
 
@@ -214,8 +214,11 @@ class LinkPlan:
             return width
         # No walk promises everything.
         usable = width.reaches and self.aim < 1.0 and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
-        walk_ns = _WALK_NS + width.pool * _MET * (_NODE_NS + self.links.set.compare_ns)
-        return width if usable and self.rest_ns + walk_ns <= self.other_ns else None
+        return width if usable and self.rest_ns + self.walk_ns(width) <= self.other_ns else None
+
+    def walk_ns(self, width: Width) -> float:
+        """Predicted time of a walk."""
+        return _WALK_NS + self.links.set.met(width.pool) * (_NODE_NS + self.links.set.compare_ns)
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
@@ -343,8 +346,18 @@ def _plan_view(view: View, target: float) -> Plan:
         descriptors[-1, FIELDS["collect"]] = _collecting_level(like, 1, FRESH_BANDS)
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS
+    if view.links is not None:
+        scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
     links = None if view.links is None else _plan_links(view, view.links, plans, descriptors, target, min(bands_ns, scan_ns))
     return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans], links)
+
+
+def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:
+    """Predicted time of an exact scan that codes shorten: a walk, every code, the rows that it does not spare, and the rest."""
+    scored = links.set.scanned * (_VERIFY_NS + max((plan.scan_row_ns for plan in plans), default=0.0))
+    rest = sum(plan.scan_row_ns * (run.rows - tail) for plan, run, tail in zip(plans, view.runs, links.tails, strict=True))
+    codes = len(links.places) * (_CODE_NS + links.set.compare_ns)
+    return _WALK_NS + codes + scored + rest + view.fresh.live * _FRESH_SCAN_NS
 
 
 def _plan_links(

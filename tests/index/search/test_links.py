@@ -232,8 +232,7 @@ def test_few_rows(db: kinbin.Database, kind: str, rows: int) -> None:
 @pytest.mark.parametrize("mode", ["auto", "links"])
 def test_rows_that_are_nearly_the_same_are_found(db: kinbin.Database, mode: str, others: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors that differ by less than a step of a code, hundreds of them, are each found by their own vector."""
-    monkeypatch.setattr("kinbin.search.plan._MET", 0.0)
-    monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+    monkeypatch.setattr("kinbin.search.plan.LinkPlan.walk_ns", lambda *_: 0.0)
     rng = np.random.default_rng(0)
     same = np.ones((400, 64), np.float32) + rng.random((400, 64)).astype(np.float32) * np.float32(1e-3)
     collection = db.create_collection("c", dim=64, seed=1)

@@ -111,8 +111,7 @@ def test_auto_keeps_a_certified_target(
 ) -> None:
     """With certify every answer of auto mode is certified at the target, or complete."""
     if cheap:
-        monkeypatch.setattr("kinbin.search.plan._MET", 0.0)
-        monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+        monkeypatch.setattr("kinbin.search.plan.LinkPlan.walk_ns", lambda *_: 0.0)
     pair = pairs(kernel, kind)
     # Half of the queries are near nobody: bands cannot certify them.
     Q = KINDS[kind].rows(40, seed=12)
@@ -134,8 +133,7 @@ def test_auto_keeps_a_certified_target(
 
 def test_a_target_of_everything_is_complete(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """In auto mode a target of 1 is met by nothing but a scan: a calibration that missed no neighbour of a sample proves nothing."""
-    monkeypatch.setattr("kinbin.search.plan._MET", 0.0)
-    monkeypatch.setattr("kinbin.search.plan._WALK_NS", 0.0)
+    monkeypatch.setattr("kinbin.search.plan.LinkPlan.walk_ns", lambda *_: 0.0)
     pair = pairs("ngmm", "dense")
     pair.linked.link()
     calibration = pair.linked.stats()["links"]["calibration"]

@@ -89,8 +89,7 @@ class Life:
         """All queries. So small a collection is often searched by bands in auto mode: once it is told that walks take no time."""
         with pytest.MonkeyPatch.context() as patch:
             if mode == MODES[3]:
-                patch.setattr(kinbin.search.plan, "_MET", 0.0)
-                patch.setattr(kinbin.search.plan, "_WALK_NS", 0.0)
+                patch.setattr(kinbin.search.plan.LinkPlan, "walk_ns", lambda *_: 0.0)
             return self.collection.query_batch(self.Q, k=K, target_recall=TARGET, mode=mode.partition(",")[0])
 
     def measure(self, stage: str) -> None:
