@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import kinbin
 import kinbin.search.query
 import naive
+from kinbin.links.codes import Coder
 from kinbin.search._linkkernel import search_links
 from kinbin.search.links import LinkSet
 from linked import KINDS, cases, link_sets, names, still, true_scores
@@ -108,6 +109,29 @@ def test_one_query_is_a_batch_of_one(kind: str, mode: str, certify: bool, pairs:
         np.testing.assert_array_equal(alone.scores, of_batch.scores)
         for member in ("ids", "recall_lower_bound", "no_bound", "verified", "candidates", "truncated", "mode"):
             assert getattr(alone, member) == getattr(of_batch, member), member
+
+
+def on_a_grid(*_: Any) -> Coder:
+    """A coder of 64 features, a byte for each, whose step is 1/2048."""
+    return Coder(64, False, np.arange(64, dtype=np.uint16), 1 / 2_048, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("mode", ["links", "exact"])
+@pytest.mark.parametrize("kernel", ["ngmm", "gmm"])
+def test_the_error_of_a_query_counts_as_well(kernel: str, mode: str, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest row is found though its code is exact, and farther from the query's code than that of another row."""
+    monkeypatch.setattr("kinbin.search.linking.choose_coder", on_a_grid)
+    signs = np.tile([1.0, -1.0], 32)
+    flat = np.full(64, 32.0)
+    # Rounded away from the flat row: 64 steps instead of 32.6. The other is 14 steps from the query's code, and 45 from the query.
+    query, other = flat + 0.51 * signs, flat + signs
+    other[[0, 1]] += [7.0, -7.0]
+    far = np.eye(64)[:20] * 1_984 + 1.0
+    collection = db.create_collection("c", kernel=kernel, dim=64)
+    collection.add(["flat", "other", *names(range(20))], np.concatenate([[flat, other], far]))
+    collection.link()
+    answer = collection.query(query, k=1, mode=mode)
+    assert (answer.ids, answer.mode) == (["flat"], mode)
 
 
 # ---------------------------------------------------------------------------------- what is new, what is gone

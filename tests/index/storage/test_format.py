@@ -264,8 +264,8 @@ def test_a_flipped_bit_in_one_of_four_rows_is_noticed(wide: bool) -> None:
         assert sound([four[0]] * 4)
         assert not sound([four[0][:-8], *four[1:]])
         assert not sound([four[0][:8], *four[1:]])
-        for wrong in flipped(four[0].tobytes()):
-            assert not sound([np.frombuffer(wrong, np.uint8).copy(), *four[1:]])
+        for wrong in flipped(records[0].tobytes()):
+            assert not sound([np.frombuffer(wrong, np.uint8).copy() if one is records[0] else one for one in four])
 
 
 # -- versions
