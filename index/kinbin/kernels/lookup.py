@@ -145,7 +145,7 @@ def shared_narrow(address, nnz, scale, cells):
     values = pointer_f32(address + U64((2 * nnz + 3) // 4 * 4))
     total = 0.0
     if np.int64(item(features, nnz - 1)) == nnz - 1:
-        # Features ascend: these are all there are, and cells need not be looked up.
+        # Features ascend: these are all there are, and cells need not be looked up. (A damaged row of none looked at its header.)
         for x in range(nnz):
             total += _least(cells[x], item(values, x) * scale)
         return total

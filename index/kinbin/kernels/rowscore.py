@@ -33,7 +33,6 @@ __all__ = [
     "record_bytes",
     "record_offsets",
     "records_nnz",
-    "row_is_sound",
     "similarity_at",
     "unpack_rows",
 ]
@@ -132,14 +131,11 @@ def _fits(address, room, wide):
 
 
 @strict
-def row_is_sound(address, room, wide):
-    """Whether the record at `address` fits `room` bytes and has the check it was written with."""
-    return _fits(address, room, wide) and _check(address, wide) == u32_at(address + U64(12))
-
-
-@strict
 def four_are_sound(a, b, c, d, room_a, room_b, room_c, room_d, wide):
-    """`row_is_sound` of four records, in the time of one: each step of a hash waits for the one before, but not for another hash."""
+    """Whether the records at four addresses fit their rooms (bytes) and have the checks they were written with.
+
+    They take the time of one: each step of a hash waits for the one before, but not for another hash.
+    """
     if not (_fits(a, room_a, wide) and _fits(b, room_b, wide) and _fits(c, room_c, wide) and _fits(d, room_d, wide)):
         return False
     words = min(_words(a, wide), _words(b, wide), _words(c, wide), _words(d, wide))

@@ -117,8 +117,8 @@ def test_walks_and_graphs_are_the_same_every_time() -> None:
         assert walked(one, query, 1.0, 64, space=space) == fresh
 
 
-def test_the_work_space_is_clean_after_a_walk_that_notes_too_much() -> None:
-    """Where more nodes are met than can be noted, all marks are cleared all the same."""
+def test_the_work_space_is_clean_after_a_walk_that_lists_too_much() -> None:
+    """Where more nodes are met than can be listed, all marks are cleared all the same."""
     codes = codes_of(1_500)
     graph = built(codes)
     small = WalkSpace(1_500, 400)
