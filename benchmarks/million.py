@@ -16,7 +16,7 @@ from truth import Judge, rows_answered
 from workers import held_by
 
 FLOOR = 0.95
-TARGETS = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.98, 0.99, 0.999)
+TARGETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.98, 0.99, 0.999)
 DEFAULT = 0.9
 INDEXES = ("bands", "links")
 BATCH = 5_000

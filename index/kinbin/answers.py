@@ -208,18 +208,20 @@ def _spread(
     names: NDArray[np.object_], scores: NDArray[np.float64], allowed: frozenset[bytes] | None
 ) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
     """One entry for each id of rows that several items share."""
-    out = []
-    for ids, values in zip(names.tolist(), scores.tolist(), strict=True):
+    shared = [i for i, ids in enumerate(names.tolist()) if tuple in set(map(type, ids))]
+    answers: list[list[tuple[str, float]]] = []
+    for i in shared:
         answer: list[tuple[str, float]] = []
-        for name, value in zip(ids, values, strict=True):
+        for name, value in zip(names[i].tolist(), scores[i].tolist(), strict=True):
             if isinstance(name, tuple):
                 answer += [(one, value) for one in name if allowed is None or one.encode() in allowed]
             elif name is not None:
                 answer.append((name, value))
-        out.append(answer)
-    width = max(map(len, out), default=0)
-    wide_names, wide_scores = np.full((len(out), width), None, object), np.full((len(out), width), np.nan)
-    for i, answer in enumerate(out):
+        answers.append(answer)
+    width = max(names.shape[1], *map(len, answers))
+    wide_names, wide_scores = _of_width(names, None, width).copy(), _of_width(scores, np.nan, width).copy()
+    for i, answer in zip(shared, answers, strict=True):
+        wide_names[i], wide_scores[i] = None, np.nan
         wide_names[i, : len(answer)] = [name for name, _ in answer]
         wide_scores[i, : len(answer)] = [value for _, value in answer]
     return wide_names, wide_scores

@@ -65,7 +65,7 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
         "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
         "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
-        "pool": width.pool, "far_pool": width.far_pool, "far_similarity": width.far,
+        "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
         "calibration": [
             {"pool": pool} | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
             for i, pool in enumerate(calibration["pools"])

@@ -30,13 +30,15 @@ from kinbin.links._nodekernel import (
     release_probe,
 )
 
-__all__ = ["EMPTY", "MOST_LINKS", "insert", "node_of", "reach", "repair", "walk"]
+__all__ = ["EMPTY", "MOST_LINKS", "enter", "insert", "leave", "node_of", "reach", "repair", "walk", "walk_on", "widen"]
 
 U64 = np.uint64
 MOST_LINKS = 255
 """A node never has more links."""
 SAME_CODE = 6
 """Links to nodes whose code is that of the node itself."""
+SETTLED = 8
+"""From this place of the pool on a node is opened before the codes that were asked for last are compared."""
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
@@ -68,20 +70,23 @@ def _prefetch_place(graph, node):
 
 
 @inline
-def _prefetch_links(graph, pool, first, size):
-    """Ask for the links of the first node of the pool, from a place on, that is not open yet."""
-    while first < size and pool[first] & OPEN != 0:
-        first += 1
-    if first == size:
-        return
-    node = U64(node_of(pool[first]))
+def _prefetch_links(graph, node):
+    """Ask for a node's links."""
     if graph[STRIDE] > 0:
-        address = u64_at(graph[LINKS]) + U64(4) * graph[STRIDE] * node
+        address = u64_at(graph[LINKS]) + U64(4) * graph[STRIDE] * U64(node)
     else:
-        block = u64_at(graph[LINKS] + U64(8) * (node >> graph[LINK_SHIFT]))
-        address = block + U64(4) * U64(u32_at(graph[OFFSETS] + U64(4) * node))
+        block = u64_at(graph[LINKS] + U64(8) * (U64(node) >> graph[LINK_SHIFT]))
+        address = block + U64(4) * U64(u32_at(graph[OFFSETS] + U64(4) * U64(node)))
     for line in range(3):
         prefetch(address + U64(64 * line))
+
+
+@inline
+def _next_open(pool, place, size):
+    """The first place of the pool, from one on, whose node is not open yet; `size` if there is none."""
+    while place < size and pool[place] & OPEN != 0:
+        place += 1
+    return place
 
 
 @inline
@@ -116,16 +121,6 @@ def mark(visited, node):
 
 
 @inline
-def _unmark(visited, listed, past, all_listed):
-    """Clear the marks: those of the listed nodes, or all where that is less work or some are listed no more."""
-    if not all_listed or len(visited) < 32 * past:
-        visited[:] = 0
-        return
-    for x in range(past):
-        visited[listed[x] >> 3] = 0
-
-
-@inline
 def _list_unseen(graph, opened, visited, listed, first):
     """List, from a place on, the neighbours of a node that were not seen yet, and mark them. Returns the place past them; -1: broken."""
     address, degree = links_of(graph, opened)
@@ -136,7 +131,7 @@ def _list_unseen(graph, opened, visited, listed, first):
         if node >= nodes:
             return -1
         # No branch: nothing predicts whether a neighbour was seen. One that was is overwritten by the next.
-        listed[past] = node
+        listed[past] = U64(node) << U64(1)
         past += np.int64(mark(visited, node))
     return past if degree >= 0 else -1
 
@@ -148,7 +143,7 @@ def _list_entries(graph, entries, visited, listed, first):
     for x in range(len(entries)):
         node = np.int64(entries[x])
         if node < np.int64(graph[NODES]) and mark(visited, node):
-            listed[past] = node
+            listed[past] = U64(node) << U64(1)
             past += 1
     return past
 
@@ -157,15 +152,16 @@ def _list_entries(graph, entries, visited, listed, first):
 def _compare(graph, step, normalised, probe, table, norm, listed, first, past, found, pool, size, lowest):
     """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
     for x in range(first, past):
-        found[x - first] = U64(node_distance(graph, listed[x], probe, table))
+        found[x - first] = U64(node_distance(graph, node_of(listed[x]), probe, table))
     if not normalised:
         for x in range(first, past):
-            found[x - first] = rank_of(found[x - first], step, False, norm, node_norm(graph, listed[x], False))
+            found[x - first] = rank_of(found[x - first], step, False, norm, node_norm(graph, node_of(listed[x]), False))
     worst = pool[size - 1] >> U64(32)
     count = 0
     for x in range(first, past):
         rank = found[x - first]
-        found[count] = (rank << U64(32)) | (U64(listed[x]) << U64(1))
+        listed[x] |= rank << U64(32)
+        found[count] = listed[x]
         count += np.int64(rank < worst)
     for x in range(count):
         if found[x] < pool[size - 1]:
@@ -174,53 +170,117 @@ def _compare(graph, step, normalised, probe, table, norm, listed, first, past, f
     return lowest
 
 
+@inline
+def enter(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found):
+    """Begin a walk: a pool of `size` that holds the nearest entries. Nodes skip … past-1 are left out. Returns how many are listed."""
+    pool[:size] = EMPTY
+    for node in range(skip, past):
+        mark(visited, node)
+    seen = 0
+    for begun in range(0, len(entries), MOST_LINKS):
+        if seen + MOST_LINKS > len(listed):
+            break
+        end = _list_entries(graph, entries[begun : begun + MOST_LINKS], visited, listed, seen)
+        _compare(graph, step, normalised, probe, table, norm, listed, seen, end, found, pool, size, size)
+        seen = end
+    return seen
+
+
+@strict
+def walk_on(graph, step, normalised, probe, table, norm, size, place, pool, visited, listed, seen, found):
+    """Open the nodes of a pool, the nearest first, until all are open. Returns (nodes listed, sound).
+
+    place: no node before it is to be opened. listed, seen: the nodes that were met so far; a walk ends where no more can be listed.
+    """
+    ready = seen
+    ahead = np.int64(-1)
+    while True:
+        place = _next_open(pool, place, size)
+        opened = ahead
+        ahead = np.int64(-1)
+        waiting = opened >= 0 or ready < seen
+        if place < size and seen + 2 * MOST_LINKS + 2 <= len(listed):
+            if place >= SETTLED:
+                # Whatever is still on its way: this node is opened anyway. Its links come while the last codes are compared.
+                ahead = node_of(pool[place])
+                _prefetch_links(graph, ahead)
+            elif not waiting:
+                opened = node_of(pool[place])
+            if ahead >= 0 or not waiting:
+                pool[place] |= OPEN
+                place += 1
+        elif not waiting:
+            return seen, True
+        end = seen
+        if opened >= 0:
+            end = _list_unseen(graph, opened, visited, listed, seen)
+            if end < 0:
+                return seen, False
+            for x in range(seen, end):
+                prefetch_code(graph, node_of(listed[x]), table)
+        past = seen
+        if ahead < 0:
+            # Most often the node to be opened next is known by now.
+            place = _next_open(pool, place, size)
+            if place < size:
+                _prefetch_links(graph, node_of(pool[place]))
+            past = end
+        place = _compare(graph, step, normalised, probe, table, norm, listed, ready, past, found, pool, size, place)
+        ready = past
+        seen = end
+
+
+@inline
+def _holds(pool, size, key):
+    """Whether a key is in a pool, as of an open node or not."""
+    x = 0
+    while x < size and pool[x] | OPEN != key | OPEN:
+        x += 1
+    return x < size
+
+
+@inline
+def widen(graph, pool, size, wider, listed, seen):
+    """Let a pool of `size` hold `wider` nodes: the nearest of all that were listed. Returns the lowest place of the pool that changed."""
+    pool[size:wider] = EMPTY
+    edge = pool[size - 1] >> U64(32)
+    lowest = size
+    # Those that were met last are the nearest: most of the others find the pool full of nearer ones.
+    for x in range(seen - 1, -1, -1):
+        key = listed[x]
+        rank = key >> U64(32)
+        # Of nodes as near as the last of the pool some were turned away.
+        if rank >= edge and key < pool[wider - 1] and not (rank == edge and _holds(pool, wider, key)):
+            _prefetch_place(graph, node_of(key))
+            lowest = min(lowest, put_in(pool, wider, key))
+    return lowest
+
+
+@inline
+def leave(visited, listed, seen, sound, skip, past):
+    """End a walk: clear the marks of the listed nodes, or all where that is less work or some that are marked are not listed."""
+    if not sound or len(visited) < 32 * seen:
+        visited[:] = 0
+    else:
+        for x in range(seen):
+            visited[node_of(listed[x]) >> 3] = 0
+    for node in range(skip, past):
+        visited[node >> 3] = 0
+
+
 @strict
 def walk(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found):
     """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
 
     probe, norm: of the query; table: see `_nodekernel`. entries: nodes to begin from. Nodes skip … past-1 are left out.
-    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), listed (at least 256,) int64, found (256,) uint64.
+    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), listed uint64 (see `WalkSpace`), found (512,) uint64.
     Returns (nodes compared, sound). Cost: 15 to 25 ns a node compared while codes and links lie in the processor's caches,
-    50 to 75 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
+    30 to 50 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
     """
-    pool[:size] = EMPTY
-    for node in range(skip, past):
-        mark(visited, node)
-    compared = 0
-    first = 0
-    all_listed = True
-    begun = 0
-    place = size
-    while True:
-        if first + MOST_LINKS + 1 > len(listed):
-            first = 0
-            all_listed = False
-        if begun < len(entries):
-            end = _list_entries(graph, entries[begun : begun + MOST_LINKS], visited, listed, first)
-            begun += MOST_LINKS
-        else:
-            while place < size and pool[place] & OPEN != 0:
-                place += 1
-            if place == size:
-                break
-            opened = node_of(pool[place])
-            pool[place] |= OPEN
-            place += 1
-            end = _list_unseen(graph, opened, visited, listed, first)
-            if end < 0:
-                visited[:] = 0
-                return compared, False
-            for x in range(first, end):
-                prefetch_code(graph, listed[x], table)
-            # Most often the node to be opened next is known by now: its links come while these nodes are compared.
-            _prefetch_links(graph, pool, place, size)
-        place = _compare(graph, step, normalised, probe, table, norm, listed, first, end, found, pool, size, place)
-        compared += end - first
-        first = end
-    _unmark(visited, listed, first, all_listed)
-    for node in range(skip, past):
-        visited[node >> 3] = 0
-    return compared, True
+    seen = enter(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found)
+    seen, sound = walk_on(graph, step, normalised, probe, table, norm, size, 0, pool, visited, listed, seen, found)
+    leave(visited, listed, seen, sound, skip, past)
+    return seen, sound
 
 
 @inline

@@ -27,7 +27,8 @@ ENOUGH = 0.99
 """The quality (`Coder.recall`) at which a code is not made wider."""
 _MERGED_SLOTS = 1024
 """Rarer slots beyond so many are pooled at random before slots are merged by what they lose."""
-_PAIRS = 768
+_PAIRS = 3_072
+"""Pairs of rows whose distances foldings keep. With 768, foldings of one set differed more than widths do."""
 _UNSEEN = 32
 """One bucket in so many is kept for features that a sample does not show."""
 _SAMPLE_ROWS = 8_192
@@ -39,6 +40,10 @@ _FINEST = 2.0**-31
 """No step is smaller: sums of weights fit 32 bits."""
 _LINE_NS, _ENTRY_NS = 1.6, 1.0
 """What it takes to compare 64 bytes, and one packed entry. The second was measured; the first is its share of a walk's step."""
+_NODE_NS, _FAR_LINE_NS = 13.0, 7.0
+"""What a walk takes for a node besides the comparison, and what 64 more bytes take it that come from memory: both measured."""
+_CACHED_BYTES = 1 << 25
+"""Of codes that are taken to lie in the caches."""
 _LOST = 30.0
 """Walks by codes that lose a share x of the neighbours are taken to be exp(_LOST x) times as wide. A guess that decides three sets as
 measured walks do: word counts of two sizes for packed codes (the smaller just so), colour histograms for bytes."""
@@ -100,15 +105,15 @@ def slots_for(dim: int | None) -> tuple[bool, int]:
     return (True, SLOTS) if dim is None or dim > SLOTS else (False, dim)
 
 
-def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int]) -> Coder:
-    """Codes for rows like these (a sample of what is to be encoded; some thousands are enough).
+def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], nodes: int) -> Coder:
+    """Codes for so many rows like these (a sample of what is to be encoded; some thousands are enough).
 
     neighbourhoods: rows in groups of so many: a row, and its nearest of *all* rows in order. Codes are judged by them.
     Cost: 0.2 to 0.4 s; 1 to 2 s for sparse rows of many features.
     """
     near, size = neighbourhoods
     packed = packed_coder(rows, near, size)
-    folded = folded_coder(rows, dim, near, size)
+    folded = folded_coder(rows, dim, near, size, nodes)
     entries = len(near.values) / max(1, len(near))
     return packed if _cost(packed, 4 * entries) < _cost(folded, folded.width) else folded
 
@@ -116,6 +121,13 @@ def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int]) 
 def _cost(coder: Coder, size: float) -> float:
     """What one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
     return coder.compare_ns(size) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+
+
+def _walk_cost(coder: Coder, nodes: int) -> float:
+    """The same of codes of bytes of so many nodes, with all that a walk does besides, and with the way from memory."""
+    lines = coder.width / LANES
+    step = _NODE_NS + lines * (_LINE_NS if nodes * coder.width <= _CACHED_BYTES else _FAR_LINE_NS)
+    return step * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
 def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
@@ -141,8 +153,8 @@ def _group_distances(graph, table, distance):  # type: ignore[no-untyped-def]
         release_probe(graph, g * size, table)
 
 
-def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int) -> Coder:
-    """Bytes: the smallest width that is enough, or the best there is."""
+def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int, nodes: int) -> Coder:
+    """Bytes: of the widths up to the smallest that is enough, the one with the cheapest walks."""
     hashed, count = slots_for(dim)
     sample = rows.slice(0, min(len(rows), _SAMPLE_ROWS, _SAMPLE_CELLS // count))
     best: Coder | None = None
@@ -151,8 +163,9 @@ def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int) -> Coder:
         found, step, offset = max(
             (_recall(_distances(_round(groups, *scale))), *scale) for scale in _scales(_fold(sample, hashed, buckets, width))
         )
-        if best is None or found > best.recall + 0.002:
-            best = Coder(width, hashed, buckets, step, offset, found)
+        coder = Coder(width, hashed, buckets, step, offset, found)
+        if best is None or _walk_cost(coder, nodes) < _walk_cost(best, nodes):
+            best = coder
         if found >= ENOUGH:
             break
     assert best is not None

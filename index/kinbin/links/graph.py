@@ -29,23 +29,22 @@ ENTRIES = 64
 """Nodes that every walk begins from: a random sample, so that one of them is not far."""
 _SLICE = 2_048
 """Nodes put in between two looks at whether to stop."""
-_LISTED = 65_536
-"""Nodes that a walk may see before it has to clear the marks of all nodes."""
+_LISTED = 262_144
+"""Nodes that a walk may meet: more than the widest pool opens."""
 
 
 class WalkSpace:
-    """Work space of walks over up to so many nodes: a bit a node and 0.7 MB."""
+    """Work space of walks over up to so many nodes: a bit a node, and 8 bytes for each that a walk meets."""
 
     def __init__(self, nodes: int, pool: int) -> None:
         self.nodes = nodes
         self.sums = np.empty(MOST_BYTES, np.float64)
         self.code = np.empty(MOST_BYTES, np.uint8)
         self._table: NDArray[np.uint16] | None = None
-        self.again = np.empty(pool, np.uint32)
         self.pool = np.empty(pool, np.uint64)
         self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
-        self.listed = np.empty(_LISTED, np.int64)
-        self.found = np.empty(MOST_LINKS + 1, np.uint64)
+        self.listed = np.empty(min(nodes, _LISTED) + 2 * MOST_LINKS + 2, np.uint64)
+        self.found = np.empty(2 * MOST_LINKS + 2, np.uint64)
 
     def table_for(self, width: int) -> NDArray[np.uint16] | None:
         """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""

@@ -14,14 +14,14 @@ from kinbin.kernels._memory import prefetch
 from kinbin.kernels.lookup import clear_lookup, fill_lookup
 from kinbin.kernels.rowscore import similarity_at
 from kinbin.links._codekernel import LANES, code_distance, estimated_similarity
-from kinbin.links._graphkernel import EMPTY, node_of, walk
+from kinbin.links._graphkernel import EMPTY, enter, leave, node_of, walk_on, widen
 from kinbin.links._nodekernel import CODE_LINES, CODE_SHIFT, NODES, WIDTH, clear_probe, code_address, fill_probe, node_distance, node_norm
 from kinbin.links._packedkernel import clear_slots, fill_slots
 from kinbin.search._bandkernel import CORRUPT, answers_are_sound
 from kinbin.search._rundata import BASE, ROWS, is_masked, prefetch_offset, prefetch_row, row_place
 from kinbin.search._topk import offer, reset
 
-__all__ = ["BROKEN", "GONE", "place_rows", "scan_codes", "search_links"]
+__all__ = ["BROKEN", "GONE", "grown_pool", "place_rows", "scan_codes", "search_links"]
 
 U64 = np.uint64
 GONE = 0xFFFFFFFF
@@ -31,6 +31,10 @@ BROKEN = 4
 _TILE_BYTES = 262_144
 _SLACK = 1e-6
 """More than float32 products take from a similarity."""
+_MOST_GROWTH = 16.0
+"""Of (far / similarity)³ in `grown_pool`."""
+_LEAST_SIMILARITY = 1e-3
+"""No query is taken to be farther from its neighbours."""
 _AHEAD = 8
 """Rows of a pool that are on their way while one is scored."""
 
@@ -110,6 +114,32 @@ def _pooled_too_far(graph, step, errors, probe, table, key, query_error, normali
 
 
 @inline
+def _kth_by_codes(graph, step, errors, probe, table, pool, first, size, query_error, normalised, norm):
+    """(what no node of a pool exceeds, from a place on; the greatest there by codes that are taken to be right): similarities."""
+    most, greatest = 0.0, 0.0
+    for x in range(first, size):
+        node = node_of(pool[x])
+        steps = pool[x] >> U64(32) if normalised else U64(node_distance(graph, node, probe, table))
+        node_is = 1.0 if normalised else np.float64(node_norm(graph, node, False))
+        distance = steps * step
+        most = max(most, estimated_similarity(max(0.0, distance - errors[node] - query_error), norm, node_is))
+        greatest = max(greatest, estimated_similarity(distance, norm, node_is))
+    return most, greatest
+
+
+@inline
+def grown_pool(size, similarity, far, growth, more):
+    """How wide a walk's pool of `size` has to be for a query whose k-th answer has this similarity.
+
+    Below `far` it grows by (growth · (far / similarity)³ − 1) · more: neighbours that are farther lie in less of a
+    crowd, and links lead to fewer of them. (A measured law: see ARCHITECTURE.)
+    """
+    if similarity >= far:
+        return size
+    return size + int(more * (growth * min(_MOST_GROWTH, (far / max(similarity, _LEAST_SIMILARITY)) ** 3) - 1.0))
+
+
+@inline
 def _fetch_node(descriptors, places, key, record):
     """Ask for where the row of a pooled node begins, or for its record."""
     place = np.int64(places[node_of(key)])
@@ -157,14 +187,14 @@ def _score_pool(
 
 @strict
 def search_links(
-    graph, step, offset, hashed, buckets, places, errors, entries, skips, size, far, far_size, descriptors, wide, normalised,
+    graph, step, offset, hashed, buckets, places, errors, entries, skips, size, far, growth, more, descriptors, wide, normalised,
     indptr, features, values, norms, least,
-    sums, code, table, again, pool, visited, listed, found, cells, keys, weights,
+    sums, code, table, pool, visited, listed, found, cells, keys, weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
     """Answer m queries by walks with a pool of `size`: the best of the pool by their exact scores.
 
-    A query whose k-th answer is less similar than `far` is walked for again, from what was found, with a pool of `far_size`.
+    A query whose k-th answer is less similar than `far` is walked for on, with a wider pool: see `grown_pool`.
     graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; errors (nodes,) float32, of codes; skips (m, 2):
     the nodes that each query leaves out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`.
     Writes out_compared and out_verified (m,) int64. Returns flags. Cost: see `walk`, and for each row that is scored 150 to 350 ns
@@ -179,31 +209,41 @@ def search_links(
         reset(sims, runs, rows)
         probe, query_error = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
         fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
-        out_compared[m] = 0
         out_verified[m] = 0
-        begin = entries
-        now = size
+        norm = np.float32(norms[m])
+        seen = enter(
+            graph, step, normalised, probe, table, norm, entries, skips[m, 0], skips[m, 1], size, pool, visited, listed, found
+        )  # fmt: skip
+        now, place = size, 0
         while True:
-            compared, sound = walk(
-                graph, step, normalised, probe, table, np.float32(norms[m]), begin, skips[m, 0], skips[m, 1], now,
-                pool, visited, listed, found,
-            )  # fmt: skip
-            scored = _score_pool(
-                graph, step, errors, probe, table, np.float64(query_error), norms[m], descriptors, places, pool, now, wide, normalised,
-                query_norm, cells, keys, weights, least, sims, runs, rows,
-            )  # fmt: skip
-            out_compared[m] += compared
-            out_verified[m] += max(scored, 0)
-            if not sound:
-                flags |= BROKEN
-            if scored < 0:
-                flags |= CORRUPT
-            if flags != 0 or now >= far_size or max(sims[-1], least) >= far or pool[now - 1] == EMPTY:
-                break
-            for x in range(now):
-                again[x] = np.uint32(node_of(pool[x]))
-            begin = again[:now]
-            now = far_size
+            seen, sound = walk_on(graph, step, normalised, probe, table, norm, now, place, pool, visited, listed, seen, found)
+            may_grow = sound and now == size and least < far and pool[now - 1] != EMPTY
+            wider = now
+            if may_grow:
+                most, near = _kth_by_codes(
+                    graph, step, errors, probe, table, pool, len(sims) - 1, now, np.float64(query_error), normalised, query_norm
+                )
+                if most < far:
+                    wider = min(len(pool), grown_pool(size, near, far, growth, more))
+            if wider == now:
+                scored = _score_pool(
+                    graph, step, errors, probe, table, np.float64(query_error), norms[m], descriptors, places, pool, now, wide, normalised,
+                    query_norm, cells, keys, weights, least, sims, runs, rows,
+                )  # fmt: skip
+                out_verified[m] += max(scored, 0)
+                if not sound:
+                    flags |= BROKEN
+                if scored < 0:
+                    flags |= CORRUPT
+                if may_grow and flags == 0 and sims[-1] < far:
+                    # Of one with fewer answers than were asked for it is not known how far the others are.
+                    wider = min(len(pool), grown_pool(size, sims[-1] if sims[-1] >= 0.0 else far - _SLACK, far, growth, more))
+                if wider == now:
+                    break
+            place = widen(graph, pool, now, wider, listed, seen)
+            now = wider
+        leave(visited, listed, seen, sound, skips[m, 0], skips[m, 1])
+        out_compared[m] = seen
         clear_lookup(wide, features[a:b], cells, keys)
         clear_probe(features[a:b], values[a:b], table)
         if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):

@@ -142,9 +142,10 @@ class _Trial:
         counts = np.empty((2, len(queries)), np.int64)
         search_links(
             self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._errors,
-            self._graph.entries, self._left_out, pool, 0.0, pool, self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            self._graph.entries, self._left_out, pool, 0.0, 1.0, 0, self._view.descriptors, self._recipe.wide,
+            self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.listed, space.found,
+            space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
             *self._lookup, *self._out, counts[0], counts[1],
         )  # fmt: skip
         return self._out[0].copy(), float(counts[0].mean())

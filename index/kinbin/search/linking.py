@@ -159,7 +159,7 @@ class Linker:
             except CorruptData:
                 # A damaged link set is built from the rows.
                 pass
-        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe))
+        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe), len(source))
         codes, errors, norms = self._encode(source, coder)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
         return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source))

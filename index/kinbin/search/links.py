@@ -21,7 +21,7 @@ from kinbin.links._nodekernel import graph_of_fields
 from kinbin.links._packedkernel import QUAD
 from kinbin.links.codes import Coder, slots_for
 from kinbin.links.codetable import code_lines
-from kinbin.search._linkkernel import GONE, place_rows
+from kinbin.search._linkkernel import GONE, grown_pool, place_rows
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.transactions import Reader
 
@@ -45,8 +45,13 @@ class Width:
     """Whether a calibrated walk of this width had the recall that is aimed at."""
     far: float = 0.0
     """A query whose k-th answer is less similar than this is none of the kind that was calibrated on."""
-    far_pool: int = 0
-    """Of the second walk that such a query gets."""
+    growth: float = 1.0
+    more: int = 0
+    """Of the pool of such a query: see `grown_pool`."""
+
+    def pool_at(self, similarity: float) -> int:
+        """The pool of a query whose k-th answer has this similarity."""
+        return int(min(MOST_WIDTH, grown_pool.py_func(self.pool, similarity, self.far, self.growth, self.more)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,11 +38,9 @@ AIM = 0.6
 neighbours are about equally near, mean recall is hardly above C; this puts it past 0.98 on every set tried."""
 LINK_AIM = 0.8
 """As much, for walks: a pool calibrated for 0.98 serves a target of 0.9. There is no bound that would be passed anyway."""
-FAR_LEAST, FAR_MORE, FAR_MOST = 1.0, 6.0, 24
-"""A query that is unlike the calibrated ones gets a pool that is wider by so many times its width (as if that were 24 at most), and by
-so much more for each unit of the target. Of a million patches, whose stored near doubles are found with any pool, those of other
-images are found with recall .85 with a pool of 10, .95 with one of 44 and .97 with one of 80. Where wide pools are needed
-anyway, calibration was not easy."""
+FAR_MOST = 24
+"""A query that is unlike the calibrated ones gets a wider pool (`grown_pool`), but not by more than as if it were so wide: where wide
+pools are needed anyway, calibration was not easy."""
 BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
 _LISTED = 300.0
@@ -225,8 +223,7 @@ class LinkPlan:
         links, rank = self.links.set, k / share
         width = links.width_for(k, self.aim)
         pool = max(width.pool / share, links.width_for(rank, self.aim).pool)
-        far_pool = pool + min(pool, FAR_MOST) * (FAR_LEAST + FAR_MORE * self.target)
-        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), min(int(far_pool), MOST_WIDTH))
+        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -254,10 +254,10 @@ class _Call:
         space = scratch.walks(len(links.row_numbers))
         flags = search_links(
             links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.errors, links.entries,
-            _no_skips(len(queries)), width.pool, width.far, width.far_pool, self.descriptors(self.plan.descriptors), searcher.wide,
-            searcher.kernel.normalised,
+            _no_skips(len(queries)), width.pool, width.far, width.growth, width.more, self.descriptors(self.plan.descriptors),
+            searcher.wide, searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            space.sums, space.code, space.table_for(coder.width), space.again, space.pool, space.visited, space.listed, space.found,
+            space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
             scratch.cells, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
         )  # fmt: skip

@@ -219,7 +219,7 @@ def test_chosen_codes_keep_near_rows_near(kind: str) -> None:
     X = KINDS[kind].rows(1_200, seed=2)
     rows = canonical_rows(X, dim=KINDS[kind].dim, signed=True)
     with still():
-        coder = choose_coder(rows, KINDS[kind].dim, neighbourhoods(X, rows))
+        coder = choose_coder(rows, KINDS[kind].dim, neighbourhoods(X, rows), len(rows))
     assert coder.recall > 0.95
     made, errors = coder.encode(rows)
     assert len(made) == 1_200
@@ -246,7 +246,7 @@ def test_codes_of_any_dimension(dim: int, rng: np.random.Generator) -> None:
     X[np.arange(40), rng.integers(0, dim, 40)] = 1.0
     rows = canonical_rows(X, dim=dim, signed=False)
     with still():
-        coder = folded_coder(rows, dim, *neighbourhoods(X, rows, 10, 20))
+        coder = folded_coder(rows, dim, *neighbourhoods(X, rows, 10, 20), len(rows))
     assert coder.width in WIDTHS
     made, errors = coder.encode(rows)
     shapes = X.astype(np.float64) / X.sum(axis=1, dtype=np.float64, keepdims=True)

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from coded import WIDTH, codes_of
-from kinbin.links._graphkernel import EMPTY, MOST_LINKS, reach, walk
+from kinbin.kernels._jit import strict
+from kinbin.links._graphkernel import EMPTY, MOST_LINKS, enter, leave, reach, walk, walk_on, widen
 from kinbin.links.codetable import Codes
 from kinbin.links.graph import ENTRIES, LINKS, Graph, WalkSpace
 
@@ -61,7 +62,12 @@ def walked(
     assert not space.visited.any(), "marks were left behind"
     keys = [int(key) for key in space.pool[:pool] if key != EMPTY]
     assert keys == sorted(keys)
-    return [(key & 0xFFFFFFFF) >> 1 for key in keys]
+    return [node_of_key(key) for key in keys]
+
+
+def node_of_key(key: int) -> int:
+    """The node of a key of a pool."""
+    return (key & 0xFFFFFFFF) >> 1
 
 
 @pytest.mark.parametrize("normalised", [True, False])
@@ -117,14 +123,59 @@ def test_walks_and_graphs_are_the_same_every_time() -> None:
         assert walked(one, query, 1.0, 64, space=space) == fresh
 
 
-def test_the_work_space_is_clean_after_a_walk_that_lists_too_much() -> None:
-    """Where more nodes are met than can be listed, all marks are cleared all the same."""
+def test_a_walk_that_can_list_no_more_ends() -> None:
+    """Where more nodes would be met than can be listed, the walk ends with those it met, and all marks are cleared."""
     codes = codes_of(1_500)
     graph = built(codes)
-    small = WalkSpace(1_500, 400)
-    small.listed = np.empty(256, np.int64)
     query = codes_of(1, seed=9)[0]
-    assert walked(graph, query, 1.0, 400, space=small) == walked(graph, query, 1.0, 400)
+    small = WalkSpace(1_500, 1_500)
+    small.listed = np.empty(2 * MOST_LINKS + 2 + 200, np.uint64)
+    met = walked(graph, query, 1.0, 1_500, space=small)
+    assert 200 <= len(met) <= len(small.listed)
+    assert len(walked(graph, query, 1.0, 1_500)) == 1_500
+
+
+@strict
+def walk_and_widen(graph, step, probe, norm, entries, size, wider, pool, visited, listed, found, between):  # type: ignore[no-untyped-def]
+    """A walk, widened once; between: the pool as it is then. Returns the nodes met by then, in all, and whether all was sound."""
+    met = enter(graph, step, True, probe, None, norm, entries, 0, 0, size, pool, visited, listed, found)
+    met, sound = walk_on(graph, step, True, probe, None, norm, size, 0, pool, visited, listed, met, found)
+    place = widen(graph, pool, size, wider, listed, met)
+    for x in range(wider):
+        between[x] = pool[x]
+    seen, still_sound = walk_on(graph, step, True, probe, None, norm, wider, place, pool, visited, listed, met, found)
+    leave(visited, listed, seen, still_sound, 0, 0)
+    return met, seen, sound and still_sound
+
+
+@pytest.mark.parametrize(("size", "wider"), [(1, 2), (10, 11), (10, 80), (40, 400)])
+def test_a_widened_walk_goes_on_from_what_it_met(size: int, wider: int) -> None:
+    """A widened pool holds the nearest of all nodes met so far, and in the end those that a walk as wide finds, or as near ones."""
+    codes = codes_of(3_000)
+    graph = built(codes)
+    space = WalkSpace(3_000, wider)
+    keep: list[object] = []
+    sums = []
+    for query in codes_of(40, seed=4):
+        between = np.empty(wider, np.uint64)
+        probe = np.uint64(query.__array_interface__["data"][0])
+        met, seen, sound = walk_and_widen(
+            graph.descriptor(keep), graph.step, probe, np.float32(1.0), graph.entries, size, wider, space.pool, space.visited, space.listed,
+            space.found, between,
+        )  # fmt: skip
+        assert sound
+        assert not space.visited.any()
+        assert len(set(space.listed[:seen].tolist())) == seen, "no node is met twice"
+        nearest = np.sort(space.listed[:met])[:wider]
+        np.testing.assert_array_equal(between[: len(nearest)] >> np.uint64(1), nearest >> np.uint64(1))
+        assert (between[len(nearest) :] == EMPTY).all()
+        assert (space.pool[:wider] & np.uint64(1) == 1).all(), "a node of the pool was not opened"
+        nodes = [node_of_key(key) for key in space.pool[:wider].tolist()]
+        straight = walked(graph, query, 1.0, wider)
+        assert len(set(nodes)) == wider
+        sums.append([np.abs(codes[some].astype(int) - query.astype(int)).sum() for some in (nodes, straight)])
+    widened, at_once = np.mean(sums, axis=0)
+    assert widened <= 1.01 * at_once
 
 
 def test_inserting_more(rng: np.random.Generator) -> None:

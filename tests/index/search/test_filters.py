@@ -213,6 +213,26 @@ def test_ids_that_share_a_vector_are_filtered_one_by_one(db: kinbin.Database) ->
         assert collection.query([1, 1, 1], filter={"n": {"$ne": 2}}, mode=mode).ids == ["a", "c"]
 
 
+@pytest.mark.parametrize("k", [1, 2, 4, 9])
+@pytest.mark.parametrize("filter", [None, {"n": {"$ne": 2}}])
+def test_a_batch_in_which_some_answers_have_items_with_one_vector(k: int, filter: dict[str, Any] | None, db: kinbin.Database) -> None:
+    """Each answer of a batch is that of the query alone, whether items share a vector in all, some or none of its rows."""
+    collection = db.create_collection("c", dim=8)
+    vectors = np.eye(8)[[0, 0, 0, 1, 2, 3, 3, 4]] + 0.01
+    vectors[:3, 1] += 0.5
+    collection.add(list("abcdefgh"), vectors, [{"n": n} for n in range(8)])
+    queries = np.vstack([np.eye(8)[:6] + 0.01, np.eye(8)[[0]] + np.eye(8)[[3]]])
+    for compacted in (False, True):
+        if compacted:
+            collection.compact()
+        batch = collection.query_batch(queries, k=k, filter=filter)
+        for query, answer in zip(queries, batch, strict=True):
+            alone = collection.query(query, k=k, filter=filter)
+            assert alone.ids == answer.ids
+            np.testing.assert_array_equal(alone.scores, answer.scores)
+        assert any(set("ab") <= set(answer.ids) for answer in batch) == (k > 1)
+
+
 def test_a_filter_sees_every_change(db: kinbin.Database) -> None:
     """The same filter, asked again, knows of payloads that were added, replaced and deleted since, and of merges."""
     collection = db.create_collection("c", dim=3)

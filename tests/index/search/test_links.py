@@ -13,9 +13,10 @@ import scipy.sparse as sp
 import kinbin
 import kinbin.search.query
 import naive
+from kinbin.kernels.registry import kernel_named
 from kinbin.links.codes import Coder
 from kinbin.search._linkkernel import search_links
-from kinbin.search.links import LinkSet
+from kinbin.search.links import MOST_WIDTH, LinkSet, Width
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
@@ -59,8 +60,10 @@ def test_what_a_walk_does_not_score_is_too_far(
     kernel: str, kind: str, asked: str, k: int, pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A walk answers what it would if all of its pool were scored, as it is where codes may be wrong by anything."""
+    # What is walked on for is told by codes where they prove it: those that may be wrong by anything prove nothing.
+    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
     pair = pairs(kernel, kind)
-    options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.95}
+    options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.949}
     if asked in SHARES:
         options["filter"] = SHARES[asked][0]
     elif asked != "all":
@@ -324,6 +327,45 @@ def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], m
         assert looked == sorted(looked), f"k = {k}"
     by_k = [float(pair.linked.query_batch(pair.Q, k=k, mode="links").candidates.mean()) for k in (10, 100, 400)]
     assert by_k == sorted(by_k)
+
+
+@pytest.mark.parametrize(("kernel", "kind"), CASES)
+def test_only_queries_far_from_their_neighbours_are_walked_for_on(
+    kernel: str, kind: str, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query whose last answer is at least as similar as what is called far meets the nodes it would meet anyway; others meet more."""
+    collection = db.create_collection("c", kernel=kernel, dim=KINDS[kind].dim, seed=5)
+    X = KINDS[kind].rows(1_540, seed=8)
+    collection.add(names(range(1_500)), X[:1_500])
+    collection.link()
+
+    def ask(far: float) -> kinbin.AnswerBatch:
+        monkeypatch.setattr(LinkSet, "far_for", lambda *_: far)
+        # A target that nobody asked for before: widths are kept.
+        return collection.query_batch(X[1_500:], mode="links", target_recall=0.3 + 1e-6 * far)
+
+    narrow = ask(0.0)
+    last = np.array([kernel_named(kernel).similarity(score) for score in narrow.scores[:, -1].tolist()])
+    met = [narrow.candidates]
+    for far in np.quantile(last, [0.3, 0.7]):
+        wide = ask(float(far))
+        np.testing.assert_array_equal(wide.candidates[last >= far], narrow.candidates[last >= far])
+        assert (wide.candidates > narrow.candidates)[last < far - 1e-6].all()
+        assert (wide.scores[:, -1] >= narrow.scores[:, -1]).all()
+        met.append(wide.candidates)
+    assert met[0].mean() < met[1].mean() < met[2].mean(), "the farther, the wider"
+
+
+def test_a_pool_grows_with_the_distance_of_a_query() -> None:
+    """A pool is as calibrated for all similarities from `far` on, wider by a jump below, and the wider the less similar, up to a bound."""
+    width = Width(20, True, 0.5, 1.9, 12)
+    pools = [width.pool_at(similarity) for similarity in (1.0, 0.5, 0.4999, 0.4, 0.3, 0.2, 0.1, 0.0, -1.0)]
+    assert pools[:3] == [20, 20, 20 + int(12 * 0.9)]
+    assert pools == sorted(pools)
+    assert pools[4] == 20 + int(12 * (1.9 * (0.5 / 0.3) ** 3 - 1))
+    assert pools[-1] == 20 + int(12 * (1.9 * 16 - 1))
+    assert Width(4_000, True, 0.5, 2.0, 24).pool_at(0.01) == MOST_WIDTH
+    assert Width(30, False).pool_at(0.0) == 30
 
 
 def test_more_neighbours_than_were_calibrated(pairs: Callable[[str, str], Pair]) -> None:

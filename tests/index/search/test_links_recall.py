@@ -244,7 +244,7 @@ def test_near_doubles_that_came_together_do_not_make_calibration_easy(tmp_path: 
     assert recall >= 0.96
 
 
-def test_queries_that_are_like_no_stored_row_are_walked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_are_like_no_stored_row_are_walked_for_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where near doubles came in far apart calibration is easy, but queries farther from their neighbours than those get a wider pool."""
     rows, queries = crowds(200, 40, seed=5), crowds(200, 1, seed=6)
     np.random.default_rng(7).shuffle(rows)
