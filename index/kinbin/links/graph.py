@@ -30,7 +30,7 @@ ENTRIES = 64
 _SLICE = 2_048
 """Nodes put in between two looks at whether to stop."""
 _LISTED = 262_144
-"""Nodes that a walk may meet: more than the widest pool opens."""
+"""Nodes that a walk may meet: as many as the widest pool has links."""
 
 
 class WalkSpace:

@@ -255,6 +255,18 @@ def test_codes_of_any_dimension(dim: int, rng: np.random.Generator) -> None:
     assert (estimated - errors[:, None] - errors[None] <= true + 1e-9).all()
 
 
+def test_codes_of_many_rows_are_narrower(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Where codes come from memory, a wider one has to be better by more than where they lie in the caches."""
+    X = (rng.random((60, 300)) + 0.01).astype(np.float32)
+    rows = canonical_rows(X, dim=300, signed=False)
+    near = neighbourhoods(X, rows, 10, 20)
+    for nodes, width in ((1_000, 192), (10_000_000, 128)):
+        # The quality that each width is found to have, whatever the scale.
+        found = iter(np.repeat([0.95, 0.984, 0.995], 5).tolist())
+        monkeypatch.setattr("kinbin.links.codes._recall", lambda _, found=found: next(found))
+        assert folded_coder(rows, 300, *near, nodes).width == width
+
+
 def test_a_coder_outlives_its_header() -> None:
     """A coder read back from its header and buckets is the same."""
     coder = coder_for(True, 128, 0.01, 4)
