@@ -316,7 +316,7 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
 
 
 def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
-    """More rows are looked at for a higher target and for more neighbours, never fewer (second walks aside)."""
+    """More rows are looked at for a higher target and for more neighbours, never fewer (queries that are walked for on aside)."""
     monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
     pair = pairs("gmm", "dense")
     for k in (1, 10, 60, 100, 400):
