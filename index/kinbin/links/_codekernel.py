@@ -176,7 +176,7 @@ def merge_buckets(differences, wanted, bucket):
         _name_buckets(parent, alive, bucket[w])
 
 
-@inline
+@owning
 def _name_buckets(parent, alive, out):
     """Number the living slots from 0, and give every slot the number of the one it was folded into."""
     names = np.zeros(len(parent), np.int64)

@@ -406,7 +406,7 @@ def repair(graph, step, normalised, old, renamed, links, most, slack, keys, tabl
             _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table)
 
 
-@inline
+@owning
 def _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table):
     """Choose a node's links anew from the neighbours it keeps and the neighbours of all it had."""
     node = renamed[was]
