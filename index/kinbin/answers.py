@@ -150,7 +150,7 @@ def answer_batch(
         names[below], scores[below] = None, np.nan
     return AnswerBatch(
         names, scores, certificate, list(_reasons(found, certificate)), found.verified, found.candidates,
-        [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()],
+        [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.far,
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def answer_one(
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
         ids, scores, None if no_bound else bound, no_bound, int(found.verified[0]), int(found.candidates[0]),
-        ["postings"] if cut else [], PATHS[path],
+        ["postings"] if cut else [], PATHS[path], bool(found.far[0]),
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
 from kinbin.records import CheckReport, CollectionConfig
-from kinbin.search._linkkernel import GONE
+from kinbin.search._linkkernel import GONE, WIDE
 from kinbin.search.build import Source, iterate_rows
 from kinbin.search.linking import unpacked
+from kinbin.search.links import worst_recalls
 from kinbin.search.plan import Plan
 from kinbin.search.query import fresh_keys
 from kinbin.search.view import Run, View, Views
@@ -66,8 +67,11 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
         "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
         "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
+        "hard_pool": int(width.beam[WIDE]), "hard_similarity": width.hard,        "alike": width.alike,
         "calibration": [
-            {"pool": pool} | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
+            {"pool": pool}
+            | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
+            | {f"hard@{k}": recalls[i] for k, recalls in worst_recalls(calibration)["hard_recall"].items()}
             for i, pool in enumerate(calibration["pools"])
         ],
     }  # fmt: skip

@@ -100,6 +100,9 @@ class Answer:
     """Names of the limits that cut the search short."""
     mode: str
     """"bands", "links" or "exact": the path that gave the answer."""
+    out_of_distribution: bool = False
+    """Whether a walk found the query less similar to its neighbours than 99 in 100 stored rows are to theirs: its calibrated recall
+    says nothing of such a query. Auto completes the answer by bands or a scan."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -121,6 +124,8 @@ class AnswerBatch:
     truncated: list[list[str]]
     modes: list[str]
     """(m,) the path that gave each answer."""
+    out_of_distribution: NDArray[np.bool_]
+    """(m,)"""
 
     @property
     def mode(self) -> str:
@@ -142,6 +147,7 @@ class AnswerBatch:
             candidates=int(self.candidates[i]),
             truncated=self.truncated[i],
             mode=self.modes[i],
+            out_of_distribution=bool(self.out_of_distribution[i]),
         )
 
     def __iter__(self) -> Iterator[Answer]:

@@ -53,6 +53,7 @@ def answer(found: kinbin.Answer) -> dict[str, Any]:
     return _answer(
         zip(found.ids, found.scores.tolist(), strict=True),
         found.recall_lower_bound, found.no_bound, found.mode, found.candidates, found.verified, found.truncated,
+        found.out_of_distribution,
     )  # fmt: skip
 
 
@@ -62,11 +63,11 @@ def batch_answers(found: kinbin.AnswerBatch) -> list[dict[str, Any]]:
     return [
         _answer(
             ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None),
-            None if math.isnan(bound) else bound, no_bound, path, candidates, verified, truncated,
+            None if math.isnan(bound) else bound, no_bound, path, candidates, verified, truncated, far,
         )
-        for ids, scores, bound, no_bound, path, candidates, verified, truncated in zip(
+        for ids, scores, bound, no_bound, path, candidates, verified, truncated, far in zip(
             found.ids.tolist(), found.scores.tolist(), bounds, found.no_bounds, found.modes,
-            found.candidates.tolist(), found.verified.tolist(), found.truncated, strict=True,
+            found.candidates.tolist(), found.verified.tolist(), found.truncated, found.out_of_distribution.tolist(), strict=True,
         )
     ]  # fmt: skip
 
@@ -79,6 +80,7 @@ def _answer(
     candidates: int,
     verified: int,
     truncated: Sequence[str],
+    far: bool,
 ) -> dict[str, Any]:
     content: dict[str, Any] = {
         "results": [{"id": identifier, "score": score} for identifier, score in hits],
@@ -86,7 +88,10 @@ def _answer(
     }
     if bound is None:
         content["no_bound"] = no_bound
-    return {**content, "mode": mode, "candidates": int(candidates), "verified": int(verified), "truncated": list(truncated)}
+    content |= {"mode": mode, "candidates": int(candidates), "verified": int(verified), "truncated": list(truncated)}
+    if far:
+        content["out_of_distribution"] = True
+    return content
 
 
 def add_contents(answers: Iterable[Mapping[str, Any]], collection: kinbin.Collection, include: Sequence[str]) -> None:

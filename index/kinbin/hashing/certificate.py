@@ -2,10 +2,11 @@
 
 A similarity J is a value of the min-max kernel (ngmm or gmm; a gint value g is the ngmm value g / (2 - g)).
 Two rows of similarity J share a band of r hashes with probability J**r, independently for each of L
-bands, so that the number they share is Binomial(L, J**r). If every candidate with at least c shared
-bands was verified, and the k-th best score found is J, each true neighbour (whose score is >= J) was
-found with probability at least P[Binomial(L, J**r) >= c]. Chance agreements only add shared bands, so
-they leave the bound true.
+bands, so that the number they share is Binomial(L, J**r). A search verifies candidates by shared bands, most first, and
+stops at a level c once P[Binomial(L, s**r) >= c] reaches an aim, s being the k-th best score so far. Then each true neighbour
+was found with probability at least the aim; not with that of the tail at c, which depends on the same hashes. Where the bands
+are exhausted first, the bound is the tail at one shared band. The proof is in HASHING.md, "The recall bound". Chance
+agreements only add shared bands, so they leave the bound true.
 """
 
 from __future__ import annotations

@@ -291,14 +291,18 @@ def _verify(
 
 
 @inline
-def _certificate(descriptors, state, reached):
-    """The smallest of the runs' certificates at the similarity that was reached."""
+def _certificate(descriptors, state, reached, aim):
+    """The smallest of the runs' certificates at the similarity that was reached.
+
+    A run that was left at a level certifies the aim and no more, however far the tail of that level exceeds it: the level
+    depends on the hashes whose luck is judged (HASHING.md, "The recall bound").
+    """
     least = 1.0
     for i in range(len(descriptors)):
         if descriptors[i, LIVE] == 0:
             continue
         tail = binomial_tail(np.int64(descriptors[i, BANDS]), min(reached, 1.0) ** np.float64(descriptors[i, R]), state[i, 3])
-        least = min(least, tail)
+        least = min(least, tail, aim)
     return least
 
 
@@ -322,7 +326,7 @@ def answers_are_sound(descriptors, wide, runs, rows):
 
 @owning
 def search_bands(
-    descriptors, need, suggest, wide, normalised,
+    descriptors, need, suggest, aim, wide, normalised,
     indptr, features, values, norms, band_keys, fresh_keys,
     least, more, postings_cap,
     counts, listed, order, cells, keys, weights,
@@ -331,7 +335,8 @@ def search_bands(
     """Answer m queries over all runs; the last descriptor is the fresh rows'.
 
     descriptors (R, 17) uint64; need, suggest (R, 257) float64: by shared bands, the similarity at which a
-    run is certified, and the one the count suggests. Queries as canonical rows (indptr (m+1,) …);
+    run is certified, and the one the count suggests; aim: the certificate that `need` stands for. Queries as canonical rows
+    (indptr (m+1,) …);
     band_keys (m, C) uint32, fresh_keys (m, 128) uint16. least: answers below this similarity are not wanted.
     more: out_* hold answers of other rows already, which stay if they are better. Runs of 0 rows are passed over.
     Scratch: counts (rows + 63,) uint8 zero (left zero), listed and order (rows,) uint32; cells, keys and weights of
@@ -389,4 +394,4 @@ def search_bands(
         out_numbers[m, 3] = flags
         out_certificate[m] = 0.0
         if flags & CORRUPT == 0:
-            out_certificate[m] = _certificate(descriptors, state, max(sims[-1], least, 0.0))
+            out_certificate[m] = _certificate(descriptors, state, max(sims[-1], least, 0.0), aim)

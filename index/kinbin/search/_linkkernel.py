@@ -127,16 +127,26 @@ def _kth_by_codes(graph, step, errors, probe, table, pool, first, size, query_er
     return most, greatest
 
 
-@inline
-def grown_pool(size, similarity, far, growth, more):
-    """How wide a walk's pool of `size` has to be for a query whose k-th answer has this similarity.
+SIZE, HARD, WIDE, FAR, GROWTH, MORE = range(6)
+"""What kernels are told of the width of walks: a row of float64 (`Width.beam`)."""
 
-    Below `far` it grows by (growth · (far / similarity)³ − 1) · more: neighbours that are farther lie in less of a
-    crowd, and links lead to fewer of them. (A measured law: see ARCHITECTURE.)
+
+@inline
+def grown_pool(beam, similarity, grows):
+    """How wide a walk's pool has to be for a query whose k-th answer has this similarity.
+
+    From `hard` on it is `size`, from `far` on `wide`. Below, where walks grow, it is wider by
+    (growth · (far / similarity)³ − 1) · more: neighbours that are farther lie in less of a crowd, and links lead to fewer
+    of them. (A measured law: see ARCHITECTURE.) Where they do not it is `size`: such a query is completed in another way.
     """
-    if similarity >= far:
-        return size
-    return size + int(more * (growth * min(_MOST_GROWTH, (far / max(similarity, _LEAST_SIMILARITY)) ** 3) - 1.0))
+    if similarity >= beam[HARD]:
+        return int(beam[SIZE])
+    if similarity >= beam[FAR]:
+        return int(beam[WIDE])
+    if not grows:
+        return int(beam[SIZE])
+    times = beam[GROWTH] * min(_MOST_GROWTH, (beam[FAR] / max(similarity, _LEAST_SIMILARITY)) ** 3)
+    return int(beam[WIDE]) + int(beam[MORE] * (times - 1.0))
 
 
 @inline
@@ -187,20 +197,21 @@ def _score_pool(
 
 @strict
 def search_links(
-    graph, step, offset, hashed, buckets, places, errors, entries, skips, size, far, growth, more, descriptors, wide, normalised,
+    graph, step, offset, hashed, buckets, places, errors, entries, skips, beam, grows, descriptors, wide, normalised,
     indptr, features, values, norms, least,
     sums, code, table, pool, visited, listed, found, cells, keys, weights,
     out_similarity, out_run, out_row, out_compared, out_verified,
 ):  # fmt: skip
-    """Answer m queries by walks with a pool of `size`: the best of the pool by their exact scores.
+    """Answer m queries by walks: the best of a walk's pool by their exact scores.
 
-    A query whose k-th answer is less similar than `far` is walked for on, with a wider pool: see `grown_pool`.
+    A query whose k-th answer is not very similar is walked for on, with a wider pool: beam and grows say when, see `grown_pool`.
     graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; errors (nodes,) float32, of codes; skips (m, 2):
     the nodes that each query leaves out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`.
     Writes out_compared and out_verified (m,) int64. Returns flags. Cost: see `walk`, and for each row that is scored 150 to 350 ns
     (of 40 to 130 nonzeros, from memory).
     """
     flags = 0
+    size, hard = int(beam[SIZE]), beam[HARD]
     for m in range(len(norms)):
         a, b = indptr[m], indptr[m + 1]
         scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
@@ -217,14 +228,14 @@ def search_links(
         now, place = size, 0
         while True:
             seen, sound = walk_on(graph, step, normalised, probe, table, norm, now, place, pool, visited, listed, seen, found)
-            may_grow = sound and now == size and least < far and pool[now - 1] != EMPTY
+            may_grow = sound and now == size and least < hard and pool[now - 1] != EMPTY
             wider = now
             if may_grow:
                 most, near = _kth_by_codes(
                     graph, step, errors, probe, table, pool, len(sims) - 1, now, np.float64(query_error), normalised, query_norm
                 )
-                if most < far:
-                    wider = min(len(pool), grown_pool(size, near, far, growth, more))
+                if most < hard:
+                    wider = min(len(pool), grown_pool(beam, near, grows))
             if wider == now:
                 scored = _score_pool(
                     graph, step, errors, probe, table, np.float64(query_error), norms[m], descriptors, places, pool, now, wide, normalised,
@@ -235,9 +246,9 @@ def search_links(
                     flags |= BROKEN
                 if scored < 0:
                     flags |= CORRUPT
-                if may_grow and flags == 0 and sims[-1] < far:
+                if may_grow and flags == 0 and sims[-1] < hard:
                     # Of one with fewer answers than were asked for it is not known how far the others are.
-                    wider = min(len(pool), grown_pool(size, sims[-1] if sims[-1] >= 0.0 else far - _SLACK, far, growth, more))
+                    wider = min(len(pool), grown_pool(beam, sims[-1] if sims[-1] >= 0.0 else beam[FAR] - _SLACK, grows))
                 if wider == now:
                     break
             place = widen(graph, pool, now, wider, listed, seen)

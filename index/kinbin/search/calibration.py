@@ -3,6 +3,9 @@
 A sampled row stands for a query that is to come. Rows that came together are often near doubles of each other (patches of
 one image, versions of one text), and a query to come has no doubles: so the rows that came just before and after the sampled one
 are left out of the walk and of the truth it is compared with. Where the order of rows says nothing, that leaves out a few at random.
+
+Only neighbours that have something in common with the sampled row count: where fewer than k are alike, all other rows score 0
+and any of them would do, so finding them says nothing. A sampled row without such neighbours is no query at all.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
 from kinbin.search.build import Recipe, read_records
-from kinbin.search.links import CALIBRATED_K
+from kinbin.search.links import CALIBRATED_K, HARD, Width
 from kinbin.search.view import View
 from kinbin.vectors.rows import Rows
 
@@ -29,9 +32,11 @@ __all__ = ["calibrate", "neighbourhoods"]
 _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
 _QUERIES = 256
 _SATISFIED = 0.998
-_TIE = 1e-9
 _FAR = 0.01
 """One in so many calibrated queries is as far from its neighbours as what is told of (`LinkSet.far_for`)."""
+_GROUPS = {1: 3, 10: 7, 100: 7}
+"""By k: recall is told for so many groups of the queries that are not hard as well, once by the similarity of their neighbours and once by
+age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
 _LEFT_OUT = 128
 """One row in so many is left out before a sampled one, and as many after it."""
 _JUDGES = 32
@@ -98,25 +103,91 @@ def calibrate(
     left_out = _left_out(picks, nodes)
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
-        everything = {str(k): [1.0] for k in CALIBRATED_K}
-        return {"pools": [_POOLS[0]], "recall": everything, "far": {str(k): 0.0 for k in CALIBRATED_K}, "queries": len(picks)}
+        return _Scores(np.zeros((len(picks), 1)), 1).as_json()
     trial = _Trial(view, graph, coder, errors, recipe, places, picks, left_out, min(CALIBRATED_K[-1], most))
     truth, scanned = trial.exact()
-    recall: dict[str, list[float]] = {str(k): [] for k in CALIBRATED_K}
-    pools = []
-    met = []
-    for pool in _POOLS:
-        found, compared = trial.walk(pool)
-        pools.append(pool)
-        met.append(round(compared, 1))
-        for k in CALIBRATED_K:
-            rank = min(k, most)
-            hits = (found[:, :rank] >= truth[:, rank - 1 : rank] - _TIE).sum(axis=1)
-            recall[str(k)].append(round(float(hits.mean() / rank), 5))
-        if recall["10"][-1] >= _SATISFIED and recall["100"][-1] >= 0.98:
+    scores = _Scores(truth, most)
+    # Where nothing is alike, no width would say anything, and walks are as wide as their pools: seconds for nothing.
+    for pool in _POOLS if truth.max(initial=0.0) > 0.0 else ():
+        scores.add(pool, *trial.walk(pool))
+        if scores.satisfied():
             break
-    far = {str(k): round(float(np.quantile(truth[:, min(k, most) - 1], _FAR)), 5) for k in CALIBRATED_K}
-    return {"pools": pools, "recall": recall, "met": met, "far": far, "scanned": round(scanned, 1), "queries": len(picks)}
+    return scores.as_json() | {"scanned": round(scanned, 1)}
+
+
+class _Scores:
+    """What walks of rising width found of the true neighbours of sampled rows."""
+
+    def __init__(self, truth: NDArray[np.float64], most: int) -> None:
+        """truth (m, K): similarities of the true neighbours, best first, of which there are `most` at most; queries by age."""
+        self._truth = truth
+        self._ranks = {k: min(k, most) for k in CALIBRATED_K}
+        alike = np.cumsum(truth > 0.0, axis=1)
+        self._alike = {k: alike[:, rank - 1] for k, rank in self._ranks.items()}
+        self._pools: list[int] = []
+        self._met: list[float] = []
+        self._recall: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+        self._hard: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+        self._weakest: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+
+    def add(self, pool: int, found: NDArray[np.float64], met: float) -> None:
+        """What walks of one width found: similarities (m, K), best first, and how many nodes they compared."""
+        self._pools.append(pool)
+        self._met.append(round(met, 1))
+        hits = np.cumsum(_hits(found, self._truth), axis=1)
+        for k, rank in self._ranks.items():
+            alike = self._alike[k]
+            said = np.flatnonzero(alike)
+            recalls = hits[said, rank - 1] / alike[said]
+            self._recall[k].append(_mean(recalls))
+            order = np.argsort(self._truth[said, rank - 1], kind="stable")
+            few = -(-len(said) // round(1 / HARD))
+            self._hard[k].append(_mean(recalls[order[:few]]))
+            others = recalls[np.sort(order[few:])], recalls[order[few:]]
+            self._weakest[k].append(min(_mean(group) for one in others for group in np.array_split(one, _GROUPS[k])))
+
+    def satisfied(self) -> bool:
+        """Whether wider walks have nothing to add."""
+        return self._recall[10][-1] >= _SATISFIED and self._recall[100][-1] >= 0.98
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is stored with the link set."""
+        kth = {k: self._truth[:, rank - 1] for k, rank in self._ranks.items()}
+        alike = {k: of[of > 0.0] for k, of in kth.items()}
+        recalls = {"recall": self._recall, "hard_recall": self._hard, "weakest": self._weakest}
+        return {
+            "pools": self._pools or [_POOLS[0]],
+            **{name: {str(k): values or [0.0] for k, values in of_k.items()} for name, of_k in recalls.items()},
+            "alike": {str(k): round(len(alike[k]) / max(1, len(of)), 5) for k, of in kth.items()},
+            "far": {str(k): _quantile(of, _FAR) for k, of in alike.items()},
+            "hard": {str(k): _quantile(of, HARD) for k, of in alike.items()},
+            "queries": len(self._truth),
+        } | ({"met": self._met} if self._met else {})
+
+
+def _hits(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(m, K) whether each true neighbour that has anything in common with its query was found.
+
+    found and truth (m, K) are similarities, best first, truth the best of all rows. They are compared as multisets: of
+    neighbours that are equally similar as many are hits as were found. A row scores the same on every path.
+    """
+    hits = np.zeros(truth.shape, np.int64)
+    place = np.zeros(len(truth), np.int64)
+    rows = np.arange(len(truth))
+    for x in range(truth.shape[1]):
+        hits[:, x] = (truth[:, x] > 0.0) & (found[rows, place] == truth[:, x])
+        place += hits[:, x]
+    return hits
+
+
+def _quantile(similarities: NDArray[np.float64], share: float) -> float:
+    """The similarity that all but a share reached; 0 of none."""
+    return round(float(np.quantile(similarities, share)), 5) if len(similarities) else 0.0
+
+
+def _mean(recalls: NDArray[np.float64]) -> float:
+    """The mean; 0 of none: what was not measured reaches nothing."""
+    return round(float(recalls.mean()), 5) if len(recalls) else 0.0
 
 
 class _Trial:
@@ -142,7 +213,7 @@ class _Trial:
         counts = np.empty((2, len(queries)), np.int64)
         search_links(
             self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._errors,
-            self._graph.entries, self._left_out, pool, 0.0, 1.0, 0, self._view.descriptors, self._recipe.wide,
+            self._graph.entries, self._left_out, Width(pool, reaches=False).beam, False, self._view.descriptors, self._recipe.wide,
             self._recipe.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, 0.0,
             space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,

@@ -25,7 +25,7 @@ from kinbin.search._linkkernel import GONE, grown_pool, place_rows
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.transactions import Reader
 
-__all__ = ["CALIBRATED_K", "MOST_WIDTH", "LinkSet", "Links", "Width"]
+__all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "LinkSet", "Links", "Width", "worst_recalls"]
 
 CALIBRATED_K = (1, 10, 100)
 _NO_OFFSETS = np.empty(0, np.uint32)
@@ -34,6 +34,8 @@ _MET = 20.0
 """Nodes that a walk compares for each of its pool, where that was not measured."""
 MOST_WIDTH = 4096
 """Of a pool."""
+HARD = 1 / 8
+"""The share of the calibrated queries whose k-th neighbours are the least similar: they are measured apart, and may get a wider pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,22 @@ class Width:
     growth: float = 1.0
     more: int = 0
     """Of the pool of such a query: see `grown_pool`."""
+    alike: float = 1.0
+    """Share of the calibrated queries whose k-th neighbour had anything in common with them."""
+    hard: float = 0.0
+    """One calibrated query in eight had a k-th neighbour that was less similar than this."""
+    wide: int = 0
+    """The pool of such a query, where that is more."""
+    beam: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    """The same as kernels are told it (`search_links`)."""
+
+    def __post_init__(self) -> None:
+        hard, wide = max(self.hard, self.far), max(self.wide, self.pool)
+        object.__setattr__(self, "beam", np.array([self.pool, hard, wide, self.far, self.growth, self.more], np.float64))
 
     def pool_at(self, similarity: float) -> int:
-        """The pool of a query whose k-th answer has this similarity."""
-        return int(min(MOST_WIDTH, grown_pool.py_func(self.pool, similarity, self.far, self.growth, self.more)))
+        """The pool of a query whose k-th answer has this similarity, where walks grow."""
+        return int(min(MOST_WIDTH, grown_pool.py_func(self.beam, similarity, True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +120,9 @@ class LinkSet:
         if not whole:
             raise CorruptData(f"link set {number} is not what its header says")
         # Whoever damaged the calibration without its checksum: it is needed later, and missed here.
-        _recall_at(header["calibration"]["recall"], 1)[: len(header["calibration"]["pools"])]
-        for needed in (_far_at, _met_at):
+        for recalls in (header["calibration"]["recall"], *worst_recalls(header["calibration"]).values()):
+            _recall_at(recalls, 1)[: len(header["calibration"]["pools"])]
+        for needed in (_far_at, _hard_at, _alike_at, _met_at):
             needed(header["calibration"], 1)
         _scanned(header["calibration"])
         codes = codes + np.uint64(CODE_PADDING)
@@ -153,20 +168,39 @@ class LinkSet:
                 reader.run_parts(self.number, Part.CODES, verify=True)
                 self.sound.append(True)
 
-    def width_for(self, k: float, aim: float) -> Width:
-        """The smallest pool whose calibrated recall of the k nearest reached `aim`; the widest if none did."""
+    def width_for(self, k: float, aim: float, least: float) -> Width:
+        """The smallest pool whose calibrated recall of the k nearest reached `aim`, and `least` in every group of queries.
+
+        The widest if none did. The hard queries are a group of their own, with a pool of their own.
+        """
         calibration = self.header["calibration"]
-        pools = calibration["pools"]
-        recalls = _recall_at(calibration["recall"], min(k, CALIBRATED_K[-1]))
-        stretch = max(1.0, k / CALIBRATED_K[-1])
-        for pool, recall in zip(pools, recalls, strict=True):
-            if recall >= aim and pool >= min(k, CALIBRATED_K[-1]):
-                return Width(min(int(pool * stretch), MOST_WIDTH), True)
-        return Width(min(int(max(pools[-1], 2 * k) * stretch), MOST_WIDTH), False)
+        rank, stretch = min(k, CALIBRATED_K[-1]), max(1.0, k / CALIBRATED_K[-1])
+        pools = np.array(calibration["pools"])
+        worst = {name: _recall_at(recalls, rank) for name, recalls in worst_recalls(calibration).items()}
+        most = min(int(max(pools[-1], 2 * k) * stretch), MOST_WIDTH)
+
+        def narrowest(good: NDArray[np.bool_]) -> int | None:
+            enough = np.flatnonzero(good & (pools >= rank))
+            return min(int(pools[enough[0]] * stretch), MOST_WIDTH) if len(enough) else None
+
+        hard = worst["hard_recall"]
+        wide = narrowest(hard >= least)
+        others = (_recall_at(calibration["recall"], rank) - HARD * hard) / (1.0 - HARD)
+        # What the hard queries find in their own pool counts, not what they would in the others'.
+        of_hard = np.maximum(hard, hard[(pools * stretch >= (wide or most)).argmax()])
+        pool = narrowest(((1.0 - HARD) * others + HARD * of_hard >= aim) & (worst["weakest"] >= least))
+        return Width(pool or most, pool is not None and wide is not None, hard=_hard_at(calibration, k), wide=wide or most)
 
     def far_for(self, k: float) -> float:
-        """The similarity that 99 of 100 calibrated queries reached with their k-th neighbour; 0 if that is not known."""
+        """The similarity that 99 of 100 calibrated queries reached with their k-th neighbour; 0 if that is not known.
+
+        Queries whose k-th neighbour had nothing in common with them are left out: see `alike_for`.
+        """
         return _far_at(self.header["calibration"], k)
+
+    def alike_for(self, k: float) -> float:
+        """The share of the calibrated queries whose k-th neighbour had anything in common with them."""
+        return _alike_at(self.header["calibration"], min(k, CALIBRATED_K[-1]))
 
 
 def _is_packed(coder: Coder, offsets: NDArray[np.uint32], rows: int) -> bool:
@@ -189,7 +223,29 @@ def _far_at(calibration: dict[str, Any], k: float) -> float:
     far = calibration.get("far")
     if far is None or k > CALIBRATED_K[-1]:
         return 0.0
-    return float(np.interp(np.log(k), np.log(CALIBRATED_K), [far[str(one)] for one in CALIBRATED_K]))
+    return _between(far, k)
+
+
+def _alike_at(calibration: dict[str, Any], k: float) -> float:
+    """See `LinkSet.alike_for`. Where it was not counted, a similarity of 0 among 99 of 100 queries says that it is not all."""
+    alike = calibration.get("alike")
+    return _between(alike, k) if alike is not None else float(_far_at(calibration, k) > 0.0)
+
+
+def _between(values: dict[str, float], k: float) -> float:
+    """The value of k, between those of the calibrated ones on a scale of log k."""
+    return float(np.interp(np.log(k), np.log(CALIBRATED_K), [values[str(one)] for one in CALIBRATED_K]))
+
+
+def _hard_at(calibration: dict[str, Any], k: float) -> float:
+    """The similarity that all but an eighth of the calibrated queries reached with their k-th neighbour; 0 if that is not known."""
+    hard = calibration.get("hard")
+    return 0.0 if hard is None or k > CALIBRATED_K[-1] else _between(hard, k)
+
+
+def worst_recalls(calibration: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """By k the recalls of the hard queries, and of the group of the others that fared worst; those of all where that was not measured."""
+    return {name: calibration.get(name, calibration["recall"]) for name in ("hard_recall", "weakest")}
 
 
 def _met_at(calibration: dict[str, Any], pool: int) -> float:

@@ -19,7 +19,7 @@ from kinbin.kernels._jit import owning, strict
 from kinbin.limits import limit
 from kinbin.search._bandkernel import FRESH_BANDS
 from kinbin.search._rundata import FIELDS
-from kinbin.search.links import MOST_WIDTH, Links, Width
+from kinbin.search.links import HARD, MOST_WIDTH, Links, Width
 from kinbin.search.view import Run, View
 
 __all__ = ["BINS", "LINK_AIM", "SAMPLE_K", "SMALL", "Contrast", "LinkPlan", "Plan", "choose_bands", "plan_query", "postings_cap", "predict"]
@@ -38,6 +38,13 @@ AIM = 0.6
 neighbours are about equally near, mean recall is hardly above C; this puts it past 0.98 on every set tried."""
 LINK_AIM = 0.8
 """As much, for walks: a pool calibrated for 0.98 serves a target of 0.9. There is no bound that would be passed anyway."""
+LINK_LEAST = 0.5
+"""As much, for the recall of every group of calibrated queries: a minority that fares worse widens walks, or ends them."""
+LEAST_ALIKE = 0.5
+"""Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
+told from one that missed its neighbours, and has to be completed."""
+FAR_SCAN_NS = 1_000_000.0
+"""A query that a walk finds far is scanned if that is expected to take no longer (some 100,000 rows). One query in a hundred is far."""
 FAR_MOST = 24
 """A query that is unlike the calibrated ones gets a wider pool (`grown_pool`), but not by more than as if it were so wide: where wide
 pools are needed anyway, calibration was not easy."""
@@ -144,6 +151,8 @@ class Prediction:
     uncertified: float
     """Share of queries that no number of shared bands certifies: in auto mode they are scanned."""
     ns: float
+    far_ns: float
+    """The same where every row that shares a band has to be verified."""
 
 
 def postings_cap(rows: int) -> int:
@@ -157,10 +166,10 @@ def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) ->
     least = float(similarity_needed(r, bands, target)[1])
     postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
     posting_ns = _POSTING_NS if rows <= _CACHED_ROWS else _FAR_POSTING_NS
-    ns = bands * _BAND_NS + postings * posting_ns + verified * (_VERIFY_NS + contrast.nonzeros_ns)
-    ns += uncertified * contrast.scan_ns(rows)
-    ns += _HASH_NS * r * bands * contrast.nonzeros
-    return Prediction(postings, verified, uncertified, ns)
+    score_ns = _VERIFY_NS + contrast.nonzeros_ns
+    counting_ns = bands * _BAND_NS + postings * posting_ns + _HASH_NS * r * bands * contrast.nonzeros
+    ns = counting_ns + verified * score_ns + uncertified * contrast.scan_ns(rows)
+    return Prediction(postings, verified, uncertified, ns, counting_ns + min(postings, rows) * score_ns)
 
 
 def choose_bands(contrast: Contrast, rows: int, *, r: int | None, bands: int | None) -> tuple[int, int]:
@@ -212,18 +221,24 @@ class LinkPlan:
             return width
         # No walk promises everything.
         usable = width.reaches and self.aim < 1.0 and share >= _SHARE_FOR_LINKS and 2 * self.links.linked >= self.rest_rows
-        return width if usable and self.rest_ns + self.walk_ns(width) <= self.other_ns else None
+        return width if usable and width.alike >= LEAST_ALIKE and self.rest_ns + self.walk_ns(width) <= self.other_ns else None
 
     def walk_ns(self, width: Width) -> float:
-        """Predicted time of a walk."""
-        return _WALK_NS + self.links.set.met(width.pool) * (_NODE_NS + self.links.set.compare_ns)
+        """Predicted time of a walk, and of searching in another way besides for queries that are found far."""
+        links = self.links.set
+        met = (1.0 - HARD) * links.met(width.pool) + HARD * links.met(max(width.pool, width.wide))
+        return _WALK_NS + met * (_NODE_NS + links.compare_ns) + (1.0 - 0.99 * width.alike) * self.other_ns
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
         links, rank = self.links.set, k / share
-        width = links.width_for(k, self.aim)
-        pool = max(width.pool / share, links.width_for(rank, self.aim).pool)
-        return Width(min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)))
+        least = self.target + LINK_LEAST * (1.0 - self.target)
+        width, of_all = links.width_for(k, self.aim, least), links.width_for(rank, self.aim, least)
+        pool = max(width.pool / share, of_all.pool)
+        return Width(
+            min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
+            links.alike_for(rank), of_all.hard, min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,14 +246,25 @@ class Plan:
     """How a view is searched for one target."""
 
     descriptors: NDArray[np.uint64]
+    aim: float
+    """The certificate at which verification stops."""
     need: NDArray[np.float64]
     suggest: NDArray[np.float64]
+    certifiable: float
+    """The least similarity of a k-th answer at which every run can certify the target."""
     layouts: list[tuple[int, int]]
     """The (r, L) whose keys a query needs, in the order of their columns."""
     bands_ns: float
     scan_ns: float
+    far_bands_ns: float
+    """The time of a search by bands that has to verify every row that shares one with the query."""
     predictions: list[Prediction] = field(default_factory=list)
     links: LinkPlan | None = None
+
+    @property
+    def scans_far(self) -> bool:
+        """Whether queries that a walk finds far are searched until they are certified or complete."""
+        return self.scan_ns <= FAR_SCAN_NS
 
     @property
     def prefers_scan(self) -> bool:
@@ -335,6 +361,7 @@ def _plan_view(view: View, target: float) -> Plan:
         descriptors[i, FIELDS["keys"]] = sum(width for _, width in layouts[: layouts.index(layout)])
         descriptors[i, FIELDS["collect"]] = plan.collect
     need[-1], suggest[-1] = _levels(1, FRESH_BANDS, target)
+    certifiable = max((float(similarity_needed(*layout, target)[1]) for layout in layouts), default=0.0)
     largest = max(view.runs, key=lambda run: run.rows, default=None)
     if largest is not None:
         share = view.fresh.rows / largest.rows
@@ -346,7 +373,11 @@ def _plan_view(view: View, target: float) -> Plan:
     if view.links is not None:
         scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
     links = None if view.links is None else _plan_links(view, view.links, plans, descriptors, target, min(bands_ns, scan_ns))
-    return Plan(descriptors, need, suggest, layouts, bands_ns, scan_ns, [plan.prediction for plan in plans], links)
+    far_bands_ns = sum(plan.prediction.far_ns for plan in plans) + view.fresh.rows * _FRESH_SCAN_NS
+    return Plan(
+        descriptors, _aim(target), need, suggest, certifiable, layouts, bands_ns, scan_ns, far_bands_ns,
+        [plan.prediction for plan in plans], links,
+    )  # fmt: skip
 
 
 def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:

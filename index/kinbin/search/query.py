@@ -42,6 +42,7 @@ _SCAN_WALK = 32
 _SPARSE = 0.05
 """A filter that lets a smaller share of the rows through is answered by scoring just those."""
 _FIRST = np.zeros(1, np.int64)
+_NOBODY = np.empty(0, np.int64)
 _NO_SKIPS = np.zeros((1024, 2), np.int64)
 
 
@@ -62,6 +63,8 @@ class Found:
     """(m,) at the similarity reached; nan where it was not asked for; meaningless where truncated."""
     path: NDArray[np.int8]
     """(m,) BANDS, EXACT (complete) or LINKS."""
+    far: NDArray[np.bool_]
+    """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.far`)."""
 
     def rows(self, which: NDArray[np.int64]) -> Found:
         """A copy of some of the answers."""
@@ -83,7 +86,8 @@ class Wanted:
     target: float
     mode: str
     """"bands": bands only. "exact": a scan. "links": walks, and bands for rows that are not linked. "auto": what is expected to
-    be fastest for the target, and a scan for each query that bands cannot certify at it."""
+    be fastest for the target, and a scan for each query that bands cannot certify at it; a walk that finds its query far is
+    completed by bands or a scan."""
     certify: bool = False
     """Whether a walk's answers need the bands' certificate as well."""
     share: float = 1.0
@@ -195,21 +199,69 @@ class _Call:
         """Walk the links; complete by bands or a scan what they do not cover."""
         wanted, links = self.wanted, self.plan.links
         assert links is not None
-        if not self.walk(found, width):
+        # Auto tells by the k-th nearest whether a query is far, wanted or not: such a query is not left to a walk.
+        auto = wanted.mode == "auto"
+        if not self.walk(found, width, 0.0 if auto else wanted.least, grows=not auto):
             # Broken links are no reason not to answer.
             return self.by_bands(found)
+        unsure = self.mark_far(found, width)
+        if auto and len(unsure) and not self.plan.scans_far:
+            call, part = self.only(unsure, found)
+            call.walk(part, width, 0.0, grows=True)
+            found.put(unsure, part)
+        if auto and wanted.least > 0.0:
+            _cut(found, wanted.least)
         if wanted.certify:
             self.bands(self.descriptors(self.plan.descriptors), found, more=True)
-            if wanted.mode == "auto":
+            if auto:
                 self.scan(np.flatnonzero(found.truncated | (found.certificate < wanted.target)), found)
         elif links.rest_rows:
             self.complete(everyone, found)
+        if auto and len(unsure) and not wanted.certify:
+            self.finish(unsure, found)
         if wanted.least <= 0.0:
             # A walk that met too few rows that may be answered (a filter, many deleted rows) is no answer.
             last = found.similarity[:, -1]
             if last.item() < 0.0 if last.size == 1 else last.min(initial=0.0) < 0.0:
                 self.scan(np.flatnonzero(last < 0.0), found)
         return found
+
+    def mark_far(self, found: Found, width: Width) -> NDArray[np.int64]:
+        """Mark the queries that a walk found far. Returns them, and those of which that is not known: fewer than k rows were met."""
+        last = found.similarity[:, -1]
+        if last.size == 1 and last.item() > 0.0 and last.item() >= width.far:
+            return _NOBODY
+        unsure = (last < width.far) | (last <= 0.0)
+        found.far[:] = unsure & (last >= 0.0)
+        return np.flatnonzero(unsure)
+
+    def finish(self, which: NDArray[np.int64], found: Found) -> None:
+        """Search further for queries that a walk found far: to the target, by bands or a scan, whichever is expected to be faster.
+
+        Where a scan would take too long for that, bands add what they find and say what they can vouch for; only those queries are
+        scanned of which they show that the walk missed more than half of the neighbours.
+        """
+        plan = self.plan
+        if plan.scans_far:
+            least = np.maximum(found.similarity[which, -1], self.wanted.least)
+            by_bands = (least >= plan.certifiable) & (plan.far_bands_ns < plan.scan_ns)
+            self.scan(which[~by_bands], found)
+            if by_bands.any():
+                call, part = self.only(which[by_bands], found)
+                found.put(which[by_bands], call.by_bands(part, more=True))
+            return
+        call, part = self.only(which, found)
+        before = part.run.copy(), part.row.copy()
+        call.bands(self.descriptors(plan.descriptors), part, more=True)
+        missed = _new_rows(before, part)
+        found.put(which, part)
+        shown = np.maximum(min(2, self.wanted.k), part.certificate * self.wanted.k / 2)
+        self.scan(which[part.truncated | (missed >= shown)], found)
+
+    def only(self, which: NDArray[np.int64], found: Found) -> tuple[_Call, Found]:
+        """The search for some of the queries, and a copy of their answers."""
+        call = _Call(self.searcher, self.reader, self.view, self.plan, self.chosen(which), self.wanted, self.masks)
+        return call, found.rows(which)
 
     def complete(self, everyone: NDArray[np.int64], found: Found) -> None:
         """Search the rows that are not linked: by bands, or by a scan where that is faster or bands cannot vouch for it."""
@@ -227,9 +279,9 @@ class _Call:
                 found.truncated[unsure] = False
         found.certificate[:] = np.nan
 
-    def by_bands(self, found: Found) -> Found:
-        """Search the bands; in auto mode scan what they cannot certify."""
-        self.bands(self.descriptors(self.plan.descriptors), found, more=False)
+    def by_bands(self, found: Found, *, more: bool = False) -> Found:
+        """Search the bands; in auto mode scan what they cannot certify. more: besides what was found already."""
+        self.bands(self.descriptors(self.plan.descriptors), found, more=more)
         found.path[:] = BANDS
         if self.wanted.mode == "auto":
             full = (found.similarity[:, -1] >= 0.0) | (self.wanted.least > 0.0)
@@ -244,8 +296,11 @@ class _Call:
         masked[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in self.masks]
         return masked
 
-    def walk(self, found: Found, width: Width) -> bool:
-        """Walk for all queries. Returns whether the links are sound."""
+    def walk(self, found: Found, width: Width, least: float, *, grows: bool = False) -> bool:
+        """Walk for all queries; answers below `least` are not wanted. grows: far queries are walked for on.
+
+        Returns whether the links are sound.
+        """
         view, queries, searcher = self.view, self.queries, self.searcher
         assert view.links is not None
         links = view.links.set
@@ -254,9 +309,9 @@ class _Call:
         space = scratch.walks(len(links.row_numbers))
         flags = search_links(
             links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.errors, links.entries,
-            _no_skips(len(queries)), width.pool, width.far, width.growth, width.more, self.descriptors(self.plan.descriptors),
+            _no_skips(len(queries)), width.beam, grows, self.descriptors(self.plan.descriptors),
             searcher.wide, searcher.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
+            queries.indptr, queries.features, queries.values, queries.norms, least,
             space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
             scratch.cells, scratch.keys, scratch.weights,
             found.similarity, found.run, found.row, found.candidates, found.verified,
@@ -281,7 +336,7 @@ class _Call:
         numbers = np.empty((len(queries), 4), np.int64)
         scratch = searcher.borrow(view.total_rows, queries)
         search_bands(
-            descriptors, plan.need, plan.suggest, searcher.wide, searcher.kernel.normalised,
+            descriptors, plan.need, plan.suggest, plan.aim, searcher.wide, searcher.kernel.normalised,
             queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
             self.wanted.least, more, postings_cap(view.total_rows),
             scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.cells, scratch.keys, scratch.weights,
@@ -327,7 +382,7 @@ class _Call:
         if afresh:
             # What a short walk finds tells the scan what is too far.
             call = _Call(self.searcher, self.reader, self.view, self.plan, queries, self.wanted, self.masks)
-            if not call.walk(part, Width(max(_SCAN_WALK, 2 * self.wanted.k), reaches=False)):
+            if not call.walk(part, Width(max(_SCAN_WALK, 2 * self.wanted.k), reaches=False), self.wanted.least):
                 return False
         codes, errors = links.coder.probes(queries)
         numbers = np.zeros((len(queries), 4), np.int64)
@@ -388,8 +443,22 @@ def _empty(m: int, k: int) -> Found:
     """Room for m answers; similarity, run and row are what the first kernel writes."""
     return Found(
         np.empty((m, k)), np.empty((m, k), np.int64), np.empty((m, k), np.int64), np.zeros(m, np.int64),
-        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.empty(m), np.zeros(m, np.int8),
+        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.empty(m), np.zeros(m, np.int8), np.zeros(m, np.bool_),
     )  # fmt: skip
+
+
+def _new_rows(before: tuple[NDArray[np.int64], NDArray[np.int64]], found: Found) -> NDArray[np.int64]:
+    """(m,) how many of the answers were not there before. before: runs and rows (m, k)."""
+    known = (found.run[:, :, None] == before[0][:, None, :]) & (found.row[:, :, None] == before[1][:, None, :])
+    new: NDArray[np.int64] = (~known.any(axis=2)).sum(axis=1)
+    return new
+
+
+def _cut(found: Found, least: float) -> None:
+    """Take out answers below a similarity."""
+    below = found.similarity < least
+    found.similarity[below] = -1.0
+    found.run[below] = found.row[below] = -1
 
 
 def _check_all(numbers: NDArray[np.int64]) -> None:

@@ -159,6 +159,8 @@ def _answer_json(answer: kinbin.Answer, payloads: dict[str, Any]) -> dict[str, A
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
     work = {"mode": answer.mode, "candidates": answer.candidates, "verified": answer.verified, "truncated": answer.truncated}
+    if answer.out_of_distribution:
+        work["out_of_distribution"] = True
     return {"results": results, **bound, **work}
 
 

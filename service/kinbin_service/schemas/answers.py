@@ -52,13 +52,23 @@ class OneAnswer(BaseModel):
 
     results: list[Hit]
     recall_lower_bound: Annotated[
-        float | None, Field(description="every neighbour among the results was found with at least this probability; null: see no_bound")
+        float | None,
+        Field(
+            description="each of the true k nearest was found with at least this probability, over the secret seed of the hashes; null: see no_bound"
+        ),
     ]
     no_bound: Annotated[str | None, Field(description="why no bound can be stated; only there when it is null")] = None
     mode: Annotated[Literal["bands", "links", "exact"], Field(description="how it was searched")]
     candidates: Annotated[int, Field(description="items that shared a band with the query or that a walk met; all of them for a scan")]
     verified: Annotated[int, Field(description="items whose exact score was computed")]
     truncated: Annotated[list[str], Field(description="the caps that cut the search short")]
+    out_of_distribution: Annotated[
+        bool,
+        Field(
+            description="only there when true: the query is less similar to its neighbours than 99 in 100 stored items are to theirs; "
+            "mode auto completes such an answer by bands or a scan"
+        ),
+    ] = False
 
 
 class QueryAnswer(OneAnswer):
