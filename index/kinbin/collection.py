@@ -43,6 +43,8 @@ __all__ = ["Collection"]
 
 Answered = TypeVar("Answered", Answer, AnswerBatch)
 WRITE_MODES = ("upsert", "insert", "update")
+_FILTERED_SLICE = 1_000
+"""Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
 
 
 class Collection:
@@ -112,23 +114,31 @@ class Collection:
     def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
         """Remove items by id, or all that a filter matches; ids that are not there are passed over.
 
+        By ids: one transaction. By filter: the candidates are those that match in one snapshot, and they go in transactions
+        of 1,000 at most, so that other writers need not wait for all of them. Each is deleted only if it matches in the
+        transaction that deletes it: what was replaced meanwhile, and matches no more, stays. Items that begin to match during
+        the call may stay. After an error in between, some are deleted and others are not; the call may be repeated.
+
         Raises:
             InvalidInput: both or neither of ids and filter came, or one of them is malformed.
         """
         if (ids is None) == (filter is None):
             raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
+        matches = None
         if ids is not None:
             keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
             at_most("batch_items", len(keys), "ids")
         else:
-            with self._reading() as (reader, view):
-                keys = sorted(self._matches(reader, view, filter).ids)
+            matches = compile_filter(filter)
+            with self._reading() as (reader, _):
+                keys = [key for key, _, payload in reader.scan_items(None) if matches(payload)]
         self._store.refuse_fork()
         deleted = 0
         count = None
-        for start in range(0, len(keys), int(limit("batch_items"))):
-            part = keys[start : start + int(limit("batch_items"))]
-            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part))
+        slice_items = int(limit("batch_items")) if matches is None else int(min(limit("batch_items"), _FILTERED_SLICE))
+        for start in range(0, len(keys), slice_items):
+            part = keys[start : start + slice_items]
+            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part, matches))
             deleted, count = deleted + result.deleted, result.count
         count = self.count() if count is None else count
         self._wake(count)

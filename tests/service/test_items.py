@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service_app import App
@@ -113,6 +115,22 @@ async def test_delete_by_ids_and_by_filter(app: App) -> None:
     assert await app.post("/v1/collections/default/delete", {"filter": {"year": 2021}}) == {"deleted": 1, "count": 1}
     assert await app.post("/v1/collections/default/delete", {"ids": []}) == {"deleted": 0, "count": 1}
     assert list((await app.state())["default"]) == ["c"]
+
+
+async def test_delete_by_filter_keeps_what_no_longer_matches(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upsert that is acknowledged while a delete by filter is under way is not lost if its payload does not match."""
+    await app.post("/index", {"items": ITEMS})
+    collection: Any = app.service.database.collection("default")
+    submit = collection._writes.submit
+
+    def submit_after_another(apply: Any) -> Any:
+        monkeypatch.undo()
+        collection.add(["a"], [[1, 2, 3]], [{"year": 1999}])
+        return submit(apply)
+
+    monkeypatch.setattr(collection._writes, "submit", submit_after_another)
+    assert await app.post("/v1/collections/default/delete", {"filter": {"year": {"$gte": 2020}}}) == {"deleted": 1, "count": 2}
+    assert sorted((await app.state())["default"]) == ["a", "c"]
 
 
 async def test_count_with_and_without_a_filter(app: App) -> None:

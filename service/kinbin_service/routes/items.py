@@ -131,7 +131,10 @@ async def get_items(request: Request, name: Name) -> Response:
 
 @router.post("/v1/collections/{name}/delete", **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=frozenset({404, 507})))
 async def delete_items(request: Request, name: Name) -> Response:
-    """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error."""
+    """By ids in one transaction, or all that a filter matches in several. Ids that are not stored are no error.
+
+    Every item that a filter deletes matched it when it was deleted. Items that begin to match during the request may stay.
+    """
     async with received_json(request, DeleteRequest) as asked:
         request.state.place = Place("ids")
         database = service_of(request).database

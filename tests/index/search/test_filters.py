@@ -102,6 +102,39 @@ def test_negated_operators_are_true_where_the_plain_ones_are_not(one: str, other
         assert passing({"x": {one: wanted}}) == PAYLOADS.keys() - passing({"x": {other: wanted}}) >= {"none", "empty"}
 
 
+LISTED: list[Any] = [True, False, 1, 0, 1.0, -0.0, 2, -2.5, 2**53 + 1, float(2**53), 2**63, float(2**63), None, "", "1", "b", "B", "true"]
+
+
+@pytest.mark.parametrize("one", LISTED, ids=repr)
+def test_a_listed_value_matches_what_it_equals(one: Any) -> None:
+    """$in lets through just what $eq lets through for one of the listed: 1 is 1.0 and is not true."""
+    values = [*LISTED, *([value] for value in LISTED), [[1]], {"y": 1}, [{"y": 1}, "b"], []]
+    for value in values:
+        payload = orjson.dumps({"x": value})
+        expected = compile_filter({"x": one})(payload)
+        assert compile_filter({"x": {"$in": ["another", one]}})(payload) is expected, value
+        assert compile_filter({"x": {"$nin": [one, -7]}})(payload) is not expected, value
+
+
+def test_a_list_is_looked_up_not_gone_through() -> None:
+    """Whether a value is listed is one look-up: a value is compared with none of the listed that differ from it."""
+    compared = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    listed = [Counted(f"listed {i}") for i in range(200)]
+    test = compile_filter({"x": {"$in": listed}})
+    assert [i for i in range(400) if test(orjson.dumps({"x": f"listed {i}"}))] == [*range(200)]
+    assert len(compared) <= 2 * 200
+
+
 def test_every_operator_is_tested() -> None:
     """The lists above use all operators that there are."""
     used = str(FILTERS) + "$ne $nin $not"
