@@ -100,6 +100,8 @@ class Answer:
     """Names of the limits that cut the search short."""
     mode: str
     """"bands", "links" or "exact": the path that gave the answer."""
+    items: list[Item] | None = None
+    """The items of `ids`, with what `include` asked for, from the snapshot that was searched; None: it asked for nothing."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -121,6 +123,9 @@ class AnswerBatch:
     truncated: list[list[str]]
     modes: list[str]
     """(m,) the path that gave each answer."""
+    items: dict[str, Item] | None = None
+    """Every item that is in an answer, by id, with what `include` asked for, from the snapshot that was searched; None: it asked
+    for nothing."""
 
     @property
     def mode(self) -> str:
@@ -142,6 +147,7 @@ class AnswerBatch:
             candidates=int(self.candidates[i]),
             truncated=self.truncated[i],
             mode=self.modes[i],
+            items=None if self.items is None else [self.items[identifier] for identifier in found],
         )
 
     def __iter__(self) -> Iterator[Answer]:
