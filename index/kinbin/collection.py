@@ -324,9 +324,10 @@ class Collection:
             return view.state.items if filter is None else self._filters.matching(reader, view, filter)[0].items
 
     def stats(self) -> dict[str, Any]:
-        """Sizes, runs and predictions, as plain data."""
+        """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
+        background = {"upkeep": self._janitor.report(), "links": self._links.report()}
         with self._reading() as (_, view):
-            return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk())
+            return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk()) | {"background": background}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
