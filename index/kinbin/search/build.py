@@ -9,6 +9,7 @@ the collection's disk and takes all its room before a row is written: a full dis
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import threading
@@ -41,6 +42,7 @@ __all__ = ["Cancelled", "Parts", "Recipe", "Source", "gather", "iterate_rows", "
 
 _CHUNK = 4096
 _SLICE_BYTES = 4 << 20
+_NOT_RESERVED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 _PAUSE_SECONDS = 0.001
 _IN_MEMORY = 256 << 20
 _BLOCK_BYTES = 1 << 20
@@ -222,8 +224,25 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
         with translated():
             file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
             # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
-            os.posix_fallocate(file.fileno(), 0, 4 * width * n)
+            _reserve(file.fileno(), 4 * width * n)
         yield np.memmap(file, np.uint32, "r+", shape=(width, n))
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Take room on disk for an empty file, all or an error of the operating system."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in _NOT_RESERVED:
+                raise
+        else:
+            return
+    # macOS, some C libraries and some file systems cannot reserve: what is written has its room.
+    zeros = memoryview(bytes(_BLOCK_BYTES))
+    place = 0
+    while place < size:
+        place += os.pwrite(descriptor, zeros[: size - place], place)
 
 
 def _write_rows(
