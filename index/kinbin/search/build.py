@@ -14,7 +14,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -141,9 +141,10 @@ def _copy_records(addresses, sizes, offsets, out):  # type: ignore[no-untyped-de
 class Parts:
     """Writes a run's values in transactions of a few MiB with pauses, so that nobody waits long for the writer."""
 
-    def __init__(self, store: Store, stop: threading.Event) -> None:
+    def __init__(self, store: Store, check: Callable[[], None]) -> None:
+        """check is called before each value, and raises to end the build."""
         self._store = store
-        self._stop = stop
+        self._check = check
         self._waiting: list[tuple[bytes, int, Any]] = []
         self._bytes = 0
         with store.write() as writer:
@@ -153,8 +154,7 @@ class Parts:
 
     def put(self, part: bytes, index: int, body: NDArray[Any] | bytes) -> None:
         """Write a value, now or with the next ones."""
-        if self._stop.is_set():
-            raise Cancelled
+        self._check()
         self._waiting.append((part, index, body))
         self._bytes += len(body) if isinstance(body, bytes) else body.nbytes
         if self._bytes >= _SLICE_BYTES:
@@ -187,7 +187,12 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
-    parts = Parts(store, stop)
+
+    def check() -> None:
+        if stop.is_set():
+            raise Cancelled
+
+    parts = Parts(store, check)
     with _key_columns(store, width, n) as keys:
         shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
         for j in range(width):

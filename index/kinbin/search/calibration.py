@@ -7,6 +7,7 @@ are left out of the walk and of the truth it is compared with. Where the order o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,9 +87,13 @@ def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
 
 
 def calibrate(
-    view: View, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe
-) -> dict[str, Any]:
-    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. Cost: 0.5 to 0.8 s for 50,000 rows."""
+    view: View, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
+
+    Cost: 0.5 to 0.8 s for 50,000 rows.
+    """
     nodes = len(row_numbers)
     places = np.full(nodes, GONE, np.uint32)
     for run, base in view.bases():
@@ -106,6 +111,7 @@ def calibrate(
     pools = []
     met = []
     for pool in _POOLS:
+        check()
         found, compared = trial.walk(pool)
         pools.append(pool)
         met.append(round(compared, 1))
