@@ -88,7 +88,7 @@ class Collection:
 
         ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `vectors.canonical`). payloads:
         n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
-        The same content again changes nothing. Identical vectors are stored once.
+        The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
 
         Raises:
             InvalidInput, ItemConflict, StorageError: nothing was written.

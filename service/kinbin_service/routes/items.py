@@ -109,7 +109,11 @@ async def index_default(request: Request) -> Response:
 
 @router.post("/v1/collections/{name}/index", **INDEX)
 async def index_collection(request: Request, name: Name) -> Response:
-    """One atomic transaction: 200 means durable and found by every worker. A retry of the same content changes nothing."""
+    """One atomic transaction: 200 means durable and found by every worker.
+
+    The same upsert again changes nothing. An `insert` that was done is refused when it is repeated, and a matrix without ids is added
+    once more under new ones: send ids with what you may have to repeat.
+    """
     return await index(request, name)
 
 
