@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,12 @@ from kinbin.search.query import BANDS, EXACT, LINKS, PATHS, Found
 from kinbin.search.view import View
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Matching", "Names", "answer_batch", "answer_one", "masks"]
+__all__ = ["Names", "answer_batch", "answer_one"]
 
 _MOST_NAMES = 500_000
 """Rows whose ids are remembered in a process."""
 _Key = tuple[int, int]
 _Name = str | tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Matching:
-    """What a filter lets through, at one state."""
-
-    ids: frozenset[bytes]
-    rows: NDArray[np.uint64]
 
 
 class Names:
@@ -133,7 +124,7 @@ def _decoded(ids: list[bytes]) -> _Name:
 
 
 def answer_batch(
-    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: frozenset[bytes] | None, kernel: Kernel
+    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
 ) -> AnswerBatch:
     """Arrays of ids, scores and certificates. names: as of `Names.of`. allowed: ids that a filter lets through (None: all)."""
     scores = np.where(found.similarity >= 0.0, found.similarity, np.nan)
@@ -155,7 +146,7 @@ def answer_batch(
 
 
 def answer_one(
-    found: Found, names: list[_Name | None], k: int, min_score: float | None, allowed: frozenset[bytes] | None, kernel: Kernel
+    found: Found, names: list[_Name | None], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
 ) -> Answer:
     """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
     ids: list[str] = []
@@ -205,7 +196,7 @@ def _reasons(found: Found, certificate: NDArray[np.float64]) -> Iterator[str | N
 
 
 def _spread(
-    names: NDArray[np.object_], scores: NDArray[np.float64], allowed: frozenset[bytes] | None
+    names: NDArray[np.object_], scores: NDArray[np.float64], allowed: Container[bytes] | None
 ) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
     """One entry for each id of rows that several items share."""
     shared = [i for i, ids in enumerate(names.tolist()) if tuple in set(map(type, ids))]
@@ -233,14 +224,3 @@ def _of_width(values: NDArray[Any], filler: object, k: int) -> NDArray[Any]:
     if width >= k:
         return values[:, :k]
     return np.concatenate([values, np.full((m, k - width), filler, values.dtype)], axis=1)
-
-
-def masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
-    """For each run and the fresh rows: bits of all rows but the given ones and the living."""
-    out = []
-    sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
-    for numbers, dead in sources:
-        bits = np.full(len(dead), 255, np.uint8)
-        bits[: -(-len(numbers) // 8)] = np.packbits(~np.isin(numbers, rows), bitorder="little")
-        out.append(bits | dead)
-    return out

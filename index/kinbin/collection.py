@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-import orjson
-from numpy.typing import NDArray
 
-from kinbin.answers import Matching, Names, answer_batch, answer_one, masks
+from kinbin.answers import Names, answer_batch, answer_one
+from kinbin.contents import Contents
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
@@ -23,8 +21,9 @@ from kinbin.kernels.denserows import dense_row, dense_rows
 from kinbin.kernels.registry import KERNELS
 from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse
-from kinbin.search.build import Recipe, read_records
+from kinbin.matching import Filters
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
+from kinbin.search.build import Recipe
 from kinbin.search.filters import compile_filter
 from kinbin.search.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.search.plan import plan_query
@@ -36,13 +35,15 @@ from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.vectors.canonical import canonical_rows
 from kinbin.vectors.identity import check_ids, encode_payloads
-from kinbin.vectors.parameters import INCLUDE, at_most, check_query, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.vectors.parameters import INCLUDE, Asked, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.vectors.rows import Rows
 
 __all__ = ["Collection"]
 
 Answered = TypeVar("Answered", Answer, AnswerBatch)
 WRITE_MODES = ("upsert", "insert", "update")
+_FILTERED_SLICE = 1_000
+"""Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
 
 
 class Collection:
@@ -75,8 +76,8 @@ class Collection:
         self._names = Names()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
-        self._matching: OrderedDict[tuple[int, bytes], Matching] = OrderedDict()
-        self._cache_lock = threading.Lock()
+        self._filters = Filters()
+        self._contents = Contents(data["dim"], self._wide)
         self._janitor = Janitor(name, self._keep_up, self.backlog)
         self._links = LinkThread(name, self._linker.step, self._janitor.look)
 
@@ -87,7 +88,7 @@ class Collection:
 
         ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `vectors.canonical`). payloads:
         n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
-        The same content again changes nothing. Identical vectors are stored once.
+        The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
 
         Raises:
             InvalidInput, ItemConflict, StorageError: nothing was written.
@@ -112,23 +113,31 @@ class Collection:
     def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
         """Remove items by id, or all that a filter matches; ids that are not there are passed over.
 
+        By ids: one transaction. By filter: the candidates are those that match in one snapshot, and they go in transactions
+        of 1,000 at most, so that other writers need not wait for all of them. Each is deleted only if it matches in the
+        transaction that deletes it: what was replaced meanwhile, and matches no more, stays. Items that begin to match during
+        the call may stay. After an error in between, some are deleted and others are not; the call may be repeated.
+
         Raises:
             InvalidInput: both or neither of ids and filter came, or one of them is malformed.
         """
         if (ids is None) == (filter is None):
             raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
+        matches = None
         if ids is not None:
             keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
             at_most("batch_items", len(keys), "ids")
         else:
-            with self._reading() as (reader, view):
-                keys = sorted(self._matches(reader, view, filter).ids)
+            matches = compile_filter(filter)
+            with self._reading() as (reader, _):
+                keys = [key for key, _, payload in reader.scan_items(None) if matches(payload)]
         self._store.refuse_fork()
         deleted = 0
         count = None
-        for start in range(0, len(keys), int(limit("batch_items"))):
-            part = keys[start : start + int(limit("batch_items"))]
-            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part))
+        slice_items = int(limit("batch_items")) if matches is None else int(min(limit("batch_items"), _FILTERED_SLICE))
+        for start in range(0, len(keys), slice_items):
+            part = keys[start : start + slice_items]
+            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part, matches))
             deleted, count = deleted + result.deleted, result.count
         count = self.count() if count is None else count
         self._wake(count)
@@ -174,31 +183,26 @@ class Collection:
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False,
+        certify: bool = False, include: Iterable[str] = (),
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        return self._search(self._one(x), k, target_recall, min_score, filter, mode, certify, answer_one, self._names.of_one)
+        return self._query_one(self._one(x), Asked(k, target_recall, min_score, filter, mode, certify, include))
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False,
+        certify: bool = False, include: Iterable[str] = (),
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
         Raises:
             InvalidInput: code "unknown_id": there is no such item.
         """
-        key = check_ids([id])
-        with self._reading() as (reader, view):
-            known = reader.items(key)[0]
-            if known is None:
-                raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
-            rows = self._stored(view, [known[0]])
-        return self._search(rows, k, target_recall, min_score, filter, mode, certify, answer_one, self._names.of_one)
+        (key,) = check_ids([id])
+        return self._query_one(key, Asked(k, target_recall, min_score, filter, mode, certify, include))
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False,
+        certify: bool = False, include: Iterable[str] = (),
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
@@ -208,13 +212,38 @@ class Collection:
         "links" walks the neighbour graph, and searches rows that are not linked by their bands; "exact" scans; "auto" takes
         what is expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall;
         ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be).
+        include: what of the items comes with the answer ("payload", "vector"), from the snapshot that is searched.
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
         """
         rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
-        return self._search(rows, k, target_recall, min_score, filter, mode, certify, answer_batch, self._names.of)
+        asked = Asked(k, target_recall, min_score, filter, mode, certify, include)
+        wanted = asked.checked()
+        with self._reading() as (reader, view):
+            answer = self._search(reader, view, rows, asked, answer_batch, self._names.of)
+            if wanted:
+                ids = [identifier for row in answer.ids.tolist() for identifier in row if identifier is not None]
+                answer = replace(answer, items=self._contents.of(reader, view, ids, wanted))
+        self._look_after(view, mode)
+        return answer
+
+    def _query_one(self, query: Rows | bytes, asked: Asked) -> Answer:
+        """One query: a vector, or the id of a stored item."""
+        wanted = asked.checked()
+        with self._reading() as (reader, view):
+            if isinstance(query, bytes):
+                (known,) = reader.items([query])
+                if known is None:
+                    raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
+                query = self._contents.rows(view, [known[0]])
+            answer = self._search(reader, view, query, asked, answer_one, self._names.of_one)
+            if wanted:
+                items = self._contents.of(reader, view, answer.ids, wanted)
+                answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
+        self._look_after(view, asked.mode)
+        return answer
 
     def _rows(self, X: Any) -> Rows:
         """Vectors of any form as canonical rows."""
@@ -235,45 +264,28 @@ class Collection:
         return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
 
     def _search(
-        self, queries: Rows, k: int, target: float, min_score: float | None, filter: Any, mode: str, certify: bool,
-        answer: Callable[..., Answered], names_of: Callable[..., Any],
-    ) -> Answered:  # fmt: skip
+        self, reader: Reader, view: View, queries: Rows, asked: Asked, answer: Callable[..., Answered], names_of: Callable[..., Any]
+    ) -> Answered:
         """Search validated queries and put ids to the rows found; `answer` and `names_of` make one answer or a batch of them."""
-        check_query(k, target, min_score, mode, certify)
         # A hair less, because turning a score into a similarity rounds; the answers compare the scores themselves.
-        least = 0.0 if min_score is None else self._kernel.similarity(float(min_score)) * (1.0 - 1e-14)
-        with self._reading() as (reader, view):
-            matching = None if filter is None else self._matches(reader, view, filter)
-            share = 1.0 if matching is None else len(matching.rows) / max(1, view.live_rows)
-            # A filter that lets few rows through is answered by scoring just those.
-            path = "exact" if mode == "auto" and share <= 0.05 else mode
-            wanted = Wanted(max(1, min(k, view.live_rows)), least, float(target), path, certify, share)
-            bits = None if matching is None else masks(view, matching.rows)
-            found = self._searcher.search(reader, view, plan_query(view, wanted.target), queries, wanted, bits)
-            names = names_of(reader, view, found)
+        least = 0.0 if asked.min_score is None else self._kernel.similarity(float(asked.min_score)) * (1.0 - 1e-14)
+        matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)
+        share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
+        # A filter that lets few rows through is answered by scoring just those.
+        path = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
+        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target), path, asked.certify, share)
+        masks = None if matching is None else matching.masks
+        found = self._searcher.search(reader, view, plan_query(view, wanted.target), queries, wanted, masks)
+        return answer(found, names_of(reader, view, found), asked.k, asked.min_score, passing, self._kernel)
+
+    def _look_after(self, view: View, mode: str) -> None:
+        """Wake the background threads for what a query in auto mode has seen: whoever wrote these rows may be gone."""
         if mode == "auto" and self._looked_at is not view:
             self._looked_at = view
             if must_seal(view):
-                # Whoever wrote these rows may be gone.
                 self._janitor.look()
             if is_due(view, quiet=True):
                 self._links.wake()
-        return answer(found, names, k, min_score, None if matching is None else matching.ids, self._kernel)
-
-    def _matches(self, reader: Reader, view: View, filter: Any) -> Matching:
-        """What a filter lets through: every payload is looked at; the last few filters are kept for their state."""
-        predicate = compile_filter(filter)
-        key = (view.state.sequence, orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
-        with self._cache_lock:
-            known = self._matching.get(key)
-        if known is None:
-            hits = [(name, row) for name, row, payload in reader.scan_items(None) if predicate(payload)]
-            known = Matching(frozenset(name for name, _ in hits), np.unique(np.array([row for _, row in hits], np.uint64)))
-            with self._cache_lock:
-                self._matching[key] = known
-                while len(self._matching) > 4:
-                    self._matching.popitem(last=False)
-        return known
 
     # -- reading
 
@@ -285,7 +297,7 @@ class Collection:
         with self._reading() as (reader, view):
             known = reader.items(keys)
             present = [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None]
-            items = iter(self._items(view, present, wanted))
+            items = iter(self._contents.items(view, present, wanted))
             return [None if item is None else next(items) for item in known]
 
     def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
@@ -303,18 +315,19 @@ class Collection:
                         more = True
                         break
                     found.append(entry)
-            items = self._items(view, found, wanted)
+            items = self._contents.items(view, found, wanted)
         return Page(items, cursor_after(found[-1][0]) if more else None)
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
         with self._reading() as (reader, view):
-            return view.state.items if filter is None else len(self._matches(reader, view, filter).ids)
+            return view.state.items if filter is None else self._filters.matching(reader, view, filter)[0].items
 
     def stats(self) -> dict[str, Any]:
-        """Sizes, runs and predictions, as plain data."""
+        """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
+        background = {"upkeep": self._janitor.report(), "links": self._links.report()}
         with self._reading() as (_, view):
-            return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk())
+            return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk()) | {"background": background}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
@@ -335,31 +348,6 @@ class Collection:
     def compact(self) -> None:
         """Seal and merge everything into one run now; deleted rows leave the files."""
         self._upkeep.merge_all()
-
-    def _items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: frozenset[str]) -> list[Item]:
-        vectors: list[Any] = [None] * len(entries)
-        if "vector" in wanted and entries:
-            rows = self._stored(view, [row for _, row, _ in entries])
-            vectors = [self._vector(*rows.row(i)) for i in range(len(entries))]
-        payload = "payload" in wanted
-        return [
-            Item(key.decode(), vector, orjson.loads(data) if payload and data else None)
-            for (key, _, data), vector in zip(entries, vectors, strict=True)
-        ]
-
-    def _stored(self, view: View, rows: list[int]) -> Rows:
-        """Stored rows by number, checked."""
-        places = [view.find(row)[1:] for row in rows]
-        return read_records(
-            np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide
-        )
-
-    def _vector(self, features: NDArray[np.uint64], values: NDArray[np.float32]) -> NDArray[np.float32] | Sparse:
-        if self.config.dim is None:
-            return Sparse(features.copy(), values.copy())
-        out = np.zeros(self.config.dim, np.float32)
-        out[features] = values
-        return out
 
     def _reading(self) -> _Reading:
         """A snapshot and the view of its state, for the block of a `with` statement."""

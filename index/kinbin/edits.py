@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData, ItemConflict
 from kinbin.records import AddResult, DeleteResult
+from kinbin.search.filters import Predicate
 from kinbin.search.view import Run, View
 from kinbin.storage.format import FRESH_BANDS, Commit, State
 from kinbin.storage.transactions import Writer
@@ -87,12 +88,12 @@ class Transaction:
         self._state = self._state.with_(items=self._state.items + indexed)
         return AddResult(indexed, updated, len(items.keys) - indexed - updated, self._state.items)
 
-    def delete(self, keys: list[bytes]) -> DeleteResult:
-        """Remove items; ids that are not there are passed over."""
+    def delete(self, keys: list[bytes], matches: Predicate | None = None) -> DeleteResult:
+        """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
         owners: dict[int, list[bytes]] = {}
         gone = []
         for key, old in zip(keys, self._writer.items(keys), strict=True):
-            if old is not None:
+            if old is not None and (matches is None or matches(old[1])):
                 gone.append(key)
                 self._ids_of(old[0], owners).remove(key)
         self._write([], gone, owners, None, {})

@@ -103,6 +103,8 @@ class Answer:
     out_of_distribution: bool = False
     """Whether a walk found the query less similar to its neighbours than 99 in 100 stored rows are to theirs: its calibrated recall
     says nothing of such a query. Auto completes the answer by bands or a scan."""
+    items: list[Item] | None = None
+    """The items of `ids`, with what `include` asked for, from the snapshot that was searched; None: it asked for nothing."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -126,6 +128,9 @@ class AnswerBatch:
     """(m,) the path that gave each answer."""
     out_of_distribution: NDArray[np.bool_]
     """(m,)"""
+    items: dict[str, Item] | None = None
+    """Every item that is in an answer, by id, with what `include` asked for, from the snapshot that was searched; None: it asked
+    for nothing."""
 
     @property
     def mode(self) -> str:
@@ -148,6 +153,7 @@ class AnswerBatch:
             truncated=self.truncated[i],
             mode=self.modes[i],
             out_of_distribution=bool(self.out_of_distribution[i]),
+            items=None if self.items is None else [self.items[identifier] for identifier in found],
         )
 
     def __iter__(self) -> Iterator[Answer]:

@@ -4,7 +4,7 @@
 2. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries.
 3. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429).
 4. Work that waited longer than the deadline is refused (503), and work whose client has left is
-   dropped; neither is started. Work that was started is finished: a write is then durable, and its retry harmless.
+   dropped; neither is started. Work that was started is finished: a write is then durable, though nobody heard of it.
 """
 
 from __future__ import annotations

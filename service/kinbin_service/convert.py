@@ -11,7 +11,7 @@ import numpy as np
 import kinbin
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["VectorIn", "add_contents", "answer", "batch_answers", "item", "vector_in", "vector_out"]
+__all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_out"]
 
 VectorIn = list[Any] | kinbin.Sparse | kinbin.Tokens
 """A vector as the library takes it: what a list holds is checked by the library."""
@@ -48,21 +48,22 @@ def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def answer(found: kinbin.Answer) -> dict[str, Any]:
-    """The JSON form of one answer."""
+def answer(found: kinbin.Answer, include: Sequence[str]) -> dict[str, Any]:
+    """The JSON form of one answer, with what was included."""
     return _answer(
-        zip(found.ids, found.scores.tolist(), strict=True),
+        zip(found.ids, found.scores.tolist(), strict=True), _contents(found.items or (), include),
         found.recall_lower_bound, found.no_bound, found.mode, found.candidates, found.verified, found.truncated,
         found.out_of_distribution,
     )  # fmt: skip
 
 
-def batch_answers(found: kinbin.AnswerBatch) -> list[dict[str, Any]]:
-    """The JSON forms of the answers of a batch."""
+def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dict[str, Any]]:
+    """The JSON forms of the answers of a batch, with what was included."""
     bounds = found.recall_lower_bounds.tolist()
+    contents = _contents((found.items or {}).values(), include)
     return [
         _answer(
-            ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None),
+            ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None), contents,
             None if math.isnan(bound) else bound, no_bound, path, candidates, verified, truncated, far,
         )
         for ids, scores, bound, no_bound, path, candidates, verified, truncated, far in zip(
@@ -72,8 +73,14 @@ def batch_answers(found: kinbin.AnswerBatch) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _contents(items: Iterable[kinbin.Item], include: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What is included of each item, by id."""
+    return {stored.id: {name: value for name, value in item(stored, include).items() if name != "id"} for stored in items}
+
+
 def _answer(
     hits: Iterable[tuple[str, float]],
+    contents: Mapping[str, Mapping[str, Any]],
     bound: float | None,
     no_bound: str | None,
     mode: str,
@@ -82,26 +89,14 @@ def _answer(
     truncated: Sequence[str],
     far: bool,
 ) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "results": [{"id": identifier, "score": score} for identifier, score in hits],
-        "recall_lower_bound": bound,
-    }
+    if contents:
+        results = [{"id": identifier, "score": score, **contents[identifier]} for identifier, score in hits]
+    else:
+        results = [{"id": identifier, "score": score} for identifier, score in hits]
+    content: dict[str, Any] = {"results": results, "recall_lower_bound": bound}
     if bound is None:
         content["no_bound"] = no_bound
     content |= {"mode": mode, "candidates": int(candidates), "verified": int(verified), "truncated": list(truncated)}
     if far:
         content["out_of_distribution"] = True
     return content
-
-
-def add_contents(answers: Iterable[Mapping[str, Any]], collection: kinbin.Collection, include: Sequence[str]) -> None:
-    """Put payloads and vectors into the results of answers. An item deleted since it was found keeps null for them."""
-    hits = [hit for found in answers for hit in found["results"]]
-    ids = list({hit["id"]: None for hit in hits})
-    stored: dict[str, kinbin.Item] = {}
-    page = int(kinbin.LIMITS["page"].value)
-    for start in range(0, len(ids), page):
-        stored.update((kept.id, kept) for kept in collection.get(ids[start : start + page], include=tuple(include)) if kept is not None)
-    for hit in hits:
-        kept = stored.get(hit["id"])
-        hit.update(dict.fromkeys(include) if kept is None else {name: value for name, value in item(kept, include).items() if name != "id"})

@@ -28,8 +28,15 @@ Finds the near neighbours of histograms, counts, shingle sets and signed vectors
 exact scores, and a proved lower bound on recall, or the reason why an answer has none.
 
 Every request passes the same gates in this order: size (413), key (401), parsing (400, 415), validation (422), admission (429, 503). \
-An add or a delete is one transaction, durable when it is answered. Repeating it changes nothing, so any request may be sent again \
-after a lost connection, a 429 or a 503. Of a key that occurs twice in a JSON object, the last one counts.
+An add, or a delete by ids, is one transaction, durable when it is answered. Of a key that occurs twice in a JSON object, the last \
+one counts.
+
+A 408, a 429 and a 503 other than `storage_busy` mean that nothing was done: any request may be sent again. After a lost connection, \
+a timeout, `storage_busy` or a proxy's 502 or 504 the request may have been done. Reads, upserts with ids, deletes and PUT may be sent \
+again all the same; that has the effect of one request that came later (what others wrote to the same items in between is overwritten \
+or deleted). Not to be sent again: a matrix without `X-Kinbin-Ids`, whose items would be there twice under new ids; mode `insert`, which \
+answers 409 if the first was done; mode `update`, which answers 409 if an item was deleted since; dropping a collection. Get the ids, or \
+the collection, to see what was done.
 """
 
 

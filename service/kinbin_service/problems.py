@@ -105,12 +105,12 @@ OWN_TEXTS = {
     "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index creates default",
     "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
-    "storage_full": "nothing was written; queries and deletes go on",
-    "storage_busy": "nothing was acknowledged; try again",
+    "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",
+    "storage_busy": "nothing was acknowledged, and a write may have been done: try again, but look first if it was no upsert and no delete",
     "closed": "the database is closed; try again",
     "corrupt_data": "a stored record fails its checksum and was not used; the log says which, and kinbin check finds the others",
     "format_mismatch": "the files were written by another version; the log says which",
-    "storage_error": "nothing was acknowledged; the log says why",
+    "storage_error": "nothing was acknowledged (a delete by filter may be done in part); the log says why",
 }
 """Details of library errors whose own text names files or ids."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,6 +149,14 @@ def test_insert_and_update_are_not_repeated_when_they_may_be_done(mode: Any, ste
         kinbin.add(["a"], [[1.0]], mode=mode)
     assert len(script.seen) == 1
     assert raised.value.acknowledged == 0
+
+
+def test_whatever_is_added_has_ids() -> None:
+    """A matrix travels with its ids, so that sending it again replaces its items and adds none."""
+    script = Script(httpx.ReadError("reset"))
+    with client(script) as kinbin:
+        kinbin.add(["a", "b"], np.eye(2))
+    assert [request.headers["x-kinbin-ids"] for request in script.seen] == ['["a","b"]'] * 2
 
 
 @pytest.mark.parametrize("mode", ["insert", "update"])

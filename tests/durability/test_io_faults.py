@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -166,6 +167,58 @@ def test_no_room_for_the_work_space_of_a_merge(tmp_path: Path, monkeypatch: pyte
         assert collection.upkeep()
         assert [run["rows"] for run in collection.stats()["runs"]] == [100]
         _still_works(collection, kept)
+
+
+@pytest.mark.parametrize("fallocate", ["missing", "not supported"])
+def test_room_is_taken_where_it_cannot_be_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fallocate: str) -> None:
+    """Without posix_fallocate (macOS), or on a file system that has none, a merge's work space is written, so that its room is taken."""
+    places, end = [], 0
+    pwrite = os.pwrite
+
+    def write_a_part(descriptor: int, data: bytes, place: int) -> int:
+        nonlocal end
+        places.append((place, end))
+        count = pwrite(descriptor, memoryview(data)[: max(1, len(data) // 2)], place)
+        end += count
+        return count
+
+    def refuse(*arguments: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "planted")
+
+    if fallocate == "missing":
+        monkeypatch.delattr("os.posix_fallocate")
+    else:
+        monkeypatch.setattr("os.posix_fallocate", refuse)
+    monkeypatch.setattr("os.pwrite", write_a_part)
+    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
+    vectors = np.random.default_rng(3).random((2_000, DIM)) + 0.01
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection.add([f"i{i}" for i in range(2_000)], vectors)
+        collection.compact()
+        assert all(place == before for place, before in places), "every byte is written"
+        assert end == 4 * 6 * 2_000
+        _still_works(collection, {f"i{i}": vectors[i] for i in range(2_000)})
+
+
+def test_no_room_where_none_can_be_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills while the work space is written is StorageFull, before anything is mapped."""
+
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "planted")
+
+    monkeypatch.delattr("os.posix_fallocate")
+    monkeypatch.setattr("os.pwrite", refuse)
+    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
+    vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection.add([f"i{i}" for i in range(100)], vectors)
+        with pytest.raises(StorageFull):
+            collection.compact()
+        _still_works(collection, {f"i{i}": vectors[i] for i in range(100)})
 
 
 def _fill(collection: kinbin.Collection, rng: np.random.Generator) -> dict[str, np.ndarray]:

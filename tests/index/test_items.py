@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kinbin
+import kinbin.collection
 from kinbin import AddResult, DeleteResult
 from refusals import contents, unchanged
 
@@ -221,6 +224,56 @@ def test_delete_by_filter_of_more_than_a_batch(db: kinbin.Database, set_limit: A
     collection.add([str(i) for i in range(50)], np.random.default_rng(1).random((50, 3)) + 0.1, [{"n": i} for i in range(50)])
     set_limit("batch_items", 7)
     assert collection.delete(filter={"n": {"$lt": 40}}) == DeleteResult(40, 10)
+
+
+def between_slices(monkeypatch: pytest.MonkeyPatch, collection: kinbin.Collection, happens: Mapping[int, Callable[[], Any]]) -> list[int]:
+    """From now on, something happens just before the n-th transaction of `collection`; returns the numbers that came."""
+    submit = collection._writes.submit
+    seen: list[int] = []
+
+    def submit_after(apply: Any) -> Any:
+        number = len(seen)
+        seen.append(number)
+        if number in happens:
+            with monkeypatch.context() as patch:
+                patch.setattr(collection._writes, "submit", submit)
+                happens[number]()
+        return submit(apply)
+
+    monkeypatch.setattr(collection._writes, "submit", submit_after)
+    return seen
+
+
+def test_delete_by_filter_decides_in_the_transaction_that_deletes(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upsert that is acknowledged between the look and the delete is kept if it does not match; all others that matched go."""
+    collection.add(list("abcd"), [A, A, B, C], [{"state": "old"}] * 4)
+
+    def replace() -> None:
+        collection.add(["b", "c"], [A, B], [{"state": "keep"}, {"state": "old", "n": 1}])
+        collection.delete(["d"])
+
+    between_slices(monkeypatch, collection, {0: replace})
+    assert collection.delete(filter={"state": "old"}) == DeleteResult(2, 1)
+    assert payload_of(collection, "b") == {"state": "keep"}
+    assert collection.query(A).ids == ["b"]
+    assert collection.check().ok
+
+
+def test_delete_by_filter_in_slices(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many matching items go in several transactions, each of which looks anew; others write in between."""
+    monkeypatch.setattr(kinbin.collection, "_FILTERED_SLICE", 10)
+    names = [f"{i:02}" for i in range(45)]
+    collection.add(names, np.random.default_rng(1).random((45, 3)) + 0.1, [{"n": i} for i in range(45)])
+
+    def keep(number: int) -> None:
+        collection.add([f"{10 * number + 5}"], [A], [{"kept": number}])
+
+    happens = {number: partial(keep, number) for number in (1, 2, 3)}
+    seen = between_slices(monkeypatch, collection, happens)
+    assert collection.delete(filter={"n": {"$gte": 0}}) == DeleteResult(42, 3)
+    assert len(seen) == 5
+    assert [item.id for item in collection.scroll().items] == ["15", "25", "35"]
+    assert collection.check().ok
 
 
 def test_replaced_vectors_are_not_found_any_more(collection: kinbin.Collection) -> None:

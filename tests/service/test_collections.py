@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from service_app import App, judged
+from typing import Any
+
+import pytest
+
+from service_app import App, eventually, judged
 
 
 async def test_put_creates_once_and_then_finds_it_alike(app: App) -> None:
@@ -31,6 +35,25 @@ async def test_a_description_holds_the_configuration_and_never_the_seed(app: App
     assert described["stats"]["count"] == 1
     assert "seed" not in described
     assert "987654321" not in str(described)
+
+
+async def test_a_description_tells_what_fails_in_the_background(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GET reports failures of the worker's background threads: how many, how many in a row, and the last one."""
+    await app.put("/v1/collections/photos", {"dim": 3})
+    quiet = {"failures": 0, "in_a_row": 0, "last_failure": None}
+    assert (await app.get("/v1/collections/photos"))["stats"]["background"] == {"upkeep": quiet, "links": quiet}
+    collection: Any = app.service.database.collection("photos")
+
+    def fail(quiet: bool) -> bool:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(collection._janitor, "_step", fail)
+    await app.post("/v1/collections/photos/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+    await eventually(lambda: collection.stats()["background"]["upkeep"]["failures"])
+    background = (await app.get("/v1/collections/photos"))["stats"]["background"]
+    assert background["links"] == quiet
+    assert background["upkeep"]["in_a_row"] >= 1
+    assert background["upkeep"]["last_failure"].items() >= {"error": "ZeroDivisionError", "detail": "planted"}.items()
 
 
 async def test_collections_are_listed_sorted(app: App) -> None:

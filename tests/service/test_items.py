@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
+import numpy as np
 import pytest
 
-from service_app import App
+from service_app import App, judged
 
 ITEMS = [
     {"id": "a", "vector": [0.25, 0, 2.5], "payload": {"year": 2020}},
@@ -106,6 +110,49 @@ async def test_a_retry_of_the_same_add_changes_nothing(app: App) -> None:
     assert await app.state() == before
 
 
+REPEATABLE = [
+    ("/v1/collections/default/index", {"items": [{"id": "a", "vector": [7, 0, 1]}, {"id": "n", "vector": [1, 1, 1]}]}),
+    ("/v1/collections/default/index", {"items": [{"id": "b", "vector": [7, 0, 1], "payload": {"x": 1}}], "mode": "update"}),
+    ("/v1/collections/default/delete", {"ids": ["a", "nobody"]}),
+    ("/v1/collections/default/delete", {"filter": {"year": {"$gte": 2021}}}),
+    ("/v1/collections/default/query", {"vector": [1, 2, 3]}),
+    ("/v1/collections/default/get", {"ids": ["a"]}),
+    ("/v1/collections/default/scroll", {}),
+    ("/v1/collections/default/count", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body"), REPEATABLE)
+async def test_what_may_be_sent_again_is_the_same_when_it_is_done_twice(path: str, body: dict[str, Any], app: App) -> None:
+    """Every request that the document says may be repeated leaves what is stored as it was after the first."""
+    await app.post("/index", {"items": ITEMS})
+    await app.post(path, body)
+    before = await app.state()
+    await app.post(path, body)
+    assert await app.state() == before
+
+
+async def test_an_insert_that_was_done_is_refused_when_it_is_repeated(app: App) -> None:
+    """A repeated insert is a conflict, which tells the client to look; nothing is changed by it."""
+    body = {"items": ITEMS, "mode": "insert"}
+    await app.post("/index", body)
+    before = await app.state()
+    assert (await app.post("/index", body, status=409))["code"] == "item_conflict"
+    assert await app.state() == before
+
+
+async def test_a_matrix_without_ids_is_stored_once_for_each_request(app: App) -> None:
+    """Every request without ids makes new ones: the same rows are there as often as they were sent."""
+    file = io.BytesIO()
+    np.save(file, np.eye(3, dtype=np.float32))
+    made = set()
+    for _ in range(2):
+        response = await app.client.post("/index", content=file.getvalue(), headers={"content-type": "application/x-npy"})
+        made |= set(judged(response, 200)["ids"])
+    assert (await app.state())["default"].keys() == made
+    assert len(made) == 6
+
+
 async def test_delete_by_ids_and_by_filter(app: App) -> None:
     """Delete removes the named items, or all that a filter matches; unknown ids are no error."""
     await app.post("/index", {"items": ITEMS})
@@ -113,6 +160,22 @@ async def test_delete_by_ids_and_by_filter(app: App) -> None:
     assert await app.post("/v1/collections/default/delete", {"filter": {"year": 2021}}) == {"deleted": 1, "count": 1}
     assert await app.post("/v1/collections/default/delete", {"ids": []}) == {"deleted": 0, "count": 1}
     assert list((await app.state())["default"]) == ["c"]
+
+
+async def test_delete_by_filter_keeps_what_no_longer_matches(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upsert that is acknowledged while a delete by filter is under way is not lost if its payload does not match."""
+    await app.post("/index", {"items": ITEMS})
+    collection: Any = app.service.database.collection("default")
+    submit = collection._writes.submit
+
+    def submit_after_another(apply: Any) -> Any:
+        monkeypatch.undo()
+        collection.add(["a"], [[1, 2, 3]], [{"year": 1999}])
+        return submit(apply)
+
+    monkeypatch.setattr(collection._writes, "submit", submit_after_another)
+    assert await app.post("/v1/collections/default/delete", {"filter": {"year": {"$gte": 2020}}}) == {"deleted": 1, "count": 2}
+    assert sorted((await app.state())["default"]) == ["a", "c"]
 
 
 async def test_count_with_and_without_a_filter(app: App) -> None:

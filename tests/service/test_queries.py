@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from service_app import App
 
-ITEMS = [
+ITEMS: list[dict[str, Any]] = [
     {"id": "a", "vector": [4, 0, 0, 0], "payload": {"colour": "red"}},
     {"id": "b", "vector": [3, 1, 0, 0], "payload": {"colour": "blue"}},
     {"id": "c", "vector": [0, 0, 2, 2]},
@@ -98,7 +99,29 @@ async def test_sparse_and_token_queries(app: App) -> None:
     assert (by_features["results"][0]["id"], round(by_features["results"][0]["score"], 6)) == ("numbers", 1.0)
 
 
-async def test_include_needs_no_more_than_one_page_of_ids_at_a_time(app: App) -> None:
+@pytest.mark.parametrize("body", [{"vector": [4, 0, 0, 0]}, {"id": "a"}, {"queries": [[4, 0, 0, 0]]}], ids=lambda body: next(iter(body)))
+async def test_contents_are_those_that_were_searched(body: dict[str, Any], filled: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An item that is replaced or deleted while it is answered comes with the payload and vector that its score belongs to."""
+    collection: Any = filled.service.database.collection("default")
+    search = collection._searcher.search
+
+    def search_then_replace(*arguments: Any) -> Any:
+        found = search(*arguments)
+        monkeypatch.undo()
+        collection.add(["a"], [[0, 0, 9, 9]], [{"colour": "green"}])
+        collection.delete(["b", "c"])
+        return found
+
+    monkeypatch.setattr(collection._searcher, "search", search_then_replace)
+    answer = await filled.post("/query", {**body, "k": 3, "mode": "exact", "include": ["payload", "vector"]})
+    hits = {hit.pop("id"): hit for hit in answer.get("answers", [answer])[0]["results"]}
+    for item in ITEMS:
+        assert hits[item["id"]]["payload"] == item.get("payload")
+        assert hits[item["id"]]["vector"] == item["vector"]
+    assert (await filled.post("/v1/collections/default/count", {}))["count"] == 1, "it has happened"
+
+
+async def test_include_may_be_of_more_items_than_a_page_holds(app: App) -> None:
     """Contents of more results than a page holds are complete."""
     items = [{"id": f"i{number:04d}", "vector": [1, number], "payload": {"n": number}} for number in range(1_200)]
     await app.post("/index", {"items": items})

@@ -59,7 +59,7 @@ class _Searchable:
 
         Many items travel in several requests, each of them atomic. When one fails, the error's
         `acknowledged` says how many items had been acknowledged before it; with mode "upsert" the
-        whole add may simply be called again. After a repeated request items may be counted as
+        whole add may simply be called again; with "insert", `get` tells what was done. After a repeated request items may be counted as
         `unchanged` that were new. `progress(done, total)` is called after every request.
 
         Usage:

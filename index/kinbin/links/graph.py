@@ -28,7 +28,9 @@ seen, and more of it kept, for walks to leave one. A million patches take twice 
 ENTRIES = 64
 """Nodes that every walk begins from: a random sample, so that one of them is not far."""
 _SLICE = 2_048
-"""Nodes put in between two looks at whether to stop."""
+"""The first so many nodes are put in by walks from one node, all others by walks from `ENTRIES`."""
+_PIECE = 256
+"""Nodes put in between two looks at whether to stop: some 20 ms, a second at low priority on a busy machine."""
 _LISTED = 262_144
 """Nodes that a walk may meet: as many as the widest pool has links."""
 
@@ -87,8 +89,12 @@ class Graph:
         """Pool and slack of building."""
         return (MANY_POOL, MANY_SLACK) if len(self.codes) > MANY else (POOL, SLACK)
 
-    def insert(self, nodes: NDArray[np.int64], going_on: Callable[[int], bool]) -> bool:
-        """Link nodes, in random order; `going_on` is told how many are in, and says whether to go on. Returns whether all are in."""
+    def insert(self, nodes: NDArray[np.int64], going_on: Callable[[int], bool], done: int = 0) -> bool:
+        """Link nodes, in random order; `going_on` is told how many are in, and says whether to go on. Returns whether all are in.
+
+        An insertion that was ended, or whose `going_on` raised, is gone on with by `done`, the number that was told last: the
+        graph is then what it would have been at once.
+        """
         keep: list[object] = []
         graph = self.descriptor(keep)
         pool, slack = self._care()
@@ -96,16 +102,19 @@ class Graph:
         keys = np.empty(2 * LINKS + 2, np.uint64)
         order = np.random.default_rng(len(self.codes)).permutation(nodes)
         for start in range(0, len(order), _SLICE):
-            if not going_on(start):
-                return False
             some = order[start : start + _SLICE]
+            if start + len(some) <= done:
+                continue
             # The first node of all is in by itself.
             alone = 1 - min(1, len(self.entries))
             entries = some[:1].astype(np.uint32) if alone else self.entries
-            insert(
-                graph, self.step, self.normalised, self.links, some[alone:], entries, LINKS, slack, pool,
-                space.table_for(self.codes.width), space.pool, space.visited, space.listed, space.found, keys,
-            )  # fmt: skip
+            for first in range(max(0, done - start), len(some), _PIECE):
+                if not going_on(start + first):
+                    return False
+                insert(
+                    graph, self.step, self.normalised, self.links, some[max(first, alone) : first + _PIECE], entries, LINKS, slack,
+                    pool, space.table_for(self.codes.width), space.pool, space.visited, space.listed, space.found, keys,
+                )  # fmt: skip
             if len(self.entries) < ENTRIES:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
         return going_on(len(order))

@@ -9,11 +9,12 @@ the collection's disk and takes all its room before a row is written: a full dis
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ __all__ = ["Cancelled", "Parts", "Recipe", "Source", "gather", "iterate_rows", "
 
 _CHUNK = 4096
 _SLICE_BYTES = 4 << 20
+_NOT_RESERVED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 _PAUSE_SECONDS = 0.001
 _IN_MEMORY = 256 << 20
 _BLOCK_BYTES = 1 << 20
@@ -139,9 +141,10 @@ def _copy_records(addresses, sizes, offsets, out):  # type: ignore[no-untyped-de
 class Parts:
     """Writes a run's values in transactions of a few MiB with pauses, so that nobody waits long for the writer."""
 
-    def __init__(self, store: Store, stop: threading.Event) -> None:
+    def __init__(self, store: Store, check: Callable[[], None]) -> None:
+        """check is called before each value, and raises to end the build."""
         self._store = store
-        self._stop = stop
+        self._check = check
         self._waiting: list[tuple[bytes, int, Any]] = []
         self._bytes = 0
         with store.write() as writer:
@@ -151,8 +154,7 @@ class Parts:
 
     def put(self, part: bytes, index: int, body: NDArray[Any] | bytes) -> None:
         """Write a value, now or with the next ones."""
-        if self._stop.is_set():
-            raise Cancelled
+        self._check()
         self._waiting.append((part, index, body))
         self._bytes += len(body) if isinstance(body, bytes) else body.nbytes
         if self._bytes >= _SLICE_BYTES:
@@ -185,7 +187,12 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
-    parts = Parts(store, stop)
+
+    def check() -> None:
+        if stop.is_set():
+            raise Cancelled
+
+    parts = Parts(store, check)
     with _key_columns(store, width, n) as keys:
         shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
         for j in range(width):
@@ -222,8 +229,25 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
         with translated():
             file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
             # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
-            os.posix_fallocate(file.fileno(), 0, 4 * width * n)
+            _reserve(file.fileno(), 4 * width * n)
         yield np.memmap(file, np.uint32, "r+", shape=(width, n))
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Take room on disk for an empty file, all or an error of the operating system."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in _NOT_RESERVED:
+                raise
+        else:
+            return
+    # macOS, some C libraries and some file systems cannot reserve: what is written has its room.
+    zeros = memoryview(bytes(_BLOCK_BYTES))
+    place = 0
+    while place < size:
+        place += os.pwrite(descriptor, zeros[: size - place], place)
 
 
 def _write_rows(

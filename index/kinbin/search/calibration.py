@@ -10,6 +10,7 @@ and any of them would do, so finding them says nothing. A sampled row without su
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,13 @@ def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
 
 
 def calibrate(
-    view: View, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe
-) -> dict[str, Any]:
-    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. Cost: 0.5 to 0.8 s for 50,000 rows."""
+    view: View, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
+
+    Cost: 0.5 to 0.8 s for 50,000 rows.
+    """
     nodes = len(row_numbers)
     places = np.full(nodes, GONE, np.uint32)
     for run, base in view.bases():
@@ -109,6 +114,7 @@ def calibrate(
     scores = _Scores(truth, most)
     # Where nothing is alike, no width would say anything, and walks are as wide as their pools: seconds for nothing.
     for pool in _POOLS if truth.max(initial=0.0) > 0.0 else ():
+        check()
         scores.add(pool, *trial.walk(pool))
         if scores.satisfied():
             break

@@ -1,9 +1,14 @@
-"""One worker at a time over all processes: a file lock that dies with its holder."""
+"""One worker at a time over all processes: a file lock that dies with its holder.
+
+Who holds it in the background asks `is_wanted` from time to time and lets go, so that a caller does not wait for low priority.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +16,20 @@ from pathlib import Path
 from kinbin.errors import CollectionNotFound, StorageError
 from kinbin.storage.errors import translated
 
-__all__ = ["elected"]
+__all__ = ["elected", "is_wanted"]
 
 _LOCKS: set[int] = set()
 """Open lock files of this process."""
+_WANTED: Counter[Path] = Counter()
+"""Threads of this process that wait for a lock file."""
+_WANTED_LOCK = threading.Lock()
 
 
 def _leave_locks_to_parent() -> None:
-    """In a forked child: close the lock files, or a lock would outlive the parent that holds it."""
+    """In a forked child: close the lock files, or a lock would outlive the parent that holds it. Nobody waits here."""
+    global _WANTED_LOCK  # noqa: PLW0603 - another thread may have held it at the fork
+    _WANTED_LOCK = threading.Lock()
+    _WANTED.clear()
     while _LOCKS:
         os.close(_LOCKS.pop())
 
@@ -43,7 +54,11 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
     _LOCKS.add(descriptor)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if wait:
+                with _wanting(path):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            else:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
@@ -57,3 +72,19 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
         if descriptor in _LOCKS:
             _LOCKS.remove(descriptor)
             os.close(descriptor)
+
+
+@contextmanager
+def _wanting(path: Path) -> Iterator[None]:
+    with _WANTED_LOCK:
+        _WANTED[path] += 1
+    try:
+        yield
+    finally:
+        with _WANTED_LOCK:
+            _WANTED[path] -= 1
+
+
+def is_wanted(path: Path) -> bool:
+    """Whether a thread of this process waits for the lock file at `path`."""
+    return _WANTED[path] > 0

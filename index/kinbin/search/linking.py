@@ -4,6 +4,10 @@ A link set is built beside everything else: rows are read and encoded under one 
 codes alone, and what comes of it is written in small transactions under a number that no list names; the last, short
 transaction swaps it in. A crash before that leaves values that nobody reads and the next upkeep removes. One
 process at a time links, over all collections of a database; writing, it holds the collection's upkeep lock as well.
+
+Work in the background, at low priority, is handed over to a `link()` of the same process that waits for either lock: it stops
+at its next check and keeps the draft, and whoever links the collection next goes on with it where it stopped. Checks lie between
+pieces of 4,096 rows encoded, 256 nodes linked, pools calibrated and 1 MiB written; choosing codes has none (seconds).
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from kinbin.links.codetable import Codes
 from kinbin.links.graph import Graph
 from kinbin.search.build import Cancelled, Parts, Recipe, Source, gather, iterate_rows, read_records
 from kinbin.search.calibration import calibrate, neighbourhoods
-from kinbin.search.election import elected
+from kinbin.search.election import elected, is_wanted
 from kinbin.search.links import Links, LinkSet
 from kinbin.search.upkeep import Upkeep, current
 from kinbin.search.view import View, Views
@@ -77,6 +81,15 @@ class _Draft:
     """Nodes that are not linked yet."""
     scratch_rows: int
     """Rows there were when the coder was chosen."""
+    sets: list[int]
+    """The link sets that were listed when it was begun."""
+    linked: int = 0
+    """New nodes that are linked already."""
+    calibration: dict[str, Any] | None = None
+
+
+class _HandedOver(Exception):
+    """A thread of this process waits for the work that is done in the background."""
 
 
 class Linker:
@@ -90,64 +103,102 @@ class Linker:
         self._upkeep = upkeep
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
+        self._lock = store.path.parent.parent / "linker.lock"
+        self._begun: _Draft | None = None
+        """What was handed over, until somebody goes on with it or nothing is due any more."""
 
     def step(self, *, quiet: bool) -> bool:
         """Link what is due, if nobody else in the database links. Returns whether there is nothing left to do now."""
         with self._store.read() as reader:
             view = self._views.at(reader)
             if view is None or view.state.dropped or not is_due(view, quiet=quiet):
+                self._begun = None
                 return True
-        with elected(self._store.path.parent.parent / "linker.lock", wait=False) as mine:
-            if mine:
-                try:
-                    self._build(None)
-                except Cancelled:
-                    return True
-            return mine
+        with elected(self._lock, wait=False) as mine:
+            if not mine:
+                return False
+            try:
+                return not self._build(None, self._check_in_background)
+            except Cancelled:
+                return True
+            except _HandedOver:
+                return False
 
     def link_all(self, progress: Progress | None) -> None:
         """Link every row that is in a run, waiting for whoever links now. progress is told of rows linked, and of how many.
 
+        What this process does in the background is not waited for, but gone on with here.
+
         Raises:
             Closed: the collection was closed meanwhile.
         """
-        with elected(self._store.path.parent.parent / "linker.lock", wait=True):
+        with elected(self._lock, wait=True):
             try:
-                self._build(progress)
+                if self._build(progress, self._check):
+                    self._build(progress, self._check)
             except Cancelled:
                 raise Closed("the database was closed") from None
 
-    def _build(self, progress: Progress | None) -> None:
-        """Build a link set of all rows in runs, and swap it in."""
+    def _check(self) -> None:
+        if self.stop.is_set():
+            raise Cancelled
+
+    def _check_in_background(self) -> None:
+        self._check()
+        if is_wanted(self._lock) or is_wanted(self._upkeep.lock):
+            raise _HandedOver
+
+    def _build(self, progress: Progress | None, check: Callable[[], None]) -> bool:
+        """Build a link set of all rows in runs, and swap it in; `check` raises to end that.
+
+        Returns whether it had been begun before, so that rows of since then are left.
+        """
         with self._store.read() as reader:
             view = current(self._views, reader)
+            begun, self._begun = self._begun, None
             if _is_whole(reader, view, self._recipe.kernel.normalised):
-                return
-            draft = self._draft(reader, view) if any(run.live for run in view.runs) else None
+                return False
+            if begun is not None and begun.sets != reader.link_sets():
+                # Another process has linked meanwhile.
+                begun = None
+            draft = begun
+            if draft is None and any(run.live for run in view.runs):
+                draft = self._draft(reader, view, check)
         if draft is None:
             # No row is left to link.
             with self._upkeep.elected(wait=True):
                 self._swap(None)
-            return
-        total = len(draft.new)
+            return False
+        try:
+            self._complete(draft, progress, check)
+        except _HandedOver:
+            self._begun = draft
+            raise
+        return begun is not None
+
+    def _complete(self, draft: _Draft, progress: Progress | None, check: Callable[[], None]) -> None:
+        """Link the nodes of a draft that are not linked yet, and swap it in."""
 
         def going_on(done: int) -> bool:
+            draft.linked = done
             if progress is not None:
-                progress(done, total)
-            return not self.stop.is_set()
+                progress(done, len(draft.new))
+            check()
+            return True
 
-        if not draft.graph.insert(draft.new, going_on):
-            raise Cancelled
+        draft.graph.insert(draft.new, going_on, draft.linked)
         draft.graph.join_strays()
+        if draft.calibration is None:
+            with self._store.read() as reader:
+                draft.calibration = calibrate(
+                    current(self._views, reader), draft.row_numbers, draft.graph, draft.coder, draft.errors, self._recipe, check
+                )
+        check()
         with self._upkeep.elected(wait=True):
             self._upkeep.remove_orphans()
-            with self._store.read() as reader:
-                calibration = calibrate(
-                    current(self._views, reader), draft.row_numbers, draft.graph, draft.coder, draft.errors, self._recipe
-                )
-            self._swap(self._write(draft, calibration))
+            self._swap(self._write(draft, draft.calibration, check))
 
-    def _draft(self, reader: Reader, view: View) -> _Draft:
+    def _draft(self, reader: Reader, view: View, check: Callable[[], None]) -> _Draft:
         """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
         source = gather(view.runs, None)
         old = view.links.set if view.links is not None else None
@@ -155,16 +206,18 @@ class Linker:
             try:
                 kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
                 if kept.mean() > 0.5:
-                    return self._extended(reader, view, source, old, kept)
+                    return self._extended(reader, view, source, old, kept, check)
             except CorruptData:
                 # A damaged link set is built from the rows.
                 pass
         coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe), len(source))
-        codes, errors, norms = self._encode(source, coder)
+        codes, errors, norms = self._encode(source, coder, check)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
-        return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source))
+        return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source), reader.link_sets())
 
-    def _extended(self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_]) -> _Draft:
+    def _extended(
+        self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_], check: Callable[[], None]
+    ) -> _Draft:
         """The old link set without its dead rows, and room for the new ones."""
         was = unpacked(reader, old, self._recipe.kernel.normalised)
         renamed = np.full(len(kept), -1, np.int64)
@@ -172,22 +225,21 @@ class Linker:
         new = np.setdiff1d(np.arange(len(source)), renamed[kept], assume_unique=True)
         part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
         errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
-        added, errors[new], norms[new] = self._encode(part, old.coder)
+        added, errors[new], norms[new] = self._encode(part, old.coder, check)
         still = np.flatnonzero(kept)
         codes = Codes.scattered(old.coder.width, len(source), [(renamed[still], was.codes.take(still)), (new, added)])
         errors[renamed[kept]] = old.errors[kept]
         norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
         graph = was.thinned(codes, norms, renamed)
-        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"])
+        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"], reader.link_sets())
 
-    def _encode(self, source: Source, coder: Coder) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
+    def _encode(self, source: Source, coder: Coder, check: Callable[[], None]) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
         """Codes, errors and norms of stored rows, each checked."""
         errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
 
         def parts() -> Iterator[Codes]:
             for start, rows in iterate_rows(source, self._recipe.wide):
-                if self.stop.is_set():
-                    raise Cancelled
+                check()
                 here = slice(start, start + len(rows))
                 part, errors[here] = coder.encode(rows)
                 norms[here] = rows.norms
@@ -195,9 +247,9 @@ class Linker:
 
         return Codes.joined(coder.width, len(source), parts()), errors, norms
 
-    def _write(self, draft: _Draft, calibration: dict[str, Any]) -> int:
+    def _write(self, draft: _Draft, calibration: dict[str, Any], check: Callable[[], None]) -> int:
         """Write the link set in small transactions. Returns its number."""
-        parts = Parts(self._store, self.stop)
+        parts = Parts(self._store, check)
         graph = draft.graph
         code_shift, code_blocks, code_offsets = graph.codes.stored(_BLOCK_BYTES)
         link_shift = _LINK_SHIFT

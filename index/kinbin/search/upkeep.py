@@ -74,6 +74,7 @@ class Upkeep:
         self._store = store
         self._views = views
         self._recipe = recipe
+        self.lock = store.path / "upkeep.lock"
         self.stop = threading.Event()
         """Set it to end the build at hand early: its unlisted run is removed by the next upkeep."""
 
@@ -84,7 +85,7 @@ class Upkeep:
         Raises:
             CollectionNotFound: it was removed meanwhile.
         """
-        with elected(self._store.path / "upkeep.lock", wait=wait) as mine:
+        with elected(self.lock, wait=wait) as mine:
             yield mine
 
     def step(self, quiet: bool = False) -> bool:

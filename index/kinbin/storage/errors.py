@@ -18,7 +18,7 @@ FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
     (lmdb.DiskError, StorageFull, _FULL),
     (lmdb.ReadersFullError, StorageBusy, "every reader slot of the store is taken: try again"),
     (lmdb.LockError, StorageBusy, "the store's lock could not be had (is it shared between containers?)"),
-    (lmdb.PanicError, StorageBusy, "the store failed while writing and has to be opened again; the outcome is unknown, repeat the request"),
+    (lmdb.PanicError, StorageBusy, "the store failed while writing and has to be opened again; the outcome is unknown"),
     (lmdb.MapResizedError, StorageBusy, "another process resized the store: open it again"),
     (lmdb.CorruptedError, CorruptData, "the store's pages are damaged"),
     (lmdb.PageNotFoundError, CorruptData, "the store's pages are damaged"),

@@ -189,7 +189,7 @@ class Store:
 
         Raises:
             StorageFull, CollectionNotFound (it was removed), CorruptData: nothing was written.
-            StorageBusy: the outcome is unknown; repeat the request.
+            StorageBusy: the outcome is unknown. What is the same when done twice may be repeated; for the rest, read what is stored.
         """
         self.refuse_fork()
         with self._write_lock, self.pinned():
@@ -208,7 +208,9 @@ class Store:
                     raise
                 with self._idle:
                     self._failed = True
-                raise StorageBusy("the store failed while writing; the outcome is unknown: repeat the request") from None
+                raise StorageBusy(
+                    "the store failed while writing; the outcome is unknown: repeat upserts and deletes, look for the rest"
+                ) from None
 
     def _refuses_everything(self) -> bool:
         """Whether a meta page could not be written: until it is opened anew the environment does nothing more."""

@@ -5,17 +5,34 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kinbin.errors import InvalidInput
 from kinbin.limits import limit
 
-__all__ = ["at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
+__all__ = ["Asked", "at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
+
+
+class Asked(NamedTuple):
+    """The options of a query, as they came."""
+
+    k: int
+    target: float
+    min_score: float | None
+    filter: Any
+    mode: str
+    certify: bool
+    include: Iterable[str]
+
+    def checked(self) -> frozenset[str]:
+        """Refuse malformed options. Returns what is to be included."""
+        check_query(self.k, self.target, self.min_score, self.mode, self.certify)
+        return included(self.include)
 
 
 def check_query(k: object, target: object, min_score: object, mode: object, certify: object) -> None:

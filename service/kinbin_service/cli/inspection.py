@@ -57,7 +57,7 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
-        if key in {"runs", "links"}:
+        if key in {"runs", "links", "background"}:
             continue
         shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"  {key}", Text("–" if value is None else shown))

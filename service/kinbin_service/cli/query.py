@@ -76,6 +76,7 @@ def query_command(
         "filter": None if condition is None else _parse_json(condition, "--filter"),
         "mode": mode.value,
         "certify": certify,
+        "include": ("payload",),
     }
     with failing_in_one_line(), existing_database(data) as database:
         searched = database.collection(collection)
@@ -87,7 +88,7 @@ def query_command(
             where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
             raise Failure(where + problem.detail) from None
         took_ms = (perf_counter() - began) * 1_000
-        payloads = _payloads(searched, answers)
+        payloads = _payloads(answers)
     if as_json:
         found = [_answer_json(answer, payloads) for answer in answers]
         took = {"took_ms": round(took_ms, 3)}
@@ -139,14 +140,9 @@ def _parse_json(text: str, option: str) -> Any:
         raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes") from None
 
 
-def _payloads(collection: kinbin.Collection, answers: Iterable[kinbin.Answer]) -> dict[str, Any]:
+def _payloads(answers: Iterable[kinbin.Answer]) -> dict[str, Any]:
     """The payload of every item in the answers."""
-    import kinbin
-
-    ids = list(dict.fromkeys(identifier for answer in answers for identifier in answer.ids))
-    page = int(kinbin.LIMITS["page"].value)
-    parts = (collection.get(ids[start : start + page], include=("payload",)) for start in range(0, len(ids), page))
-    return {item.id: item.payload for part in parts for item in part if item is not None}
+    return {item.id: item.payload for answer in answers for item in answer.items or ()}
 
 
 def _answer_json(answer: kinbin.Answer, payloads: dict[str, Any]) -> dict[str, Any]:

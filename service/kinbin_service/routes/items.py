@@ -109,7 +109,11 @@ async def index_default(request: Request) -> Response:
 
 @router.post("/v1/collections/{name}/index", **INDEX)
 async def index_collection(request: Request, name: Name) -> Response:
-    """One atomic transaction: 200 means durable and found by every worker. A retry of the same content changes nothing."""
+    """One atomic transaction: 200 means durable and found by every worker.
+
+    The same upsert again changes nothing. An `insert` that was done is refused when it is repeated, and a matrix without ids is added
+    once more under new ones: send ids with what you may have to repeat.
+    """
     return await index(request, name)
 
 
@@ -131,7 +135,10 @@ async def get_items(request: Request, name: Name) -> Response:
 
 @router.post("/v1/collections/{name}/delete", **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=frozenset({404, 507})))
 async def delete_items(request: Request, name: Name) -> Response:
-    """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error."""
+    """By ids in one transaction, or all that a filter matches in several. Ids that are not stored are no error.
+
+    Every item that a filter deletes matched it when it was deleted. Items that begin to match during the request may stay.
+    """
     async with received_json(request, DeleteRequest) as asked:
         request.state.place = Place("ids")
         database = service_of(request).database

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.bodies import JSON, NPY, parse_json
-from kinbin_service.convert import add_contents, answer, batch_answers, vector_in
+from kinbin_service.convert import answer, batch_answers, vector_in
 from kinbin_service.documented import matrix, parameters, route
 from kinbin_service.npy import parse_matrix
 from kinbin_service.problems import Entry, Place, Refusal
@@ -57,10 +57,7 @@ def _search_one(query: QueryRequest, settings: Settings) -> Search:
 
     def search(collection: kinbin.Collection) -> dict[str, Any]:
         found = collection.query(vector, **chosen) if identifier is None else collection.query_id(identifier, **chosen)
-        content = answer(found)
-        if query.include:
-            add_contents([content], collection, query.include)
-        return content
+        return answer(found, query.include)
 
     return search
 
@@ -73,10 +70,7 @@ def _search_many(
     chosen = _library_options(asked, conditions)
 
     def search(collection: kinbin.Collection) -> dict[str, Any]:
-        answers = batch_answers(collection.query_batch(vectors, **chosen))
-        if asked.include:
-            add_contents(answers, collection, asked.include)
-        return {"answers": answers}
+        return {"answers": batch_answers(collection.query_batch(vectors, **chosen), asked.include)}
 
     return search
 
@@ -89,6 +83,7 @@ def _library_options(asked: QueryOptions, conditions: dict[str, Any] | None) -> 
         "filter": conditions,
         "mode": asked.mode,
         "certify": asked.certify,
+        "include": tuple(asked.include),
     }
 
 

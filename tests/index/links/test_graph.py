@@ -194,7 +194,7 @@ def test_inserting_more(rng: np.random.Generator) -> None:
 
 
 def test_inserting_can_be_ended() -> None:
-    """Whoever is told of the progress ends it: nodes come in slices, none after the word."""
+    """Whoever is told of the progress ends it: nodes come in pieces, none after the word."""
     graph = Graph.empty(Codes.of_bytes(codes_of(5_000)), np.ones(5_000, np.float32), 0.001, True)
     told: list[int] = []
 
@@ -203,8 +203,30 @@ def test_inserting_can_be_ended() -> None:
         return done < 2_048
 
     assert not graph.insert(np.arange(5_000), going_on)
-    assert told == [0, 2_048]
+    assert told == [*range(0, 2_049, 256)]
     assert (graph.links[:, 0] > 0).sum() == 2_048
+
+
+@pytest.mark.parametrize("count", [40, 256, 3_000])
+def test_inserting_can_be_gone_on_with(count: int) -> None:
+    """An insertion that was ended at any look, and gone on with, gives the graph that it would have given at once."""
+    codes = codes_of(count)
+    straight = Graph.empty(Codes.of_bytes(codes), np.ones(count, np.float32), 0.001, True)
+    assert straight.insert(np.arange(count), lambda done: True)
+    graph = Graph.empty(Codes.of_bytes(codes), np.ones(count, np.float32), 0.001, True)
+    last, turns = 0, 0
+
+    def going_on(done: int) -> bool:
+        nonlocal last
+        new, last = done != last or turns == 0, done
+        return not new
+
+    while not graph.insert(np.arange(count), going_on, last):
+        turns += 1
+        assert turns <= count // 256 + 2
+    assert turns >= count // 256
+    np.testing.assert_array_equal(graph.links, straight.links)
+    np.testing.assert_array_equal(graph.entries, straight.entries)
 
 
 @pytest.mark.parametrize("normalised", [True, False])

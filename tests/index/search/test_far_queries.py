@@ -220,14 +220,17 @@ def test_auto_keeps_its_promise_after_a_drift(tmp_path: Path) -> None:
     with still(), kinbin.open(tmp_path) as db:
         collection = linked(db, X, dim=128)
         collection.add([f"late {i}" for i in range(900)], late)
-        for stage in (lambda: None, collection.compact, collection.link):
-            stage()
+        for stage in ("fresh", "sealed", "linked"):
+            if stage == "sealed":
+                collection.compact()
+            if stage == "linked":
+                collection.link()
             exact = collection.query_batch(Q, k=K, mode="exact")
             assert recall(collection.query_batch(Q, k=K), exact).mean() >= 0.95
 
 
 def test_links_of_an_earlier_version_are_walked_as_they_were_calibrated(clustered: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A calibration without what was added to it is read: its mean recalls stand for all groups, and a far similarity of 0 for strangers."""
+    """A calibration without what was added to it is read: its means stand for all groups, and a far similarity of 0 for strangers."""
     collection, usual, _ = clustered
     with collection._reading() as (_, view):
         links = view.links.set

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,6 +101,39 @@ def test_negated_operators_are_true_where_the_plain_ones_are_not(one: str, other
     for value in (1, True, None, "b", ""):
         wanted = [value] if other == "$in" else value
         assert passing({"x": {one: wanted}}) == PAYLOADS.keys() - passing({"x": {other: wanted}}) >= {"none", "empty"}
+
+
+LISTED: list[Any] = [True, False, 1, 0, 1.0, -0.0, 2, -2.5, 2**53 + 1, float(2**53), 2**63, float(2**63), None, "", "1", "b", "B", "true"]
+
+
+@pytest.mark.parametrize("one", LISTED, ids=repr)
+def test_a_listed_value_matches_what_it_equals(one: Any) -> None:
+    """$in lets through just what $eq lets through for one of the listed: 1 is 1.0 and is not true."""
+    values = [*LISTED, *([value] for value in LISTED), [[1]], {"y": 1}, [{"y": 1}, "b"], []]
+    for value in values:
+        payload = orjson.dumps({"x": value})
+        expected = compile_filter({"x": one})(payload)
+        assert compile_filter({"x": {"$in": ["another", one]}})(payload) is expected, value
+        assert compile_filter({"x": {"$nin": [one, -7]}})(payload) is not expected, value
+
+
+def test_a_list_is_looked_up_not_gone_through() -> None:
+    """Whether a value is listed is one look-up: a value is compared with none of the listed that differ from it."""
+    compared = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    listed = [Counted(f"listed {i}") for i in range(200)]
+    test = compile_filter({"x": {"$in": listed}})
+    assert [i for i in range(400) if test(orjson.dumps({"x": f"listed {i}"}))] == [*range(200)]
+    assert len(compared) <= 2 * 200
 
 
 def test_every_operator_is_tested() -> None:
@@ -247,6 +281,21 @@ def test_a_filter_sees_every_change(db: kinbin.Database) -> None:
     collection.add(["b", "c"], [[0, 1, 0], [0, 0, 1]], [{"n": 5}, {"n": 0}])
     assert set(collection.query([1, 1, 1], filter=filter).ids) == set("ab")
     assert [item.id for item in collection.scroll(filter=filter).items] == ["a", "b"]
+
+
+def test_a_remembered_filter_is_a_bit_a_row(db: kinbin.Database, rng: np.random.Generator) -> None:
+    """What is kept of a filter grows by a bit with each row, however long ids are; of many filters the last four are kept."""
+    collection = db.create_collection("c", dim=3)
+    for start in range(0, 40_000, 10_000):
+        names = [f"{i:05}" + "x" * 200 for i in range(start, start + 10_000)]
+        collection.add(names, rng.random((10_000, 3)) + 0.1, [{"n": i} for i in range(start, start + 10_000)])
+    collection.compact()
+    for most in range(1, 8):
+        assert collection.count(filter={"n": {"$lt": 5_000 * most}}) == 5_000 * most
+    kept = list(collection._filters._known.values())
+    assert len(kept) == 4
+    for matching in kept:
+        assert len(pickle.dumps(matching)) <= 2 * 40_000 // 8
 
 
 def test_filters_that_print_alike_are_told_apart(db: kinbin.Database) -> None:

@@ -1,0 +1,133 @@
+"""Background threads that meet errors, foreseen or not: they go on, try again, and say what failed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinbin
+import kinbin.collection
+import kinbin.janitor
+import kinbin.search.linking
+import kinbin.search.upkeep
+from kinbin.errors import CorruptData, StorageFull
+from linked import link_sets
+from nursery import until
+from workload import DIM
+
+pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]
+
+janitor: Any = kinbin.janitor
+QUIET = {"failures": 0, "in_a_row": 0, "last_failure": None}
+
+
+class Fault(Exception):
+    """A mistake, as opposed to an error that Kinbin knows."""
+
+
+ERRORS = [Fault("planted"), IndexError("planted"), AssertionError("planted"), UnicodeError("\udcff planted"), RecursionError("planted"),
+          StorageFull("planted"), CorruptData("planted"), OSError(28, "planted"), MemoryError("planted")]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed work is tried again at once, and links wait for no long pause."""
+    monkeypatch.setattr(janitor, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(janitor, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(kinbin.search.linking, "LEAST_ROWS", 64)
+    monkeypatch.setattr(kinbin.collection, "LEAST_ROWS", 64)
+
+
+def fill(collection: kinbin.Collection, count: int = 200) -> None:
+    """Enough rows to be sealed and linked, in one write: nothing wakes the threads after it."""
+    collection.add([f"v{i}" for i in range(count)], np.random.default_rng(1).random((count, DIM)) + 0.01)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("work", ["upkeep", "links"])
+def test_no_error_ends_background_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: str, error: Exception, times: int
+) -> None:
+    """Whatever is raised, the work is tried again without another write until it is done; each failure is logged and counted."""
+    raised: list[Exception] = []
+    owner, name = (kinbin.search.upkeep.Upkeep, "_perform") if work == "upkeep" else (kinbin.search.linking.Linker, "_write")
+    original = getattr(owner, name)
+
+    def fail_first(*arguments: Any) -> Any:
+        if len(raised) < times:
+            raised.append(error)
+            raise error
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, fail_first)
+    with caplog.at_level(logging.ERROR, "kinbin.background"), kinbin.open(folder) as database:
+        collection = database.collection("c")
+        fill(collection)
+        until(lambda: collection.stats()["runs"] and link_sets(collection) and collection.stats()["background"][work]["in_a_row"] == 0)
+        background = collection.stats()["background"]
+        assert background.pop(work)["failures"] == times
+        assert list(background.values()) == [QUIET]
+        assert collection.check().ok
+    records = [record for record in caplog.records if record.name == "kinbin.background"]
+    assert len(records) == times
+    assert all(record.exc_info is not None and record.exc_info[1] is error for record in records)
+
+
+def test_stats_say_what_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While work fails stats name the last error, when it was and how often in a row, as JSON; nothing of it is an error of a caller."""
+
+    def fail(*arguments: Any) -> Any:
+        raise Fault("\udcff" + "planted " * 200)
+
+    monkeypatch.setattr(kinbin.search.upkeep.Upkeep, "_perform", fail)
+    with kinbin.open(folder) as database:
+        collection = database.collection("c")
+        assert collection.stats()["background"] == {"upkeep": QUIET, "links": QUIET}
+        fill(collection)
+        until(lambda: collection.stats()["background"]["upkeep"]["in_a_row"] >= 2)
+        stats = json.loads(json.dumps(collection.stats()).encode())
+        last = stats["background"]["upkeep"]["last_failure"]
+        assert last.keys() == {"time", "error", "detail"}
+        assert last["error"] == "Fault"
+        assert last["detail"].startswith("\\udcffplanted planted")
+        assert len(last["detail"]) <= 310
+        assert last["time"].endswith("+00:00")
+        assert stats["background"]["links"] == QUIET
+        assert collection.count() == 200
+
+
+def test_pauses_double_up_to_a_minute() -> None:
+    """Work that goes on failing is tried ever more rarely, but at least once a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(janitor, "FIRST_PAUSE", 0.5)
+        assert [janitor.pause_after(n) for n in (1, 2, 3, 7, 8, 9, 5_000)] == [0.5, 1.0, 2.0, 32.0, 60.0, 60.0, 60.0]
+
+
+@pytest.mark.parametrize("ended", ["never started", "ended"])
+def test_a_thread_that_is_not_there_is_started_by_the_next_write(folder: Path, monkeypatch: pytest.MonkeyPatch, ended: str) -> None:
+    """If a thread could not be started, or has ended, no write is refused for it, and the next write starts one."""
+    with kinbin.open(folder) as database:
+        collection = database.collection("c")
+        with monkeypatch.context() as patch:
+            if ended == "ended":
+                patch.setattr(janitor.Janitor, "_run", lambda self: None)
+                patch.setattr(janitor.LinkThread, "_run", lambda self: None)
+            else:
+
+                def refuse(self: Any) -> None:
+                    raise RuntimeError("can't start new thread")
+
+                patch.setattr(threading.Thread, "start", refuse)
+            fill(collection)
+            threads = [collection._janitor._thread, collection._links._thread]
+            until(lambda: not any(thread is not None and thread.is_alive() for thread in threads))
+        assert collection.stats()["background"]["upkeep"]["failures"] == (1 if ended == "never started" else 0)
+        fill(collection, 201)
+        until(lambda: collection.stats()["runs"] and link_sets(collection))
