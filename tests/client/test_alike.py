@@ -1,4 +1,4 @@
-"""The client and the library alike: the same input is refused with the same code, words and position."""
+"""The client and the library alike: the same input is refused with the same code, words and position, and shingled alike."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 import kinbin
@@ -246,3 +248,27 @@ async def test_a_collection_that_is_not_there_is_told_alike(pair: Pair) -> None:
     with pytest.raises(kinbin_client.NotFound, match="did you mean 'sparse'") as by_client:
         await pair.client.collection("spars").count()
     assert by_client.value.code == by_library.value.code
+
+
+@given(st.text() | st.from_regex(r"(\w+[ ,.]+){0,6}", fullmatch=True), st.integers(-1, 6), st.sampled_from(["words", "characters"]))
+def test_shingles_are_those_of_the_library(text: str, length: int, by: str) -> None:
+    """The client's shingles are the library's, and so are its refusals."""
+    found = []
+    for module in (kinbin, kinbin_client):
+        try:
+            found.append(module.shingles(text, **{by: length}))
+        except (kinbin.InvalidInput, InvalidArgument) as error:
+            found.append((error.code, str(error)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [("a", {}), ("a", {"words": 1, "characters": 1}), (None, {"words": 1}), ("\ud800", {"words": 1})]
+)
+def test_what_cannot_be_shingled_is_refused_alike(text: Any, options: dict[str, Any]) -> None:
+    """What is no text, and lengths that are none or two, are refused in the same words."""
+    with pytest.raises(kinbin.InvalidInput) as by_library:
+        kinbin.shingles(text, **options)
+    with pytest.raises(InvalidArgument) as by_client:
+        kinbin_client.shingles(text, **options)
+    assert (by_client.value.code, str(by_client.value)) == (by_library.value.code, str(by_library.value))
