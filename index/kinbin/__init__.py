@@ -28,6 +28,7 @@ from kinbin.kernels.registry import KERNELS, Kernel
 from kinbin.limits import LIMITS, Limit
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
 from kinbin.search.threads import set_threads
+from kinbin.vectors.shingles import shingles
 from kinbin.vectors.tokens import token_feature
 from kinbin.warmup import warm_up
 
@@ -64,6 +65,7 @@ __all__ = [
     "Tokens",
     "open",
     "set_threads",
+    "shingles",
     "token_feature",
     "warm_up",
 ]

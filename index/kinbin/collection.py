@@ -98,7 +98,7 @@ class Collection:
         one_of("mode", mode, WRITE_MODES)
         keys = check_ids(sequence_of("ids", ids))
         at_most("batch_items", len(keys), "ids")
-        rows = self._rows(X)
+        rows = self._rows(X, "batch_items", "vectors")
         if len(rows) != len(keys):
             raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
         at_most("batch_nonzeros", len(rows.values), "vectors")
@@ -217,7 +217,7 @@ class Collection:
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
         """
-        rows = self._rows(Q)
+        rows = self._rows(Q, "batch_queries", "queries")
         at_most("batch_queries", len(rows), "queries")
         asked = Asked(k, target_recall, min_score, filter, mode, certify, include)
         wanted = asked.checked()
@@ -245,9 +245,12 @@ class Collection:
         self._look_after(view, asked.mode)
         return answer
 
-    def _rows(self, X: Any) -> Rows:
-        """Vectors of any form as canonical rows."""
-        rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed)
+    def _rows(self, X: Any, limit_name: str, field: str) -> Rows:
+        """Vectors of any form as canonical rows; a matrix of too many is refused before it is read."""
+        if len(getattr(X, "shape", ())) == 2:
+            at_most(limit_name, X.shape[0], field)
+        plain = not isinstance(X, np.ma.MaskedArray)
+        rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed) if plain else None
         return canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed) if rows is None else rows
 
     def _one(self, x: Any) -> Rows:
@@ -257,11 +260,16 @@ class Collection:
             raise InvalidInput.of(
                 "bad_vector", f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch", field="vector"
             )
-        row = dense_row(x, dim=self.config.dim, signed=self._kernel.signed)
+        masked = isinstance(x, np.ma.MaskedArray)
+        row = None if masked else dense_row(x, dim=self.config.dim, signed=self._kernel.signed)
         if row is not None:
             return row
-        dense = isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
-        return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
+        dense = not masked and isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
+        try:
+            return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
+        except InvalidInput as error:
+            # There is one vector, and no position to name.
+            raise InvalidInput([replace(problem, position=None) for problem in error.problems]) from None
 
     def _search(
         self, reader: Reader, view: View, queries: Rows, asked: Asked, answer: Callable[..., Answered], names_of: Callable[..., Any]

@@ -15,14 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from kinbin.collection import Collection
-from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError
+from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
 from kinbin.kernels.registry import Kernel, kernel_named
 from kinbin.limits import limit
 from kinbin.storage.errors import translated
 from kinbin.storage.store import Store, sync_directory
 from kinbin.vectors.identity import check_name
+from kinbin.vectors.parameters import one_of
 
 __all__ = ["Database", "open"]
 
@@ -38,7 +41,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = _path(path)
         self._pid = os.getpid()
         self._folder = _resolved(self.path / _FOLDER)
         self._used: dict[str, Collection] = {}
@@ -66,6 +69,12 @@ class Database:
             InvalidInput, CollectionExists.
         """
         check_name(name)
+        dim = _whole_or_none("dim", dim, 1, int(limit("dimension")), f"{limit('dimension')}")
+        bands = _whole_or_none("bands", bands, 1, MOST_BANDS, f"{MOST_BANDS}")
+        rows = _whole_or_none("rows", rows, 1, MAX_ROWS, f"{MAX_ROWS}")
+        seed = _whole_or_none("seed", seed, 0, 2**64 - 1, "2**64-1")
+        if not isinstance(exist_ok, bool):
+            raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
         config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
@@ -151,7 +160,14 @@ class Database:
         except StorageError:
             if (path / "data.mdb").exists():
                 raise
-        raise CollectionNotFound("no collection has this name")
+        raise self._not_found(name)
+
+    def _not_found(self, name: str) -> CollectionNotFound:
+        """The error for a name that no collection has: which there are, and which one may be meant."""
+        there = [other for other in self.collections() if other != name]
+        listed = f"there are {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}" if there else "there are none"
+        text = f"no collection is named {name!r}{suggestion(name, there)} ({listed}; create_collection makes one)"
+        return CollectionNotFound(text, nearest(name, there))
 
     def _bury_if_dropped(self, name: str) -> None:
         """Remove the files of this name if they are marked as dropped: whoever marked them did not live to do it."""
@@ -273,6 +289,12 @@ def open(path: str | os.PathLike[str]) -> Database:
     return Database(path)
 
 
+def _path(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+        raise InvalidInput.of("bad_parameter", "path is a string or a pathlib.Path that names a directory", field="path")
+    return Path(path)
+
+
 def _remove_leftovers(folder: Path) -> None:
     """Remove what a crash left: files of removed collections, and old drafts of new ones."""
     for entry in folder.glob(".dropped-*"):
@@ -297,14 +319,9 @@ def _refuse_other_hashes() -> None:
 def _configuration(
     kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None
 ) -> dict[str, Any]:
-    """What is stored of a new collection, checked."""
-    _check_whole("dim", dim, int(limit("dimension")))
-    _check_whole("bands", bands, MOST_BANDS)
-    _check_whole("rows", rows, MAX_ROWS)
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64):
-        raise InvalidInput.of("bad_parameter", "seed is a whole number from 0 to 2**64-1, or null", field="seed")
-    if sampler is not None and sampler not in SAMPLERS:
-        raise InvalidInput.of("bad_parameter", f"sampler is one of {', '.join(SAMPLERS)}, or null", field="sampler")
+    """What is stored of a new collection; the sampler is checked here."""
+    if sampler is not None:
+        one_of("sampler", sampler, SAMPLERS)
     if sampler == "dart" and not kernel.normalised:
         raise InvalidInput.of("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel.name}", field="sampler")
     return {
@@ -313,6 +330,10 @@ def _configuration(
     }  # fmt: skip
 
 
-def _check_whole(name: str, value: object, most: int) -> None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most):
-        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 to {most}, or null", field=name)
+def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:
+    """A whole number of a range, NumPy's among them, as Python's; None stays None."""
+    if value is None:
+        return None
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or not least <= value <= most:
+        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from {least} to {most_text}, or null", field=name)
+    return int(value)

@@ -22,6 +22,8 @@ from kinbin.storage.transactions import Writer
 
 __all__ = ["NewItems", "Transaction"]
 
+_SHOWN = 60
+"""Characters of an id that a message shows."""
 _FEW = 16
 """Below so many new rows, fresh content hashes are compared one by one rather than sorted."""
 
@@ -247,9 +249,11 @@ def _refuse_conflicts(keys: list[bytes], known: list[tuple[int, bytes] | None], 
         return
     wrong = [key.decode() for key, old in zip(keys, known, strict=True) if (old is None) == (mode == "update")]
     if wrong:
-        text = (
-            "not in the collection; use mode insert or upsert"
-            if mode == "update"
-            else "in the collection already; use mode update or upsert"
+        # Eight are for programs, three are enough to read.
+        named = ", ".join(repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…") for name in wrong[:3])
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        where, advice = ("not in the collection", "insert") if mode == "update" else ("in the collection already", "update")
+        raise ItemConflict(
+            f"{len(wrong)} of {len(keys)} ids are {where} ({named}{more}); use mode {advice} or upsert; nothing was written",
+            tuple(wrong[:8]),
         )
-        raise ItemConflict(f"{len(wrong)} of {len(keys)} ids are {text}; nothing was written", tuple(wrong[:8]))

@@ -17,7 +17,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -34,6 +36,23 @@ __all__ = [
     "StorageError",
     "StorageFull",
 ]
+
+
+LONGEST_WORD = 40
+"""Characters of a word that are compared and shown."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most likely meant, capitals aside; None if none is near."""
+    plain = {name.casefold(): name for name in known}
+    found = get_close_matches(word[:LONGEST_WORD].casefold(), plain, 1, 0.65)
+    return plain[found[0]] if found else None
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """The end of a message: what was meant, if that can be guessed."""
+    near = nearest(word, known) if isinstance(word, str) else None
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 class KinbinError(Exception):
@@ -83,9 +102,16 @@ class InvalidInput(KinbinError, ValueError):
 
 
 class CollectionNotFound(KinbinError, LookupError):
-    """No collection has this name."""
+    """No collection has this name; `near` is the most similar name that there is, or None."""
 
     code = "collection_not_found"
+
+    def __init__(self, message: str, near: str | None = None) -> None:
+        super().__init__(message)
+        self.near = near
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self), self.near))
 
 
 class CollectionExists(KinbinError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,9 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A bag of strings: token → weight (`vectors.tokens` says which feature a token is)."""
+    """A bag of strings: token → weight, or strings that count as often as they occur (`vectors.tokens` says which feature a token is)."""
 
-    counts: Mapping[str, float]
+    counts: Mapping[str, float] | Collection[str]
 
 
 @dataclass(frozen=True, slots=True)

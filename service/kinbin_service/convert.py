@@ -16,17 +16,17 @@ __all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_o
 VectorIn = list[Any] | kinbin.Sparse | kinbin.Tokens
 """A vector as the library takes it: what a list holds is checked by the library."""
 
-FORMS = 'a vector is a list of numbers, {"indices": […], "values": […]}, or {"tokens": {…}}'
+FORMS = 'a vector is a list of numbers, a list of strings, {"indices": […], "values": […]}, or {"tokens": {…} or […]}'
 
 
 def vector_in(raw: Any, pointer: str) -> VectorIn:
-    """A vector from its JSON form; refused with bad_vector if it is none of the three."""
+    """A vector from its JSON form; refused with bad_vector if it is none of them."""
     if isinstance(raw, list):
         return raw
     if isinstance(raw, dict):
         if raw.keys() == {"indices", "values"} and isinstance(raw["indices"], list) and isinstance(raw["values"], list):
             return kinbin.Sparse(raw["indices"], raw["values"])
-        if raw.keys() == {"tokens"} and isinstance(raw["tokens"], dict):
+        if raw.keys() == {"tokens"} and isinstance(raw["tokens"], dict | list):
             return kinbin.Tokens(raw["tokens"])
     raise Refusal("bad_vector", FORMS, [Entry(pointer, FORMS)])
 

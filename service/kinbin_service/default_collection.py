@@ -39,5 +39,7 @@ def add_to_default(
 
 
 def dimension(vector: VectorIn | Sequence[float]) -> int | None:
-    """The dimension that a first vector gives a collection; None for a sparse one."""
-    return None if isinstance(vector, kinbin.Sparse | kinbin.Tokens) else len(vector)
+    """The dimension that a first vector gives a collection; None for a sparse one, and for tokens."""
+    if isinstance(vector, kinbin.Sparse | kinbin.Tokens) or (len(vector) and isinstance(vector[0], str)):
+        return None
+    return len(vector)

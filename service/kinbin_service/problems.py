@@ -1,6 +1,7 @@
 """Every error as one problem document (RFC 9457): the table of codes, the errors that routes raise, and what library errors become.
 
-A document is smaller than 2 kB, has at most 8 entries, and repeats nothing of what was sent.
+A document is smaller than 2 kB, has at most 8 entries, and repeats nothing of what was sent but the ids of a conflict,
+which are printable and short.
 """
 
 from __future__ import annotations
@@ -204,9 +205,11 @@ def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
     if isinstance(error, kinbin.ItemConflict):
         known = {identifier: position for position, identifier in reversed(list(enumerate(place.ids)))}
         positions = sorted(known[identifier] for identifier in error.ids if identifier in known)
-        return Refusal(
-            code, OWN_TEXTS[code], [Entry(place.pointer(position, "id"), "conflicts with what is stored") for position in positions]
-        )
+        # Its own text names ids, and nothing else.
+        text = str(error) if error.ids else OWN_TEXTS[code]
+        return Refusal(code, text, [Entry(place.pointer(position, "id"), "conflicts with what is stored") for position in positions])
+    if isinstance(error, kinbin.CollectionNotFound):
+        return Refusal(code, OWN_TEXTS[code] + (f"; did you mean '{error.near}'?" if error.near else ""))
     if CODES[code].status >= 500:
         log.error("library error", exc_info=error, extra={"fields": {"code": code}})
     return Refusal(code, OWN_TEXTS[code])

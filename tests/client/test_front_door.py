@@ -69,6 +69,7 @@ NAMES = [
     "Vector",
     "Vectors",
     "__version__",
+    "shingles",
 ]
 METHODS = {
     Client: [

@@ -109,7 +109,14 @@ def test_delete_takes_one_of_ids_and_filter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "words"), [("abc", "not one string"), ([1], "item 0: an id is a string, not int"), (["a", None], "item 1")]
+    ("ids", "words"),
+    [
+        ("abc", "ids are a list of strings"),
+        ([1], "item 0: an id is a string, this is int"),
+        (["a", None], "item 1"),
+        ({"a"}, "ids are a list"),
+        ({"a": 1}, "ids are a list"),
+    ],
 )
 def test_ids_are_strings(ids: Any, words: str) -> None:
     """Ids that are no strings, or one string in place of many, are refused."""

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as arrays
 from scipy import sparse
 
 from kinbin_client import InvalidArgument, Sparse, Tokens
-from kinbin_client._requests import to_json
+from kinbin_client._requests import to_json, vector_json
 from kinbin_client.vectors import encode_vector, iterate_vectors
 
 PAIRS = {"indices": [3, 7], "values": [1.5, 2]}
@@ -46,6 +46,15 @@ PAIRS = {"indices": [3, 7], "values": [1.5, 2]}
         (Counter("aab"), {"tokens": {"a": 2, "b": 1}}),
         (Tokens({"a": 2}), {"tokens": {"a": 2}}),
         (Tokens({}), {"tokens": {}}),
+        ({"a"}, {"tokens": {"a": 1}}),
+        (frozenset(["a"]), {"tokens": {"a": 1}}),
+        (["a", "b", "a"], {"tokens": {"a": 2, "b": 1}}),
+        (("a", "b"), {"tokens": {"a": 1, "b": 1}}),
+        ({"tokens": ["a", "b"]}, {"tokens": {"a": 1, "b": 1}}),
+        ({"tokens": {"a": 2}}, {"tokens": {"a": 2}}),
+        ({"tokens": 3}, {"tokens": {"tokens": 3}}),
+        (Tokens(["a", "a"]), {"tokens": {"a": 2}}),
+        (Tokens({"a"}), {"tokens": {"a": 1}}),
     ],
 )
 def test_form_has_its_json(vector: Any, expected: Any) -> None:
@@ -56,18 +65,25 @@ def test_form_has_its_json(vector: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("vector", "words"),
     [
-        ("abc", "not str"),
-        (b"abc", "not bytes"),
-        (1.0, "not float"),
-        (None, "not NoneType"),
-        ({1.0, 2.0}, "not set"),
-        ({}, "an empty mapping"),
+        ("abc", "this is a string; put tokens into a list or a set"),
+        (b"abc", "this is bytes"),
+        (1.0, "this is a fraction"),
+        (None, "this is null"),
+        ({1.0, 2.0}, "tokens are strings, one of these is a fraction"),
+        (["a", 1], "tokens are strings, one of these is int"),
+        (Tokens("ab"), "tokens are strings in a list or a set"),
+        ({}, "similarity to it is undefined"),
+        (np.array([True]), "dtype bool"),
+        (np.array(["a"]), "dtype <U1"),
+        (np.array([1j]), "dtype complex128"),
+        (np.array([1, None]), "dtype object"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), "masked arrays are not taken"),
         ({3: 1, "a": 1}, "all integers"),
         ({1.5: 1}, "all integers"),
         ({True: 1}, "all integers"),
         (Tokens({3: 1}), "strings"),  # type: ignore[dict-item]  # the mistake under test
-        (np.ones((2, 2)), r"shape \(2, 2\)"),
-        (np.float64(3.0), r"shape \(\)"),
+        (np.ones((2, 2)), "2 dimension"),
+        (np.float64(3.0), "0 dimension"),
         (sparse.csr_array((2, 3)), "2 rows"),
     ],
 )
@@ -78,11 +94,11 @@ def test_what_is_no_vector_is_refused(vector: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "many", [{"a": 1}, "abc", 5, {3: [1.0]}, Sparse([1], [1.0]), np.ones(3), np.ones((1, 1, 1)), sparse.coo_array([1.0, 2.0])]
+    "many", [{"a": 1}, {"a", "b"}, "abc", 5, {3: [1.0]}, Sparse([1], [1.0]), np.ones(3), np.ones((1, 1, 1)), sparse.coo_array([1.0, 2.0])]
 )
 def test_what_are_not_many_vectors_is_refused(many: Any) -> None:
     """One vector, or anything else, in place of many is refused."""
-    with pytest.raises(InvalidArgument, match="many vectors"):
+    with pytest.raises(InvalidArgument, match="a batch is"):
         iterate_vectors(many)
 
 
@@ -99,8 +115,9 @@ def test_bad_vector_among_many_is_located() -> None:
 @pytest.mark.parametrize("form", [lambda value: [1.0, value], lambda value: {3: value}, lambda value: {"a": value}])
 def test_value_without_json_is_refused(value: float, form: Any) -> None:
     """NaN and infinity have no JSON: they are refused before anything is sent."""
-    with pytest.raises(InvalidArgument, match="the vector has no JSON form"):
-        to_json(encode_vector(form(value)), "vector")
+    with pytest.raises(InvalidArgument, match="values are finite numbers, this vector has a NaN or an infinity") as refused:
+        vector_json(encode_vector(form(value)))
+    assert refused.value.code == "non_finite"
 
 
 @given(arrays.arrays(np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(width=32, allow_nan=False)))
@@ -116,7 +133,7 @@ def test_rows_of_sparse_matrix_are_its_rows(matrix: Any) -> None:
 
 def test_sparse_has_a_value_for_each_index() -> None:
     """Columns of different lengths are refused when they are put together."""
-    with pytest.raises(InvalidArgument, match="2 indices and 1 values"):
+    with pytest.raises(InvalidArgument, match="1 values came with 2 indices"):
         Sparse([1, 2], [1.0])
 
 

@@ -36,6 +36,7 @@ from kinbin_client import (
     Sparse,
     Tokens,
     Vector,
+    shingles,
 )
 
 
@@ -88,7 +89,26 @@ def vectors() -> list[Vector]:
     """Every form of a vector."""
     weights: dict[int, float] = {3: 1.5}
     counts: dict[str, int] = {"red": 3}
-    return [[0.1, 2], (1, 2), weights, counts, Counter("abc"), Sparse([1], [2]), Tokens({"a": 1}), np.ones(3), np.ones(3, np.float32)]
+    words: set[str] = {"red", "apple"}
+    listed: list[str] = ["red", "apple"]
+    shingled = [shingles("The quick brown fox", words=2), shingles("The quick brown fox", characters=5)]
+    return [
+        *shingled,
+        words,
+        frozenset(words),
+        listed,
+        ("red", "apple"),
+        Tokens(words),
+        [0.1, 2],
+        (1, 2),
+        weights,
+        counts,
+        Counter("abc"),
+        Sparse([1], [2]),
+        Tokens({"a": 1}),
+        np.ones(3),
+        np.ones(3, np.float32),
+    ]
 
 
 def shared_options(client: Client) -> Answer:

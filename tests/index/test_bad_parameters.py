@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,7 +38,6 @@ QUERIES: dict[str, Callable[[kinbin.Collection], Call]] = {
 WHOLE = "is a whole number from 1 on"
 TARGET = "target_recall is a number above 0 and at most 1"
 LEAST = "min_score is a number from 0 to 1, or null"
-MODE = "mode is one of auto, bands, links, exact"
 
 BAD_OPTIONS: list[tuple[str, Any, str]] = [
     *[("k", value, f"k {WHOLE}") for value in (0, -1, True, 1.0, 10.5, "10", None, float("nan"), np.float64(3), [1], -(10**400))],
@@ -46,7 +46,25 @@ BAD_OPTIONS: list[tuple[str, Any, str]] = [
         for value in (0, 0.0, -0.1, 1.0001, 2, True, "0.9", None, float("nan"), float("inf"), [0.9], 10**400, 1j)
     ],
     *[("min_score", value, LEAST) for value in (-0.1, 1.0001, True, "0.5", float("nan"), float("-inf"), [0.5], 10**400, -(10**400))],
-    *[("mode", value, MODE) for value in ("", "AUTO", "link", None, 1, True, ["auto"], b"auto")],
+    *[
+        ("mode", value, f"mode is one of auto, bands, links, exact, not {told}")
+        for value, told in (
+            ("", "''"),
+            ("AUTO", "'AUTO'; did you mean 'auto'?"),
+            ("link", "'link'; did you mean 'links'?"),
+            ("nothing near", "'nothing near'"),
+            ("e" * 1_000, repr("e" * 40)),
+            (None, "NoneType"),
+            (1, "int"),
+            (True, "bool"),
+            (["auto"], "list"),
+            (b"auto", "bytes"),
+            (np.array(["auto", "bands"]), "ndarray"),
+        )
+    ],
+    *[(name, np.array([1, 2]), text) for name, text in (("k", f"k {WHOLE}"), ("target_recall", TARGET), ("min_score", LEAST))],
+    *[(name, np.timedelta64(1), text) for name, text in (("k", f"k {WHOLE}"), ("target_recall", TARGET), ("min_score", LEAST))],
+    ("certify", np.array([True, False]), "certify is true or false"),
 ]
 
 
@@ -91,18 +109,48 @@ def test_query_by_an_unknown_id_is_refused(db: kinbin.Database) -> None:
         collection.delete(["a"])
 
 
-@pytest.mark.parametrize("mode", ["", "UPSERT", "replace", None, True, 1, ["insert"]], ids=repr)
-def test_a_bad_mode_of_an_add_is_refused(mode: Any, collection: kinbin.Collection) -> None:
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("", "''"),
+        ("UPSERT", "'UPSERT'; did you mean 'upsert'?"),
+        ("replace", "'replace'"),
+        (None, "NoneType"),
+        (True, "bool"),
+        (1, "int"),
+        (["insert"], "list"),
+        (np.array(["insert"] * 2), "ndarray"),
+    ],
+    ids=repr,
+)
+def test_a_bad_mode_of_an_add_is_refused(mode: Any, told: str, collection: kinbin.Collection) -> None:
     """The mode of an add is upsert, insert or update."""
-    with unchanged(collection), refused("bad_parameter", "mode is one of upsert, insert, update", field="mode"):
+    with unchanged(collection), refused("bad_parameter", f"mode is one of upsert, insert, update, not {told}", field="mode"):
         collection.add(["a"], [[1, 1, 1]], mode=mode)
 
 
-@pytest.mark.parametrize("include", [None, 5, "vectors", "", ["id"], ["vector", "score"], [["vector"]], [None], True, b"vector"], ids=repr)
-def test_a_bad_include_is_refused(include: Any, collection: kinbin.Collection) -> None:
+@pytest.mark.parametrize(
+    ("include", "told"),
+    [
+        (None, "NoneType"),
+        (5, "NoneType"),
+        ("vectors", "'vectors'; did you mean 'vector'?"),
+        ("", "''"),
+        (["id"], "'id'"),
+        (["vector", "score"], "'score'"),
+        ([["vector"]], "list"),
+        ([None], "NoneType"),
+        (True, "NoneType"),
+        (b"vector", "int"),
+        ([np.array(["vector", "payload"])], "ndarray"),
+        (np.array([["vector", "payload"]]), "ndarray"),
+    ],
+    ids=repr,
+)
+def test_a_bad_include_is_refused(include: Any, told: str, collection: kinbin.Collection) -> None:
     """What is to be included is some of vector and payload."""
     for call in (lambda: collection.get(["a"], include=include), lambda: collection.scroll(include=include)):
-        with refused("bad_parameter", "include lists some of vector, payload", field="include"):
+        with refused("bad_parameter", f"include lists some of vector, payload, not {told}", field="include"):
             call()
 
 
@@ -150,6 +198,7 @@ def test_too_many_ids_are_refused(method: str, collection: kinbin.Collection) ->
 # --------------------------------------------------------------------------------------------- filters
 
 KNOWN = "unknown operator; known ones are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $and, $or, $not"
+MISPLACED = '{} does not stand here: $and, $or and $not join filters, the others test a field, as {{"year": {{"$gte": 2020}}}}'
 SHAPE = 'a filter is an object with at least one field, as {"year": {"$gte": 2020}}'
 SCALAR = "a string, a number, a boolean or null"
 LIST = "a list, each a string, a number, a boolean or null"
@@ -160,11 +209,13 @@ BAD_FILTERS: dict[str, tuple[Any, str]] = {
     "a number": (0, SHAPE),
     "false": (False, SHAPE),
     "empty": ({}, SHAPE),
-    "an unknown operator": ({"year": {"$near": 3}}, KNOWN),
-    "an operator without a dollar": ({"year": {"gte": 3}}, KNOWN),
+    "an unknown operator": ({"year": {"$regex": "a"}}, KNOWN),
+    "a misspelt operator": ({"year": {"$greater": 3, "$lte": 4}}, KNOWN + "; did you mean '$gte'?"),
+    "an operator without a dollar": ({"year": {"gte": 3}}, KNOWN + "; did you mean '$gte'?"),
     "a number as operator": ({"year": {3: 3}}, KNOWN),
-    "an unknown join": ({"$nor": [{"a": 1}]}, KNOWN),
-    "an operator as field": ({"$gte": 3}, KNOWN),
+    "an unknown join": ({"$nor": [{"a": 1}]}, KNOWN + "; did you mean '$or'?"),
+    "an operator as field": ({"$gte": 3}, MISPLACED.format("$gte")),
+    "a join as a condition": ({"year": {"$or": [1, 2]}}, MISPLACED.format("$or")),
     "a number as field": ({3: 3}, KNOWN),
     "no condition": ({"year": {}}, "a field's condition is a value or an object of operators, this object is empty"),
     "$and of an object": ({"$and": {"a": 1}}, "$and takes a list of filters"),
@@ -281,14 +332,37 @@ def test_a_good_name(name: str, db: kinbin.Database) -> None:
 
 SETTINGS: list[tuple[str, Any, str]] = [
     *[
-        ("kernel", value, "unknown kernel; known kernels are minmax, gmm, ngmm, gint")
-        for value in ("", "NGMM", "cosine", None, 5, ["ngmm"])
+        ("kernel", value, f"kernel is one of minmax, gmm, ngmm, gint, not {told}")
+        for value, told in (
+            ("", "''"),
+            ("NGMM", "'NGMM'; did you mean 'ngmm'?"),
+            ("min-max", "'min-max'; did you mean 'minmax'?"),
+            ("cosine", "'cosine'"),
+            (None, "NoneType"),
+            (5, "int"),
+            (["ngmm"], "list"),
+            (np.array(["ngmm", "gint"]), "ndarray"),
+        )
     ],
     *[("dim", value, "dim is a whole number from 1 to 4194304, or null") for value in (0, -1, True, 3.0, "3", 4_194_305, 10**400, [3])],
     *[("bands", value, "bands is a whole number from 1 to 255, or null") for value in (0, -1, True, 3.0, "3", 256)],
     *[("rows", value, "rows is a whole number from 1 to 8, or null") for value in (0, -1, True, 3.0, "3", 9)],
     *[("seed", value, "seed is a whole number from 0 to 2**64-1, or null") for value in (-1, True, 3.0, "3", 2**64)],
-    *[("sampler", value, "sampler is one of gcws, dart, or null") for value in ("", "DART", "minhash", 5, True, ["dart"])],
+    *[
+        ("sampler", value, f"sampler is one of gcws, dart, not {told}")
+        for value, told in (
+            ("", "''"),
+            ("DART", "'DART'; did you mean 'dart'?"),
+            ("minhash", "'minhash'"),
+            (5, "int"),
+            (True, "bool"),
+            (["dart"], "list"),
+            (np.array(["dart", "gcws"]), "ndarray"),
+        )
+    ],
+    *[("dim", value, "dim is a whole number from 1 to 4194304, or null") for value in (np.array([3, 4]), np.timedelta64(3))],
+    *[("seed", value, "seed is a whole number from 0 to 2**64-1, or null") for value in (np.array([3, 4]), np.int64(-1))],
+    ("exist_ok", np.array([True, False]), "exist_ok is true or false"),
 ]
 
 
@@ -320,3 +394,34 @@ def test_too_many_collections_are_refused(db: kinbin.Database, set_limit: Callab
     db.drop_collection("a")
     db.create_collection("c")
     assert db.collections() == ["b", "c"]
+
+
+def test_whole_numbers_of_numpy_are_settings(db: kinbin.Database) -> None:
+    """The shape of an array may say the dimension: NumPy's whole numbers are taken as Python's, and stored as such."""
+    made = db.create_collection("c", dim=np.int64(3), bands=np.uint8(8), rows=np.int32(2), seed=np.uint64(2**64 - 1))  # type: ignore[arg-type]
+    assert (made.config.dim, made.config.bands, made.config.rows, made.seed) == (3, 8, 2, 2**64 - 1)
+    assert type(made.config.dim) is int
+
+
+@pytest.mark.parametrize("path", [5, None, b"folder", "a\0b", ["a"]], ids=repr)
+def test_a_path_that_is_none_is_refused(path: Any) -> None:
+    """A database is opened in a directory that a string or a Path names."""
+    with refused("bad_parameter", "path is a string or a pathlib.Path that names a directory", field="path"):
+        kinbin.open(path)
+
+
+def test_a_collection_that_is_not_there_is_told_from_those_that_are(db: kinbin.Database) -> None:
+    """The error names what was asked for, what there is, and what was meant if that can be guessed."""
+    with pytest.raises(kinbin.CollectionNotFound) as caught:
+        db.collection("photos")
+    assert str(caught.value) == "no collection is named 'photos' (there are none; create_collection makes one)"
+    assert caught.value.near is None
+    for name in ("photo", "texts"):
+        db.create_collection(name)
+    for call in (db.collection, db.drop_collection):
+        with pytest.raises(kinbin.CollectionNotFound) as caught:
+            call("photos")
+        assert str(caught.value) == (
+            "no collection is named 'photos'; did you mean 'photo'? (there are photo, texts; create_collection makes one)"
+        )
+        assert pickle.loads(pickle.dumps(caught.value)).near == caught.value.near == "photo"

@@ -27,7 +27,7 @@ PUBLIC = [
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item", "ItemConflict", "Kernel",
     "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
-    "open", "set_threads", "token_feature", "warm_up",
+    "open", "set_threads", "shingles", "token_feature", "warm_up",
 ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_insert_takes_new_ids_only(collection: kinbin.Collection) -> None:
         collection.add(["b", "a"], [B, A], mode="insert")
     assert caught.value.ids == ("a",)
     assert caught.value.code == "item_conflict"
-    assert str(caught.value) == "1 of 2 ids are in the collection already; use mode update or upsert; nothing was written"
+    assert str(caught.value) == "1 of 2 ids are in the collection already ('a'); use mode update or upsert; nothing was written"
     collection.delete(["a"])
     assert collection.add(["b", "a"], [B, A], mode="insert") == AddResult(2, 0, 0, 2)
 
@@ -70,7 +70,11 @@ def test_update_takes_known_ids_only(collection: kinbin.Collection) -> None:
     with unchanged(collection), pytest.raises(kinbin.ItemConflict) as caught:
         collection.add(ids, np.ones((13, 3)), mode="update")
     assert caught.value.ids == tuple("01234567")
-    assert str(caught.value) == "12 of 13 ids are not in the collection; use mode insert or upsert; nothing was written"
+    assert str(caught.value) == (
+        "12 of 13 ids are not in the collection ('0', '1', '2' and 9 more); use mode insert or upsert; nothing was written"
+    )
+    with pytest.raises(kinbin.ItemConflict, match=f"'{'x' * 60}…'"):
+        collection.add(["x" * 255], [A], mode="update")
 
 
 @pytest.mark.parametrize("mode", ["upsert", "update"])
@@ -358,7 +362,7 @@ def test_collections_are_listed_opened_and_dropped(db: kinbin.Database) -> None:
     db.drop_collection("a")
     assert db.collections() == ["b", "c-1"]
     for use in (lambda: db.collection("a"), lambda: db.drop_collection("a"), lambda: db.drop_collection("never")):
-        with pytest.raises(kinbin.CollectionNotFound, match="no collection has this name") as caught:
+        with pytest.raises(kinbin.CollectionNotFound, match=r"no collection is named '(a|never)'") as caught:
             use()
         assert caught.value.code == "collection_not_found"
         assert isinstance(caught.value, LookupError)

@@ -73,7 +73,12 @@ ADDS: dict[str, Bad] = {
     "indices without values": Bad(item({"indices": [1]}), 422, "bad_vector", VECTOR),
     "a field too many": Bad(item({"indices": [1], "values": [1], CANARY: 1}), 422, "bad_vector", VECTOR),
     "values that are no list": Bad(item({"indices": [1], "values": CANARY}), 422, "bad_vector", VECTOR),
-    "tokens that are no object": Bad(item({"tokens": ["a"]}), 422, "bad_vector", VECTOR),
+    "tokens that are one string": Bad(item({"tokens": CANARY}), 422, "bad_vector", VECTOR, "a vector is a list of numbers"),
+    "tokens in a list": Bad(item({"tokens": ["a"]}), 422, "bad_vector", VECTOR, "need a collection without a dimension"),
+    "strings and then numbers": Bad(item([CANARY, 1]), 422, "bad_vector", VECTOR, "tokens are strings, one of these is int"),
+    "numbers and then strings": Bad(item([1, CANARY]), 422, "bad_vector", VECTOR, "values are numbers, one of these is a string"),
+    "a mode nearly known": Bad({**item([1, 2, 3]), "mode": "upset"}, 422, "invalid_field", "#/mode", "; did you mean 'upsert'?"),
+    "a field nearly known": Bad(item([1, 2, 3], payloads={}), 422, "invalid_field", "#/items/1", "; did you mean 'payload'?"),
     "indices of another length": Bad(item({"indices": [0, 1], "values": [1]}), 422, "bad_vector", VECTOR),
     "a fractional index": Bad(item({"indices": [0.5], "values": [1]}), 422, "bad_vector", VECTOR),
     "a boolean index": Bad(item({"indices": [True], "values": [1]}), 422, "bad_vector", VECTOR),
@@ -112,7 +117,7 @@ ADDS: dict[str, Bad] = {
     "an item that is no object": Bad({"items": [CANARY]}, 422, "invalid_field", "#/items/0", "valid dictionary"),
     "a body that is a list": Bad(b"[]", 422, "invalid_field", "#", "valid dictionary"),
     "a body that is a string": Bad(orjson.dumps(CANARY), 422, "invalid_field", "#", "valid dictionary"),
-    "an unknown mode": Bad({**item([1, 2, 3]), "mode": CANARY}, 422, "invalid_field", "#/mode", "'upsert', 'insert' or 'update'"),
+    "an unknown mode": Bad({**item([1, 2, 3]), "mode": CANARY}, 422, "invalid_field", "#/mode", "mode is one of upsert, insert, update"),
     "too many items": Bad({"items": [{"id": "a", "vector": [1]}] * 10_001}, 422, "over_limit", "#/items", "at most 10000", "batch_items"),
     # Payloads.
     "a payload that is a list": Bad(item([1, 2, 3], payload=[CANARY]), 422, "invalid_field", "#/items/1/payload", "valid dictionary"),
@@ -194,11 +199,15 @@ QUERIES: dict[str, Bad] = {
         {"vector": [1, 2, 3], "target_recall": 1.01}, 422, "invalid_field", "#/target_recall", "less than or equal to 1"
     ),
     "an infinite min_score": Bad(b'{"vector":[1,2,3],"min_score":1e999}', 422, "non_finite", "#/min_score", "not finite"),
-    "an unknown mode": Bad({"vector": [1, 2, 3], "mode": CANARY}, 422, "invalid_field", "#/mode", "'auto', 'bands', 'links' or 'exact'"),
+    "an unknown mode": Bad(
+        {"vector": [1, 2, 3], "mode": CANARY}, 422, "invalid_field", "#/mode", "mode is one of auto, bands, links, exact"
+    ),
     "certify as a string": Bad({"vector": [1, 2, 3], "certify": CANARY}, 422, "invalid_field", "#/certify", "valid boolean"),
     "certify as a number": Bad({"vector": [1, 2, 3], "certify": 1}, 422, "invalid_field", "#/certify", "valid boolean"),
     "certify as null": Bad({"vector": [1, 2, 3], "certify": None}, 422, "invalid_field", "#/certify", "valid boolean"),
-    "an unknown include": Bad({"vector": [1, 2, 3], "include": [CANARY]}, 422, "invalid_field", "#/include/0", "'payload' or 'vector'"),
+    "an unknown include": Bad(
+        {"vector": [1, 2, 3], "include": [CANARY]}, 422, "invalid_field", "#/include/0", "include lists some of vector, payload"
+    ),
     "an unknown field": Bad({"vector": [1, 2, 3], CANARY: 1}, 422, "invalid_field", "#", "unknown field"),
     "too many queries": Bad({"queries": [0] * 10_001}, 422, "over_limit", "#/queries", "at most 10000", "batch_queries"),
     "too large an answer": Bad(
@@ -213,7 +222,7 @@ QUERIES: dict[str, Bad] = {
         "answer_contents",
     ),
     "NaN": Bad(b'{"vector":[1,2,NaN]}', 422, "non_finite", "#/vector/2", "not finite"),
-    "a zero vector": Bad({"vector": [0, 0, 0]}, 422, "zero_vector", "#/vector"),
+    "a zero vector": Bad({"vector": [0, 0, 0]}, 422, "zero_vector", "#/vector", "similarity to it is undefined"),
     "a string in a vector": Bad({"vector": [1, 2, CANARY]}, 422, "bad_vector", "#/vector"),
     "true in a vector": Bad({"vector": [1, 2, True]}, 422, "bad_vector", "#/vector"),
     "the wrong dimension": Bad({"vector": [1, 2]}, 422, "dimension_mismatch", "#/vector"),
@@ -223,6 +232,7 @@ QUERIES: dict[str, Bad] = {
     "null among many queries": Bad({"queries": [[1, 2, 3], None]}, 422, "bad_vector", "#/queries/1"),
     "queries of two lengths": Bad({"queries": [[1, 2, 3], [1, 2]]}, 422, "dimension_mismatch", "#/queries/1"),
     "a filter that is a list": Bad({"vector": [1, 2, 3], "filter": [CANARY]}, 422, "invalid_field", "#/filter", "valid dictionary"),
+    "an operator nearly known": Bad({"vector": [1, 2, 3], "filter": {"a": {"gte": 1}}}, 422, "bad_filter", "#/filter", "mean '$gte'?"),
     "an unknown operator": Bad({"vector": [1, 2, 3], "filter": {"a": {"$" + CANARY: 1}}}, 422, "bad_filter", "#/filter"),
     "too deep a filter": Bad(
         b'{"vector":[1,2,3],"filter":' + b'{"$not":' * 20 + b'{"a":1}' + b"}" * 20 + b"}", 422, "over_limit", "#/filter", "", "filter_depth"
@@ -266,12 +276,13 @@ async def test_bad_requests_to_the_other_routes_are_refused(filled: App, name: s
 
 
 CONFIGURATIONS: dict[str, Bad] = {
-    "an unknown kernel": Bad({"kernel": CANARY}, 422, "invalid_field", "#/kernel", "'ngmm', 'gint', 'gmm' or 'minmax'"),
+    "an unknown kernel": Bad({"kernel": CANARY}, 422, "invalid_field", "#/kernel", "kernel is one of minmax, gmm, ngmm, gint"),
+    "a kernel nearly known": Bad({"kernel": "ngm"}, 422, "invalid_field", "#/kernel", "; did you mean 'ngmm'?"),
     "a dimension of zero": Bad({"dim": 0}, 422, "invalid_field", "#/dim", "greater than or equal to 1"),
     "too large a dimension": Bad({"dim": 4_194_305}, 422, "over_limit", "#/dim", "less than or equal to 4194304", "dimension"),
     "a dimension as a string": Bad({"dim": "3"}, 422, "invalid_field", "#/dim", "valid integer"),
     "a dimension as true": Bad({"dim": True}, 422, "invalid_field", "#/dim", "valid integer"),
-    "an unknown sampler": Bad({"sampler": CANARY}, 422, "invalid_field", "#/sampler", "'gcws' or 'dart'"),
+    "an unknown sampler": Bad({"sampler": CANARY}, 422, "invalid_field", "#/sampler", "sampler is one of gcws, dart"),
     "a negative seed": Bad({"seed": -1}, 422, "invalid_field", "#/seed", "greater than or equal to 0"),
     "an unknown field": Bad({CANARY: 1}, 422, "invalid_field", "#", "unknown field"),
     "not JSON": Bad(b"kernel=ngmm", 400, "bad_json", "#", "not JSON"),

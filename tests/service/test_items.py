@@ -86,6 +86,25 @@ async def test_sparse_vectors_come_back_with_unbounded_feature_ids(app: App) -> 
     assert (await app.post("/v1/collections/sparse/get", {"ids": ["s"]}))["items"][0]["vector"] == vector
 
 
+SETS: list[Any] = [["quick", "brown"], {"tokens": ["quick", "brown"]}, {"tokens": {"quick": 1, "brown": 1}}]
+
+
+@pytest.mark.parametrize("form", SETS, ids=str)
+async def test_a_list_of_strings_is_a_set(app: App, form: Any) -> None:
+    """Tokens may come in a list, bare or by name; the first add of one makes a sparse collection, and all forms are one vector."""
+    await app.post("/index", {"items": [{"id": "set", "vector": form}, {"id": "other", "vector": ["brown", "fox", "fox"]}]})
+    assert (await app.get("/v1/collections/default"))["dim"] is None
+    again = await app.post("/index", {"items": [{"id": "set", "vector": one} for one in SETS[:1]]})
+    assert again["unchanged"] == 1
+    for asked in SETS:
+        answer = await app.post("/query", {"vector": asked})
+        assert answer["results"][0] == {"id": "set", "score": 1.0}
+    batch = await app.post("/query", {"queries": [*SETS, {"tokens": {"fox": 2, "brown": 1}}]})
+    assert [one["results"][0]["id"] for one in batch["answers"]] == ["set", "set", "set", "other"]
+    refused = await app.post("/query", {"queries": ["quick", "brown"]}, status=422)
+    assert (refused["code"], refused["errors"][0]["pointer"]) == ("bad_vector", "#/queries/0")
+
+
 async def test_insert_refuses_stored_ids_and_update_refuses_new_ones(app: App) -> None:
     """insert of a stored id and update of an unknown id are conflicts that name the position, and write nothing."""
     await app.post("/index", {"items": ITEMS})
@@ -97,6 +116,8 @@ async def test_insert_refuses_stored_ids_and_update_refuses_new_ones(app: App) -
         refused = await app.post("/index", {"items": items, "mode": mode}, status=409)
         assert refused["code"] == "item_conflict"
         assert refused["errors"] == [{"pointer": "#/items/1/id", "detail": "conflicts with what is stored"}]
+        what = "('a'); use mode update or upsert" if mode == "insert" else "('new'); use mode insert or upsert"
+        assert what in refused["detail"]
         assert "nothing was written" in refused["detail"]
     assert await app.state() == before
 

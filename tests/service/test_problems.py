@@ -92,11 +92,18 @@ def test_positions_and_fields_become_pointers(place: Place, position: int | None
     assert place.pointer(position, field) == pointer
 
 
-def test_conflicting_ids_are_named_by_position_only() -> None:
-    """A conflict points at the first place of each id, and does not repeat the id."""
-    refusal = from_library(kinbin.ItemConflict("there: s3cret", ("s3cret", "other")), Place("items", ["x", "other", "s3cret"]))
+def test_conflicting_ids_are_named() -> None:
+    """A conflict has the library's text, which names ids, and points at the first place of each."""
+    refusal = from_library(kinbin.ItemConflict("there: 'c', 'b'", ("c", "b")), Place("items", ["a", "b", "c"]))
+    assert refusal.detail == "there: 'c', 'b'"
     assert [entry.pointer for entry in refusal.errors] == ["#/items/1/id", "#/items/2/id"]
-    assert b"s3cret" not in refusal.response().body
+
+
+def test_a_collection_that_may_be_meant_is_named() -> None:
+    """The text of a collection that is not there names a similar one, if there is one, and not what was asked for."""
+    refusal = from_library(kinbin.CollectionNotFound("no collection is named 'fotos'", "photos"), Place())
+    assert refusal.detail.endswith("creates default; did you mean 'photos'?")
+    assert b"fotos" not in refusal.response().body
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -13,6 +13,7 @@ NumPy arrays and SciPy matrices are taken without being imported.
 
 from kinbin_client._chunks import Chunking
 from kinbin_client._requests import QueryOptions
+from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
 from kinbin_client.async_client import AsyncClient, AsyncCollection
 from kinbin_client.client import Client, Collection
@@ -92,4 +93,5 @@ __all__ = [
     "Vector",
     "Vectors",
     "__version__",
+    "shingles",
 ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kinbin_client._payloads import payload_json
 from kinbin_client._requests import (
     AddMode,
     QueryOptions,
@@ -26,6 +27,7 @@ from kinbin_client._requests import (
     npy_request,
     query_fields,
     to_json,
+    vector_json,
 )
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.vectors import Vectors, iterate_vectors
@@ -81,9 +83,9 @@ def add_chunks(
     names = id_list(ids)
     total, encoded = iterate_vectors(vectors)
     if len(names) != total:
-        raise InvalidArgument(f"there are {len(names)} ids and {total} vectors")
+        raise InvalidArgument(f"{total} vectors came with {len(names)} ids; send one for each", code="bad_parameter")
     if payloads is not None and len(payloads) != total:
-        raise InvalidArgument(f"there are {total} items and {len(payloads)} payloads")
+        raise InvalidArgument(f"{len(payloads)} payloads came with {total} ids; send one (or None) for each", code="bad_parameter")
     _refuse_duplicates(names)
     repeat = add_repeat(mode)
     if payloads is None and _fits_npy(vectors, _FLOAT32_MAX):
@@ -107,16 +109,16 @@ def query_chunks(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, 
             parameters["certify"] = "true"
         return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
     head = to_json(fields, "query")[:-1] + b',"queries":['
-    queries = (to_json(vector, "vector", position) for position, vector in enumerate(encoded))
+    queries = (vector_json(vector, position) for position, vector in enumerate(encoded))
     return _json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
 
 
 def _encoded_items(names: Sequence[str], vectors: Iterator[Any], payloads: Sequence[Mapping[str, Any] | None] | None) -> Iterator[bytes]:
     for position, (name, vector) in enumerate(zip(names, vectors, strict=True)):
-        item = b'{"id":' + to_json(name, "id", position) + b',"vector":' + to_json(vector, "vector", position)
+        item = b'{"id":' + to_json(name, "id", position) + b',"vector":' + vector_json(vector, position)
         payload = None if payloads is None else payloads[position]
         if payload is not None:
-            item += b',"payload":' + to_json(payload, "payload", position)
+            item += b',"payload":' + payload_json(payload, position)
         yield item + b"}"
 
 
@@ -186,8 +188,9 @@ def _npy_file(matrix: Any, type_code: str) -> bytes:
 def _refuse_duplicates(names: Sequence[str]) -> None:
     if len(set(names)) == len(names):
         return
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for position, name in enumerate(names):
-        if name in seen:
-            raise InvalidArgument("its id is there already earlier in this add", position)
-        seen.add(name)
+        first = seen.setdefault(name, position)
+        if first != position:
+            text = f"the same id is at position {first} of this batch; send each id once"
+            raise InvalidArgument(text, position, "duplicate_id")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -15,7 +16,7 @@ from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Limit, Page
 from kinbin_client.retry import Repeat
-from kinbin_client.vectors import Vector, encode_vector
+from kinbin_client.vectors import Vector, encode_vector, vector_fault
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ Sampler: TypeAlias = Literal["gcws", "dart"]
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
+_NO_JSON = (ValueError, TypeError, RecursionError, OverflowError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -129,12 +131,25 @@ def collection_scope(name: str) -> Scope:
     return Scope(f"{path}/index", f"{path}/query")
 
 
-def to_json(value: Any, what: str, position: int | None = None) -> bytes:
+def to_json(value: Any, what: str, position: int | None = None, code: str | None = None) -> bytes:
     """The JSON of a value in UTF-8; InvalidArgument, naming `what`, if it has none (NaN, infinity, foreign objects)."""
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode("ascii")
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise InvalidArgument(f"the {what} has no JSON form: {error}", position) from None
+        return _dumps(value)
+    except _NO_JSON as error:
+        raise InvalidArgument(f"the {what} has no JSON form: {error}", position, code) from None
+
+
+def vector_json(encoded: Any, position: int | None = None) -> bytes:
+    """The JSON of an encoded vector; InvalidArgument in the library's words if it has none."""
+    try:
+        return _dumps(encoded)
+    except _NO_JSON:
+        code, text = vector_fault(encoded)
+        raise InvalidArgument(text, position, code) from None
+
+
+def _dumps(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode("ascii")
 
 
 def _plain(value: Any) -> Any:
@@ -170,8 +185,8 @@ def add(request: Request) -> Operation[AddResult]:
 
 def query(scope: Scope, vector: Vector, k: int, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of one vector."""
-    body = {"vector": encode_vector(vector), **query_fields(k, options)}
-    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
+    body = b'{"vector":' + vector_json(encode_vector(vector)) + b"," + to_json(query_fields(k, options), "query")[1:]
+    return Operation(json_request("POST", scope.query_path, body), _parse_answer)
 
 
 def query_id(scope: Scope, id: str, k: int, options: QueryOptions) -> Operation[Answer]:
@@ -200,6 +215,8 @@ def _query_fields(
     certify: bool = False,
     include: Include = (),
 ) -> dict[str, Any]:
+    _refuse_non_finite("target_recall", target_recall, "is a number above 0 and at most 1")
+    _refuse_non_finite("min_score", min_score, "is a number from 0 to 1, or null")
     fields: dict[str, Any] = {"k": k, "target_recall": target_recall, "mode": mode, "include": _names(include)}
     if min_score is not None:
         fields["min_score"] = min_score
@@ -207,7 +224,7 @@ def _query_fields(
         # Only where it is asked for: services before links do not know it.
         fields["certify"] = certify
     if filter is not None:
-        fields["filter"] = dict(filter)
+        fields["filter"] = _conditions(filter)
     return fields
 
 
@@ -220,19 +237,19 @@ def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Opera
     """Delete by exactly one of ids and filter."""
     if (ids is None) == (filter is None):
         raise InvalidArgument("delete takes exactly one of ids and filter")
-    body: dict[str, Any] = {"ids": id_list(ids)} if ids is not None else {"filter": dict(filter or {})}
+    body: dict[str, Any] = {"ids": id_list(ids)} if ids is not None else {"filter": _conditions(filter)}
     return _post(f"{collection_path(name)}/delete", body, _parse_delete)
 
 
 def scroll(name: str, after: str | None, limit: int, filter: Filter | None, include: Include) -> Operation[Page]:
     """One page of the items in id order."""
-    body = {"after": after, "limit": limit, "filter": None if filter is None else dict(filter), "include": _names(include)}
+    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": _names(include)}
     return _post(f"{collection_path(name)}/scroll", body, _parse_page)
 
 
 def count(name: str, filter: Filter | None) -> Operation[int]:
     """How many items there are."""
-    body = {"filter": None if filter is None else dict(filter)}
+    body = {"filter": _conditions(filter)}
     return _post(f"{collection_path(name)}/count", body, lambda reply: _parse_count(reply).count)
 
 
@@ -272,15 +289,37 @@ def ready(timeout: float | None = None) -> Operation[None]:
     return Operation(Request("GET", "/readyz", timeout=timeout), discard)
 
 
+def _refuse_non_finite(name: str, value: Any, rule: str) -> None:
+    """Refuse an option that JSON has no number for; what else may be wrong with it, the service says."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidArgument(f"{name} {rule}", code="bad_parameter")
+
+
+def _conditions(filter: Filter | None) -> dict[str, Any] | None:
+    """A filter as it is sent; None stays None."""
+    if filter is None:
+        return None
+    if not isinstance(filter, Mapping):
+        raise InvalidArgument('a filter is an object with at least one field, as {"year": {"$gte": 2020}}', code="bad_filter")
+    conditions = dict(filter)
+    to_json(conditions, "filter", code="bad_filter")
+    return conditions
+
+
 def id_list(ids: Sequence[str]) -> list[str]:
     """The ids as a list of plain strings; InvalidArgument for one string in place of a list, or for an id that is none."""
     if isinstance(ids, str | bytes):
-        raise InvalidArgument("ids are a sequence of strings, not one string")
-    listed: list[Any] = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+        raise InvalidArgument("ids are a list of strings", code="bad_parameter")
+    listed: Any = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(listed, str | bytes | Set | Mapping) or not isinstance(listed, Iterable):
+        raise InvalidArgument("ids are a list of strings", code="bad_parameter")
+    listed = list(listed)
     for position, identifier in enumerate(listed):
         if not isinstance(identifier, str):
-            raise InvalidArgument(f"an id is a string, not {type(identifier).__name__}", position)
-    return listed
+            text = f"an id is a string, this is {type(identifier).__name__}; convert it with str()"
+            raise InvalidArgument(text, position, "bad_id")
+    names: list[str] = listed
+    return names
 
 
 def _names(include: Include) -> list[str]:

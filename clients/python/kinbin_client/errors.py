@@ -106,12 +106,14 @@ class KinbinClientError(Exception):
 class InvalidArgument(KinbinClientError, ValueError):
     """An argument cannot be put into a request; that request was not sent.
 
-    `position` is the index of the offending item in the batch, or None.
+    `position` is the index of the offending item in the batch, or None. `code` is the one that the service would
+    have answered with, or None where only the client could refuse.
     """
 
-    def __init__(self, message: str, position: int | None = None) -> None:
-        super().__init__(message, position)
+    def __init__(self, message: str, position: int | None = None, code: str | None = None) -> None:
+        super().__init__(message, position, code)
         self.position = position
+        self.code = code
 
     def _text(self) -> str:
         message = str(self.args[0])
@@ -155,7 +157,11 @@ class ApiError(KinbinClientError):
 
     def _text(self) -> str:
         text = f"{self.status} {self.code or type(self).__name__}: {self.detail}"
-        places = "; ".join(f"{problem.pointer}: {problem.detail}" for problem in self.errors)
+        # What the detail says already is not said again, but its place is.
+        places = "; ".join(
+            problem.pointer if self.detail.startswith(problem.detail.removesuffix("…")) else f"{problem.pointer}: {problem.detail}"
+            for problem in self.errors
+        )
         return f"{text} [{places}]" if places else text
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import InvalidInput
+from kinbin.vectors.parameters import one_of
 
 __all__ = ["KERNELS", "Kernel", "kernel_named"]
 
@@ -62,7 +62,5 @@ def kernel_named(name: object) -> Kernel:
     Raises:
         InvalidInput: no kernel has this name (code "bad_parameter").
     """
-    kernel = KERNELS.get(name) if isinstance(name, str) else None
-    if kernel is None:
-        raise InvalidInput.of("bad_parameter", f"unknown kernel; known kernels are {', '.join(KERNELS)}", field="kernel")
-    return kernel
+    one_of("kernel", name, KERNELS)
+    return KERNELS[str(name)]

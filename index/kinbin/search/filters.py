@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, suggestion
 from kinbin.limits import limit
 
 __all__ = ["Predicate", "compile_filter"]
@@ -75,6 +75,14 @@ def _bad(detail: str) -> InvalidInput:
     return InvalidInput.of("bad_filter", detail, field="filter")
 
 
+def _unknown(operator: object) -> InvalidInput:
+    if operator in OPERATORS:
+        return _bad(
+            f'{operator} does not stand here: $and, $or and $not join filters, the others test a field, as {{"year": {{"$gte": 2020}}}}'
+        )
+    return _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}{suggestion(operator, OPERATORS)}")
+
+
 def compile_filter(data: Any) -> Predicate:
     """A predicate on the JSON bytes of a payload (b"" for none).
 
@@ -117,7 +125,7 @@ class _Compiler:
             join = all if key == "$and" else any
             return lambda payload: join(test(payload) for test in tests)
         if not isinstance(key, str) or key.startswith("$"):
-            raise _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}")
+            raise _unknown(key)
         return self._field(key.split("."), value)
 
     def _field(self, path: list[str], condition: Any) -> Predicate:
@@ -136,7 +144,7 @@ class _Compiler:
             self._count(1)
             return lambda value: (value is not _ABSENT) is wanted
         if name != "$in" and name not in _TESTS:
-            raise _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}")
+            raise _unknown(operator)
         listed = wanted if name == "$in" else [wanted]
         if not isinstance(listed, list) or not all(isinstance(one, _SCALARS) for one in listed):
             one = "a string, a number, a boolean or null"

@@ -6,7 +6,8 @@ duplicates, norms summed in float64. Values below `value_min` are dropped as zer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
 from kinbin.records import Sparse, Tokens
 from kinbin.vectors.identity import MOST_PROBLEMS
+from kinbin.vectors.matrices import Fault, sparse_rows
 from kinbin.vectors.rows import Rows
 from kinbin.vectors.tokens import token_feature
 
@@ -24,39 +26,57 @@ __all__ = ["canonical_rows"]
 _Pair = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 
-class _Fault(Exception):
-    """One vector cannot be taken."""
-
-    def __init__(self, code: str, detail: str, over: str | None = None) -> None:
-        super().__init__(detail)
-        self.code, self.detail, self.over = code, detail, over
+_MASKED = "masked arrays are not taken, since nothing here leaves masked values out: fill the mask with .filled(0), or drop what is masked"
 
 
 def canonical_rows(vectors: Any, *, dim: int | None, signed: bool) -> Rows:
     """n vectors of any accepted form as canonical rows.
 
-    vectors: (n, d) array | scipy sparse matrix | sequence of vectors: sequences or 1-d arrays of numbers,
-    {int: weight}, {str: weight}, `Sparse`, `Tokens`. dim None: sparse, where a dense vector's positions are
-    its feature ids. signed False: negative values are refused.
+    vectors: (n, d) array, or what NumPy makes one of | scipy sparse matrix | sequence of vectors: sequences or 1-d
+    arrays of numbers, {int: weight}, {str: weight}, `Sparse`, `Tokens`, sets and sequences of strings ({"tokens": ...}
+    of them as well), each of which counts as often as it occurs. A batch is never itself taken for one vector: a list of
+    strings is one vector where one is expected, and refused as a batch. dim None: sparse, where a dense vector's
+    positions are its feature ids. signed False: negative values are refused.
 
     Raises:
         InvalidInput: naming position, what arrived, what is expected, what to do (the first 8 problems).
 
     Cost: a few µs a dense row of 512; a few µs and 0.1 µs a nonzero for dicts and lists.
     """
+    try:
+        vectors = _as_array(vectors)
+    except Fault as fault:
+        raise InvalidInput.of(fault.code, fault.detail, field="vector") from None
     if hasattr(vectors, "tocsr") and vectors.ndim == 2:
-        return _from_csr(vectors.tocsr(), dim, signed)
+        return _from_csr(vectors, dim, signed)
     if isinstance(vectors, np.ndarray) and vectors.ndim == 2:
         return _from_matrix(vectors, dim, signed)
-    if hasattr(vectors, "tocsr") or (isinstance(vectors, np.ndarray) and vectors.dtype != object):
+    if hasattr(vectors, "tocsr") or (isinstance(vectors, np.ndarray) and (vectors.dtype != object or vectors.ndim != 1)):
         raise InvalidInput.of(
             "bad_vector",
             f"a batch is a matrix of shape (n, d) or a list of vectors, this array has {vectors.ndim} dimension(s)",
             field="vector",
         )
-    if not isinstance(vectors, Iterable) or isinstance(vectors, str | bytes | Mapping):
-        raise InvalidInput.of("bad_vector", f"a batch is a sequence of vectors, this is {type(vectors).__name__}", field="vector")
+    # The vectors of a set come in no order that ids could follow.
+    if not isinstance(vectors, Iterable) or isinstance(vectors, str | bytes | Mapping | set | frozenset):
+        raise InvalidInput.of(
+            "bad_vector",
+            f"a batch is a sequence of vectors, this is {type(vectors).__name__}; put a single vector into a list",
+            field="vector",
+        )
     return _from_sequence(list(vectors), dim, signed)
+
+
+def _as_array(given: Any) -> Any:
+    """An array of what NumPy makes one of (data frames, tensors); anything else as it is. Masked arrays are refused."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise Fault("bad_vector", _MASKED)
+    if isinstance(given, np.ndarray | np.generic) or not hasattr(given, "__array__") or hasattr(given, "tocsr"):
+        return given
+    try:
+        return np.asarray(given)
+    except Exception as error:  # noqa: BLE001  # whatever foreign code raises
+        raise Fault("bad_vector", f"this {type(given).__name__} gives no array: {error}"[:160]) from None
 
 
 def _from_matrix(matrix: NDArray[Any], dim: int | None, signed: bool) -> Rows:
@@ -72,20 +92,19 @@ def _from_matrix(matrix: NDArray[Any], dim: int | None, signed: bool) -> Rows:
 
 def _from_csr(matrix: Any, dim: int | None, signed: bool) -> Rows:
     try:
-        features, values = _sparse_pair(matrix, dim)
-    except _Fault as fault:
-        raise InvalidInput.of(fault.code, fault.detail, field="vector", position=0) from None
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        starts, features, values = _sparse_parts(matrix, dim)
+    except Fault as fault:
+        raise InvalidInput.of(fault.code, fault.detail, field="vector", position=fault.position) from None
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(starts))
     return _assemble(matrix.shape[0], rows, features, values, dim, signed)
 
 
-def _sparse_pair(matrix: Any, dim: int | None) -> _Pair:
-    """Feature ids and values of all rows of a CSR matrix (or of a sparse array of one dimension)."""
+def _sparse_parts(matrix: Any, dim: int | None) -> tuple[NDArray[Any], NDArray[np.uint64], NDArray[np.float64]]:
+    """Row starts, feature ids and values of a sparse matrix (or of a sparse array of one dimension)."""
     if dim is not None and matrix.shape[-1] != dim:
-        raise _Fault("dimension_mismatch", _dimension_text(matrix.shape[-1], dim))
-    if matrix.data.dtype.kind not in "fiu":
-        raise _Fault("bad_vector", f"vectors are numbers, this matrix has dtype {matrix.data.dtype}")
-    return matrix.indices.astype(np.uint64), _as_float64(matrix.data)
+        raise Fault("dimension_mismatch", _dimension_text(matrix.shape[-1], dim))
+    starts, features, values = sparse_rows(matrix)
+    return starts, features, _as_float64(values)
 
 
 def _from_sequence(vectors: list[Any], dim: int | None, signed: bool) -> Rows:
@@ -94,7 +113,7 @@ def _from_sequence(vectors: list[Any], dim: int | None, signed: bool) -> Rows:
     for position, vector in enumerate(vectors):
         try:
             pairs.append(_pair(vector, dim))
-        except _Fault as fault:
+        except Fault as fault:
             problems.append(Problem(fault.code, fault.detail, position, "vector", fault.over))
             if len(problems) == MOST_PROBLEMS:
                 break
@@ -108,73 +127,101 @@ def _from_sequence(vectors: list[Any], dim: int | None, signed: bool) -> Rows:
 
 def _pair(vector: Any, dim: int | None) -> _Pair:
     """Feature ids and values of one vector as they came, or a fault."""
+    vector = _as_array(vector)
     if isinstance(vector, Sparse):
-        return _features(vector.indices), _numbers(vector.values, len(vector.indices))  # type: ignore[arg-type]
-    if isinstance(vector, Tokens) or (isinstance(vector, Mapping) and vector and isinstance(next(iter(vector)), str)):
-        return _token_pair(vector.counts if isinstance(vector, Tokens) else vector, dim)
+        features = _features(vector.indices)
+        return features, _numbers(vector.values, len(features))
+    tokens = _tokens_of(vector)
+    if tokens is not None:
+        return _token_pair(tokens, dim)
     if isinstance(vector, Mapping):
         return _features(list(vector)), _numbers(list(vector.values()), len(vector))
     if hasattr(vector, "tocsr"):
-        if vector.ndim == 2 and vector.shape[0] != 1:
-            raise _Fault("bad_vector", f"one vector is expected here, this matrix has {vector.shape[0]} rows")
-        return _sparse_pair(vector.tocsr(), dim)
+        if vector.ndim > 2 or (vector.ndim == 2 and vector.shape[0] != 1):
+            raise Fault("bad_vector", f"one vector is expected here, this matrix has {vector.shape[0]} rows")
+        return _sparse_parts(vector, dim)[1:]
     if isinstance(vector, str | bytes) or not isinstance(vector, Sequence | np.ndarray):
-        raise _Fault("bad_vector", f"a vector is a list of numbers, indices with values, or tokens with weights; this is {_kind(vector)}")
+        hint = "; put tokens into a list or a set" if isinstance(vector, str) else ""
+        forms = "a list of numbers, indices with values, or tokens (strings, with or without weights)"
+        raise Fault("bad_vector", f"a vector is {forms}; this is {_kind(vector)}{hint}")
     values = _numbers(vector, None)
     if dim is not None and len(values) != dim:
-        raise _Fault("dimension_mismatch", _dimension_text(len(values), dim))
-    features = np.flatnonzero(values != 0)
-    return features.astype(np.uint64), values[features]
+        raise Fault("dimension_mismatch", _dimension_text(len(values), dim))
+    places = np.flatnonzero(values != 0)
+    return places.astype(np.uint64), values[places]
 
 
-def _token_pair(counts: Any, dim: int | None) -> _Pair:
-    if not isinstance(counts, Mapping):
-        raise _Fault("bad_vector", f"tokens are an object of token and weight, this is {_kind(counts)}")
+def _tokens_of(vector: Any) -> Any:
+    """The tokens of a vector that is made of them, as a mapping, set or sequence; None of any other."""
+    if isinstance(vector, Tokens):
+        return vector.counts
+    if isinstance(vector, Mapping):
+        if not vector or not isinstance(next(iter(vector)), str):
+            return None
+        inner = vector["tokens"] if vector.keys() == {"tokens"} else None
+        return inner if isinstance(inner, Mapping | Set | list | tuple) else vector
+    if isinstance(vector, Set):
+        return vector
+    is_list = isinstance(vector, Sequence) and not isinstance(vector, str | bytes)
+    return vector if is_list and len(vector) and isinstance(vector[0], str) else None
+
+
+def _token_pair(tokens: Any, dim: int | None) -> _Pair:
+    """Features and weights of tokens; in a set or a list each counts as often as it occurs."""
+    if not isinstance(tokens, Mapping | Set | Sequence) or isinstance(tokens, str | bytes):
+        raise Fault("bad_vector", f"tokens are strings in a list or a set, or an object of token and weight; this is {_kind(tokens)}")
+    wrong = [token for token in tokens if not isinstance(token, str)]
+    if wrong:
+        raise Fault("bad_vector", f"tokens are strings, one of these is {_kind(wrong[0])}; a vector is all tokens or all numbers")
     if dim is not None:
-        raise _Fault("bad_vector", f"this collection takes vectors of dimension {dim}; tokens need a collection without a dimension")
-    if not all(isinstance(token, str) for token in counts):
-        raise _Fault("bad_vector", "tokens are strings; this vector mixes strings with other keys")
+        raise Fault(
+            "bad_vector",
+            f"this collection takes vectors of dimension {dim}; strings are tokens, which need a collection without a dimension",
+        )
+    counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
     try:
         features = np.fromiter((token_feature(token) for token in counts), np.uint64, len(counts))
     except UnicodeEncodeError:
-        raise _Fault("bad_vector", "a token holds a lone surrogate, which is no character; send valid UTF-8") from None
+        raise Fault("bad_vector", "a token holds a lone surrogate, which is no character; send valid UTF-8") from None
     return features, _numbers(list(counts.values()), len(counts))
 
 
 def _features(indices: Any) -> NDArray[np.uint64]:
+    indices = _as_array(indices)
     if isinstance(indices, np.ndarray):
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise _Fault(
+            raise Fault(
                 "bad_vector", f"indices are whole numbers in one dimension, these have dtype {indices.dtype}, {indices.ndim} dimension(s)"
             )
     elif not isinstance(indices, Sequence) or isinstance(indices, str | bytes):
-        raise _Fault("bad_vector", f"indices are a list of whole numbers, this is {_kind(indices)}")
+        raise Fault("bad_vector", f"indices are a list of whole numbers, this is {_kind(indices)}")
     elif not {type(index) for index in indices} <= {int}:
         wrong = [index for index in indices if not _is_number(index, int | np.integer)]
         if wrong:
-            raise _Fault("bad_vector", f"indices are whole numbers, one of these is {_kind(wrong[0])}")
+            raise Fault("bad_vector", f"indices are whole numbers, one of these is {_kind(wrong[0])}")
     if len(indices) and not (min(indices) >= 0 and max(indices) <= limit("feature_id")):
-        raise _Fault("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
+        raise Fault("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
     return np.asarray(indices, np.uint64)
 
 
 def _numbers(values: Any, count: int | None) -> NDArray[np.float64]:
     """Values as float64, of the right number; strings and booleans are no numbers."""
+    values = _as_array(values)
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise _Fault("bad_vector", f"values are numbers in one dimension, these have dtype {values.dtype}, {values.ndim} dimension(s)")
+            raise Fault("bad_vector", f"values are numbers in one dimension, these have dtype {values.dtype}, {values.ndim} dimension(s)")
     elif not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise _Fault("bad_vector", f"values are a list of numbers, this is {_kind(values)}")
+        raise Fault("bad_vector", f"values are a list of numbers, this is {_kind(values)}")
     elif not set(map(type, values)) <= {int, float}:
         wrong = [value for value in values if not _is_number(value, int | float | np.integer | np.floating)]
         if wrong:
-            raise _Fault("bad_vector", f"values are numbers, one of these is {_kind(wrong[0])}")
+            raise Fault("bad_vector", f"values are numbers, one of these is {_kind(wrong[0])}")
     if count is not None and len(values) != count:
-        raise _Fault("bad_vector", f"{len(values)} values came with {count} indices; send one value for each index")
+        raise Fault("bad_vector", f"{len(values)} values came with {count} indices; send one value for each index")
     try:
         return _as_float64(values)
     except OverflowError:
-        raise _Fault("out_of_range", _range_text()) from None
+        raise Fault("out_of_range", _range_text()) from None
 
 
 def _is_number(value: object, kinds: Any) -> bool:
@@ -230,9 +277,7 @@ def _assemble(
         rows, features, values, magnitudes = rows[kept], features[kept], values[kept], magnitudes[kept]
     sizes = np.bincount(rows, minlength=n)
     empty = np.flatnonzero(sizes == 0)
-    _refuse(
-        np.ones(len(empty), bool), empty, "zero_vector", "a vector has at least one value that is not zero, this one has none; leave it out"
-    )
+    _refuse(np.ones(len(empty), bool), empty, "zero_vector", _zero_text())
     _refuse(sizes > limit("nonzeros"), np.arange(n), "over_limit", f"a vector has at most {limit('nonzeros')} nonzeros", "nonzeros")
     stored = values.astype(np.float32)
     # bincount adds in the order of the elements, in float64, on every machine. Of nothing it makes integers,
@@ -254,10 +299,17 @@ def _dimension_text(arrived: int, expected: int) -> str:
     return f"this collection takes vectors of dimension {expected}, this one has {arrived}"
 
 
+def _zero_text() -> str:
+    return (
+        f"a vector has at least one value that is not zero ({limit('value_min'):.0e} or more), this one has none:"
+        " similarity to it is undefined; leave it out"
+    )
+
+
 def _range_text() -> str:
     return f"values are between -{limit('value'):.0e} and {limit('value'):.0e}, this vector has one outside; rescale it"
 
 
 def _kind(value: object) -> str:
-    names = {bool: "a boolean", str: "a string", dict: "an object", list: "a list", type(None): "null", float: "a fraction"}
+    names = {bool: "a boolean", str: "a string", dict: "an object", list: "a list", set: "a set", type(None): "null", float: "a fraction"}
     return names.get(type(value), type(value).__name__)

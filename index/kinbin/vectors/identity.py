@@ -6,8 +6,10 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
+import numpy as np
 import orjson
 
 from kinbin.errors import InvalidInput, Problem
@@ -17,6 +19,9 @@ __all__ = ["MOST_PROBLEMS", "check_ids", "check_name", "encode_payloads"]
 
 MOST_PROBLEMS = 8
 """An error names so many problems at the most."""
+_JSON_TYPES = (dict, list, tuple, str, int, float, type(None))
+_JSON_WORDS = "dict, list, str, int, float, bool, None"
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 
 
@@ -63,18 +68,26 @@ def check_ids(ids: Sequence[object], *, unique: bool = True) -> list[bytes]:
 
 
 def _payload_fault(payload: object) -> tuple[str, str] | None:
-    """Code and text of what is wrong with a payload, or None."""
+    """Code and text of what is wrong with a payload, or None.
+
+    What orjson would write of other types (dataclasses, dates, enumerations) is not what was looked at here, nor
+    what comes back: they are refused.
+    """
     if not isinstance(payload, dict):
         return "bad_payload", f"a payload is a JSON object (dict) or null, this is {type(payload).__name__}"
     stack: list[tuple[object, int]] = [(payload, 1)]
     while stack:
         value, depth = stack.pop()
+        if not isinstance(value, _JSON_TYPES) or isinstance(value, Enum | np.generic):
+            return "bad_payload", f"a payload holds JSON only: {_JSON_WORDS}; this one has a {type(value).__name__}, convert it first"
         if isinstance(value, float) and not math.isfinite(value):
             return "bad_payload", "a payload has finite numbers only, this one has a NaN or an infinity; use null"
         if isinstance(value, dict | list | tuple):
             if depth > limit("payload_depth"):
                 return "bad_payload", f"a payload is nested at most {limit('payload_depth')} levels deep, this one is deeper"
-            stack.extend((inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
+            # As orjson reads them: subclasses may give other contents by their methods.
+            inner = dict.values(value) if isinstance(value, dict) else list.__iter__(value) if isinstance(value, list) else value
+            stack.extend((one, depth + 1) for one in inner)
     return None
 
 
@@ -100,7 +113,7 @@ def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
             continue
         fault = _payload_fault(payload)
         try:
-            data = orjson.dumps(payload, option=orjson.OPT_SORT_KEYS) if fault is None else b""
+            data = orjson.dumps(payload, option=_CANONICAL) if fault is None else b""
         except (TypeError, ValueError) as error:
             fault, data = ("bad_payload", f"a payload is JSON: {error}"), b""
         if len(data) > limit("payload_bytes"):

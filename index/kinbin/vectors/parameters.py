@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
 from kinbin.limits import limit
 
 __all__ = ["Asked", "at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
@@ -35,6 +35,11 @@ class Asked(NamedTuple):
         return included(self.include)
 
 
+def arrived(value: object) -> str:
+    """What came instead, in a few characters: a word as it is, anything else by its type."""
+    return repr(value[:LONGEST_WORD]) if isinstance(value, str) else type(value).__name__
+
+
 def check_query(k: object, target: object, min_score: object, mode: object, certify: object) -> None:
     """Refuse malformed options of a query."""
     at_most("k", whole("k", k), "k")
@@ -48,20 +53,22 @@ def check_query(k: object, target: object, min_score: object, mode: object, cert
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64)
 
 
 def whole(name: str, value: object) -> int:
     """A whole number from 1 on."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or value < 1:
         raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
     return int(value)
 
 
-def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+def one_of(name: str, value: object, known: Collection[str]) -> None:
     """Refuse a word that is not known."""
-    if value not in known:
-        raise InvalidInput.of("bad_parameter", f"{name} is one of {', '.join(known)}", field=name)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInput.of(
+            "bad_parameter", f"{name} is one of {', '.join(known)}, not {arrived(value)}{suggestion(value, known)}", field=name
+        )
 
 
 def at_most(name: str, value: int, field: str) -> None:
@@ -72,7 +79,7 @@ def at_most(name: str, value: int, field: str) -> None:
 
 def sequence_of(name: str, value: Any) -> Sequence[Any]:
     """A list of strings, as far as its form goes."""
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray) or getattr(value, "ndim", 1) == 0:
         raise InvalidInput.of("bad_parameter", f"{name} are a list of strings", field=name)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
@@ -80,8 +87,13 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
 def included(include: Iterable[str]) -> frozenset[str]:
     """What parts of items are wanted."""
     wanted = [include] if isinstance(include, str) else list(include) if isinstance(include, Iterable) else [None]
-    if not all(name in INCLUDE for name in wanted):
-        raise InvalidInput.of("bad_parameter", f"include lists some of {', '.join(INCLUDE)}", field="include")
+    for name in wanted:
+        if not isinstance(name, str) or name not in INCLUDE:
+            raise InvalidInput.of(
+                "bad_parameter",
+                f"include lists some of {', '.join(INCLUDE)}, not {arrived(name)}{suggestion(name, INCLUDE)}",
+                field="include",
+            )
     return frozenset(wanted)
 
 

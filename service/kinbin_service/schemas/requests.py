@@ -47,6 +47,7 @@ class AddRequest(BaseModel):
                 {"items": [{"id": "a", "vector": [0.1, 0, 2.5], "payload": {"year": 2020}}, {"id": "b", "vector": [0, 1.5, 2]}]},
                 {"items": [{"id": "b", "vector": {"indices": [3, 70001], "values": [1.5, 2]}}], "mode": "insert"},
                 {"items": [{"id": "c", "vector": {"tokens": {"red": 3, "apple": 1}}}]},
+                {"items": [{"id": "d", "vector": ["quick", "brown", "fox"]}]},
             ]
         },
     )
@@ -108,7 +109,7 @@ class CollectionRequest(BaseModel):
     """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"kernel": "ngmm", "dim": 512}, {"kernel": "minmax"}]})
-    kernel: Annotated[Literal["ngmm", "gint", "gmm", "minmax"], Field(description="the similarity that scores are values of")] = "ngmm"
+    kernel: Annotated[Literal["minmax", "gmm", "ngmm", "gint"], Field(description="the similarity that scores are values of")] = "ngmm"
     dim: Annotated[
         int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
     ] = None

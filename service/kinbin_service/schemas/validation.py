@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from kinbin.errors import suggestion
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.schemas.requests import ItemIn
 
@@ -23,7 +25,7 @@ def validate(model: type[Model], value: Any, root: str = "#") -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:8]
+        found = error.errors(include_url=False)[:8]
     entries = [_entry(model, problem, root) for problem in found]
     limit = _limit(found[0])
     code = "over_limit" if limit else "invalid_field"
@@ -31,13 +33,18 @@ def validate(model: type[Model], value: Any, root: str = "#") -> Model:
 
 
 def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
-    """What is wrong, without naming fields that are not Kinbin's."""
+    """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
     path = list(problem["loc"])
     detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
     if problem["type"] == "extra_forbidden":
-        path.pop()
-        known = ItemIn.__annotations__ if len(path) == 2 else model.model_fields
-        detail = f"unknown field; known are {', '.join(known)}"
+        field = path.pop()
+        known = list(ItemIn.__annotations__ if len(path) == 2 else model.model_fields)
+        detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
+    elif problem["type"] == "literal_error":
+        # In the library's words, which are those of the client's users as well.
+        known = re.findall("'([^']*)'", problem["ctx"]["expected"])
+        verb = "lists some" if path[0] == "include" else "is one"
+        detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], known)}"
     return Entry("/".join([root, *map(str, path)]), detail)
 
 

@@ -28,14 +28,28 @@ class SparseVector(BaseModel):
 
 
 class TokenVector(BaseModel):
-    """Counts (or weights) of tokens, which are hashed to feature ids; for collections without a dimension."""
+    """Counts (or weights) of tokens, or a list of tokens that count as often as they stand in it.
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tokens": {"red": 3, "apple": 1}}]})
-    tokens: Annotated[dict[str, float], Field(min_length=1, max_length=largest("nonzeros"))]
+    They are hashed to feature ids; for collections without a dimension.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"tokens": {"red": 3, "apple": 1}}, {"tokens": ["quick", "brown"]}]}
+    )
+    tokens: Annotated[dict[str, float] | list[str], Field(min_length=1, max_length=largest("nonzeros"))]
 
 
 DenseVector = Annotated[list[float], Field(min_length=1, max_length=largest("dimension"), examples=[[0.1, 0, 2.5]])]
-Vector = DenseVector | SparseVector | TokenVector
+TokenList = Annotated[
+    list[str],
+    Field(
+        min_length=1,
+        max_length=largest("nonzeros"),
+        description="tokens, each of which counts as often as it stands here: a set, if none is repeated",
+        examples=[["quick", "brown"]],
+    ),
+]
+Vector = DenseVector | TokenList | SparseVector | TokenVector
 Payload = dict[str, Any]
 Filter = Annotated[
     dict[str, Any],
@@ -44,5 +58,5 @@ Filter = Annotated[
         examples=[{"year": {"$gte": 2020}}],
     ),
 ]
-Content = Literal["payload", "vector"]
+Content = Literal["vector", "payload"]
 Include = Annotated[list[Content], Field(max_length=2, description="what to return of each item")]

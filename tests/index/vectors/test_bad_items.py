@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, IntEnum
+from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -139,7 +144,9 @@ def test_the_first_eight_bad_ids_are_named(collection: kinbin.Collection) -> Non
 
 
 @pytest.mark.parametrize(
-    "ids", ["abc", b"abc", {"a"}, {"a": 1}, 5, None, (x for x in "a"), kinbin.Tokens({})], ids=lambda ids: type(ids).__name__
+    "ids",
+    ["abc", b"abc", np.array("abc"), {"a"}, {"a": 1}, 5, None, (x for x in "a"), kinbin.Tokens({})],
+    ids=lambda ids: type(ids).__name__,
 )
 def test_ids_are_a_list(ids: Any, collection: kinbin.Collection) -> None:
     """Ids that are no sequence of strings (a string among them) are refused as a whole."""
@@ -173,6 +180,38 @@ def endless() -> dict[str, Any]:
     return payload
 
 
+def foreign(name: str) -> str:
+    """The refusal of what JSON has no word for."""
+    return f"a payload holds JSON only: dict, list, str, int, float, bool, None; this one has a {name}, convert it first"
+
+
+class Colour(Enum):
+    """An enumeration, whose members have values."""
+
+    RED = "red"
+
+
+class Number(IntEnum):
+    """One whose members are numbers as well."""
+
+    ONE = 1
+
+
+@dataclass
+class Record:
+    """A dataclass, whose fields are not those of JSON."""
+
+    inner: Any = float("nan")
+
+
+class Hiding(dict[str, Any]):
+    """A dictionary that does not show what it holds."""
+
+    def values(self) -> Any:
+        """Nothing."""
+        return ()
+
+
 FINITE = "a payload has finite numbers only, this one has a NaN or an infinity; use null"
 DEEP = "a payload is nested at most 32 levels deep, this one is deeper"
 
@@ -188,11 +227,22 @@ BAD_PAYLOADS: dict[str, tuple[Any, str]] = {
     "33 levels of lists": ({"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, DEEP),
     "itself": (endless(), DEEP),
     "a number as key": ({1: "a"}, "a payload is JSON: Dict key must be str"),
-    "a set": ({"a": {1}}, "a payload is JSON: Type is not JSON serializable: set"),
-    "bytes": ({"a": b"1"}, "a payload is JSON: Type is not JSON serializable: bytes"),
-    "a complex number": ({"a": 1j}, "a payload is JSON: Type is not JSON serializable: complex"),
-    "an array": ({"a": np.ones(2)}, "a payload is JSON: Type is not JSON serializable: numpy.ndarray"),
-    "an object": ({"a": object()}, "a payload is JSON: Type is not JSON serializable: object"),
+    "a set": ({"a": {1}}, foreign("set")),
+    "bytes": ({"a": b"1"}, foreign("bytes")),
+    "a complex number": ({"a": 1j}, foreign("complex")),
+    "an array": ({"a": np.ones(2)}, foreign("ndarray")),
+    "an object": ({"a": object()}, foreign("object")),
+    "a dataclass": ({"a": Record(1)}, foreign("Record")),
+    "a dataclass with a NaN": ({"a": [Record()]}, foreign("Record")),
+    "a date": ({"a": datetime(2020, 1, 1)}, foreign("datetime")),  # noqa: DTZ001 - any date is refused
+    "a UUID": ({"a": UUID(int=1)}, foreign("UUID")),
+    "an enumeration": ({"a": Colour.RED}, foreign("Colour")),
+    "an enumeration of numbers": ({"a": Number.ONE}, foreign("Number")),
+    "a numpy number": ({"a": np.int64(1)}, foreign("int64")),
+    "a numpy fraction": ({"a": np.float64(1)}, foreign("float64")),
+    "a numpy string": ({"a": np.str_("a")}, foreign("str_")),
+    "a fraction of integers": ({"a": Fraction(1, 2)}, foreign("Fraction")),
+    "a hidden NaN": (Hiding(a=float("nan")), FINITE),
     "70 bits": ({"a": 2**70}, "a payload is JSON: Integer exceeds 64-bit range"),
     "400 digits": ({"a": 10**400}, "a payload is JSON: Integer exceeds 64-bit range"),
     "a lone surrogate": ({"a": "\ud800"}, "a payload is JSON: str is not valid UTF-8: surrogates not allowed"),

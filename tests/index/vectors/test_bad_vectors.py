@@ -18,13 +18,17 @@ from refusals import refused, unchanged
 
 NON_FINITE = ("non_finite", "values are finite numbers, this vector has a NaN or an infinity")
 OUT_OF_RANGE = ("out_of_range", "values are between -1e+15 and 1e+15, this vector has one outside; rescale it")
-ZERO = ("zero_vector", "a vector has at least one value that is not zero, this one has none; leave it out")
+ZERO = (
+    "zero_vector",
+    "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined; leave it out",
+)
 NEGATIVE = ("negative_value", "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm")
 BEYOND = ("dimension_mismatch", "feature ids of this collection are below its dimension 3, one of these is not")
 TWICE = ("duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first")
 FEATURE = ("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
-KINDS = "a vector is a list of numbers, indices with values, or tokens with weights; this is "
-TOKENS = "this collection takes vectors of dimension 3; tokens need a collection without a dimension"
+KINDS = "a vector is a list of numbers, indices with values, or tokens (strings, with or without weights); this is "
+TOKENS = "this collection takes vectors of dimension 3; strings are tokens, which need a collection without a dimension"
+MASKED = "masked arrays are not taken, since nothing here leaves masked values out: fill the mask with .filled(0), or drop what is masked"
 
 
 def dimension(arrived: int) -> tuple[str, str]:
@@ -45,6 +49,11 @@ def values(kind: str) -> tuple[str, str]:
 def indices(kind: str) -> tuple[str, str]:
     """The refusal of a feature id that is no whole number."""
     return bad(f"indices are whole numbers, one of these is {kind}")
+
+
+def tokens(kind: str) -> tuple[str, str]:
+    """The refusal of a token that is no string."""
+    return bad(f"tokens are strings, one of these is {kind}; a vector is all tokens or all numbers")
 
 
 Problem = tuple[str, str]
@@ -80,7 +89,6 @@ ANY: Table = {
     "duplicate in Sparse": (kinbin.Sparse([0, 2, 0], [1.0, 2.0, 3.0]), TWICE),
     "duplicate in arrays": (kinbin.Sparse(np.array([2, 2]), np.array([1.0, 1.0])), TWICE),
     "duplicate of a zero": (kinbin.Sparse([2, 2], [1.0, 0.0]), TWICE),
-    "duplicate in a CSR row": (sp.csr_array((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)), TWICE),
     "a boolean": ([1.0, True, 2.0], values("a boolean")),
     "booleans": (np.array([True, False, True]), bad("values are numbers in one dimension, these have dtype bool, 1 dimension(s)")),
     "a numpy boolean": ([1.0, np.True_, 2.0], values("bool")),
@@ -98,12 +106,24 @@ ANY: Table = {
     "a time span": ([1.0, np.timedelta64(2), 3.0], values("timedelta64")),
     "complex numbers": (np.array([1j, 2, 3]), bad("values are numbers in one dimension, these have dtype complex128, 1 dimension(s)")),
     "objects": (np.array([1, None, 3], object), bad("values are numbers in one dimension, these have dtype object, 1 dimension(s)")),
-    "text": ("abc", bad(KINDS + "a string")),
+    "text": ("abc", bad(KINDS + "a string; put tokens into a list or a set")),
     "bytes": (b"abc", bad(KINDS + "bytes")),
     "nothing": (None, bad(KINDS + "null")),
     "a number": (3.5, bad(KINDS + "a fraction")),
     "a boolean alone": (True, bad(KINDS + "a boolean")),
-    "a set": ({1, 2}, bad(KINDS + "set")),
+    "a set of numbers": ({1, 2}, tokens("int")),
+    "a set of numbers and strings": (frozenset(["red", 2.5]), tokens("a fraction")),
+    "strings and then numbers": (["red", 2], tokens("int")),
+    "strings and then null": (["red", None], tokens("null")),
+    "tokens that hold numbers": ({"tokens": ["red", 2]}, tokens("int")),
+    "a generator": ((x for x in (1.0, 2.0, 3.0)), bad(KINDS + "generator")),
+    "a masked array": (np.ma.masked_array([9.0, 1, 1], [True, False, False]), bad(MASKED)),
+    "a masked array of integers": (np.ma.masked_array([9, 1, 1], [True, False, False]), bad(MASKED)),
+    "a masked value": (np.ma.masked, bad(MASKED)),
+    "masked values": (kinbin.Sparse([1], np.ma.masked_array([1.0])), bad(MASKED)),
+    "masked features": (kinbin.Sparse(np.ma.masked_array([1]), [1.0]), bad(MASKED)),
+    "records": (np.zeros(3, [("a", "f8")]), bad("values are numbers in one dimension, these have dtype [('a', '<f8')], 1 dimension(s)")),
+    "dates": (np.zeros(3, "M8[D]"), bad("values are numbers in one dimension, these have dtype datetime64[D], 1 dimension(s)")),
     "no dimension": (np.array(3.0), bad("values are numbers in one dimension, these have dtype float64, 0 dimension(s)")),
     "three dimensions": (np.ones((1, 1, 3)), bad("values are numbers in one dimension, these have dtype float64, 3 dimension(s)")),
     "a negative feature": ({-1: 1.0}, FEATURE),
@@ -153,8 +173,14 @@ SPARSE: Table = {
     "a token of weight NaN": ({"red": float("nan")}, NON_FINITE),
     "a token of boolean weight": ({"red": True}, values("a boolean")),
     "a token of weight text": ({"red": "1"}, values("a string")),
-    "a list of tokens": (kinbin.Tokens(["red"]), bad("tokens are an object of token and weight, this is a list")),  # type: ignore[arg-type]
-    "tokens mixed with features": ({"red": 1, 2: 1}, bad("tokens are strings; this vector mixes strings with other keys")),
+    "tokens that are one string": (
+        kinbin.Tokens("red"),
+        bad("tokens are strings in a list or a set, or an object of token and weight; this is a string"),
+    ),
+    "tokens mixed with features": ({"red": 1, 2: 1}, tokens("int")),
+    "an empty set": (set(), ZERO),
+    "an empty list of tokens": ({"tokens": []}, ZERO),
+    "a lone surrogate in a set": ({"a\ud800"}, bad("a token holds a lone surrogate, which is no character; send valid UTF-8")),
     "features mixed with tokens": ({2: 1, "red": 1}, indices("a string")),
     "a lone surrogate": ({"a\ud800": 1}, bad("a token holds a lone surrogate, which is no character; send valid UTF-8")),
 }
@@ -241,10 +267,28 @@ MATRICES: dict[str, tuple[Any, Problem, int | None]] = {
         None,
     ),
     "a cube": (np.ones((2, 3, 3)), bad("a batch is a matrix of shape (n, d) or a list of vectors, this array has 3 dimension(s)"), None),
-    "text": ("ab", bad("a batch is a sequence of vectors, this is str"), None),
-    "an object": ({0: 1.0}, bad("a batch is a sequence of vectors, this is dict"), None),
-    "nothing": (None, bad("a batch is a sequence of vectors, this is NoneType"), None),
-    "one Sparse": (kinbin.Sparse([1], [1.0]), bad("a batch is a sequence of vectors, this is Sparse"), None),
+    "text": ("ab", bad("a batch is a sequence of vectors, this is str; put a single vector into a list"), None),
+    "an object": ({0: 1.0}, bad("a batch is a sequence of vectors, this is dict; put a single vector into a list"), None),
+    "nothing": (None, bad("a batch is a sequence of vectors, this is NoneType; put a single vector into a list"), None),
+    "one Sparse": (
+        kinbin.Sparse([1], [1.0]),
+        bad("a batch is a sequence of vectors, this is Sparse; put a single vector into a list"),
+        None,
+    ),
+    "a set of vectors": (
+        {(1, 2, 3), (3, 2, 1)},
+        bad("a batch is a sequence of vectors, this is set; put a single vector into a list"),
+        None,
+    ),
+    "one list of tokens": (["red", "blue"], bad(KINDS + "a string; put tokens into a list or a set"), 0),
+    "masked": (np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3, dtype=bool)), bad(MASKED), None),
+    "a masked row": ([np.ones(3), np.ma.masked_array(np.ones(3), [False, False, True])], bad(MASKED), 1),
+    "objects of no dimension": (
+        np.array(None),
+        bad("a batch is a matrix of shape (n, d) or a list of vectors, this array has 0 dimension(s)"),
+        None,
+    ),
+    "records": (np.zeros((2, 3), [("a", "f8")]), bad("vectors are numbers, this array has dtype [('a', '<f8')]"), 0),
     "one vector as a list": ([1.0, 2.0], bad(KINDS + "a fraction"), 0),
     "a matrix in a list": (
         [np.ones((2, 3)), np.ones(3)],

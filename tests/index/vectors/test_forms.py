@@ -276,6 +276,42 @@ def test_tokens_in_every_form_are_the_same_row() -> None:
     assert expected.indptr.tolist() == [0, 4]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"quick", "brown"},
+        frozenset({"quick", "brown"}),
+        {"quick": 5, "brown": 7}.keys(),
+        ["quick", "brown"],
+        ("brown", "quick"),
+        [np.str_("quick"), "brown"],
+        {"tokens": ["quick", "brown"]},
+        {"tokens": {"quick", "brown"}},
+        {"tokens": {"quick": 1, "brown": 1}},
+        kinbin.Tokens(["quick", "brown"]),
+        kinbin.Tokens({"quick", "brown"}),
+    ],
+    ids=repr,
+)
+def test_a_set_is_its_tokens_of_weight_one(form: Any, db: kinbin.Database) -> None:
+    """Sets and lists of strings are tokens of weight 1, to add and to query by, alone and among many."""
+    collection = db.create_collection("c", kernel="minmax")
+    expected = canonical_rows([{"quick": 1, "brown": 1}], dim=None, signed=False)
+    assert_same(canonical_rows([form], dim=None, signed=False), expected)
+    collection.add(["set", "other"], [form, {"brown", "fox"}])
+    assert collection.query(form).ids == ["set", "other"]
+    np.testing.assert_allclose(collection.query_batch([form, {"fox"}], k=2).scores, [[1, 1 / 3], [1 / 2, 0]])
+
+
+def test_a_list_counts_what_it_repeats() -> None:
+    """A token weighs as often as it stands in a list; one that is named "tokens" is a token like others."""
+    for form in (["a", "b", "a"], {"tokens": ["a", "b", "a"]}, kinbin.Tokens(["b", "a", "a"])):
+        assert_same(canonical_rows([form], dim=None, signed=True), canonical_rows([{"a": 2, "b": 1}], dim=None, signed=True))
+    named = canonical_rows([{"tokens": 3}, {"tokens": 1, "a": 2}, ["tokens"]], dim=None, signed=True)
+    assert named.indptr.tolist() == [0, 1, 3, 4]
+    assert named.row(0)[0].tolist() == [kinbin.token_feature("tokens")]
+
+
 def test_tokens_are_found_and_come_back_hashed(db: kinbin.Database) -> None:
     """Bags of strings are scored by their weights; get gives their hashed features."""
     collection = db.create_collection("c", kernel="minmax")
