@@ -27,7 +27,8 @@ DESCRIPTION = """\
 Finds the near neighbours of histograms, counts, shingle sets and signed vectors under the min-max family of kernels: \
 exact scores, and a proved lower bound on recall, or the reason why an answer has none.
 
-Every request passes the same gates in this order: size (413), key (401), parsing (400, 415), validation (422), admission (429, 503). \
+Every request passes the same gates in this order: size (413), host (421, 403), key (401), parsing (400, 415), \
+validation (422), admission (429, 503). \
 An add or a delete is one transaction, durable when it is answered. Repeating it changes nothing, so any request may be sent again \
 after a lost connection, a 429 or a 503. Of a key that occurs twice in a JSON object, the last one counts.
 """

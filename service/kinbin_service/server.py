@@ -54,6 +54,7 @@ def run(
     port: int | None = None,
     workers: int | None = None,
     insecure: bool | None = None,
+    allowed_hosts: str | None = None,
 ) -> None:
     """Serve until a signal. Arguments that are given come before the environment.
 
@@ -61,7 +62,7 @@ def run(
     others can reach without a key. Exits with status 3 when the port or the database cannot
     be had.
     """
-    given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
+    given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure, "allowed_hosts": allowed_hosts}
     settings = settings or Settings()
     settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
     settings.check_exposure()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Self
@@ -11,9 +12,11 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings", "is_loopback"]
+__all__ = ["Settings", "is_loopback", "is_wildcard"]
 
 MEBIBYTE = 1_048_576
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?", re.ASCII)
 
 
 class Settings(BaseSettings):
@@ -29,6 +32,13 @@ class Settings(BaseSettings):
     api_key: Annotated[SecretStr | None, Field(description="key that every request but the health checks has to carry")] = None
     api_key_file: Annotated[Path | None, Field(description="file that holds the key, instead of api_key")] = None
     insecure: Annotated[bool, Field(description="allow an address that is not loopback without a key")] = False
+    allowed_hosts: Annotated[
+        str,
+        Field(
+            description="names, with commas, that requests may have in Host and Origin besides loopback ones and `KINBIN_HOST`; "
+            "looked at when there is no key, or when any are set"
+        ),
+    ] = ""
 
     threads: Annotated[int, Field(ge=1, le=256, description="library calls that run at once in a worker")] = min(
         32, 4 + (os.cpu_count() or 1)
@@ -60,6 +70,17 @@ class Settings(BaseSettings):
             raise ValueError("an API key is made of visible ASCII characters, as it travels in a header")
         return key
 
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts_are_names(cls, hosts: str) -> str:
+        names = [name.strip() for name in hosts.split(",") if name.strip()]
+        for name in names:
+            if not (_HOST_NAME.fullmatch(name) or _is_address(name)):
+                raise ValueError(
+                    f"{name[:80]!r} is no host: expected names or addresses without scheme and port, such as kinbin.example.org"
+                )
+        return ",".join(names)
+
     @model_validator(mode="after")
     def _one_source_of_the_key(self) -> Self:
         if self.api_key is not None and self.api_key_file is not None:
@@ -75,6 +96,11 @@ class Settings(BaseSettings):
         if not (key and key.isascii() and key.isprintable()):
             raise ValueError(f"{self.api_key_file} holds no API key (one line of visible ASCII characters)")
         return key
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of `allowed_hosts`, as they are compared: without brackets, case and a last dot."""
+        return frozenset(name.strip("[]").removesuffix(".").lower() for name in self.allowed_hosts.split(",") if name)
 
     def check_exposure(self) -> None:
         """Refuse (ValueError) an address that others can reach when no key is set and nobody said that this is wanted."""
@@ -104,9 +130,21 @@ class Settings(BaseSettings):
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address (a name other than "localhost" counts as reachable by others)."""
-    if host == "localhost":
-        return True
+    return host == "localhost" or (_is_address(host) and _address(host).is_loopback)
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether this stands for all addresses of the machine, and so names none."""
+    return host == "" or (_is_address(host) and _address(host).is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(host.strip("[]"))
+
+
+def _is_address(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        _address(host)
     except ValueError:
         return False
+    return True
