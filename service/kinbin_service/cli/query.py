@@ -178,5 +178,5 @@ def _show_answer(answer: kinbin.Answer, payloads: dict[str, Any], title: str | N
 
 def certificate_line(bound: float | None, no_bound: str | None, mode: str, verified: int, candidates: int) -> str:
     """What is known about the completeness of an answer, in words."""
-    proved = f"no bound on recall: {no_bound}" if bound is None else f"recall is at least {bound:.3f}, proved"
+    proved = f"no bound on recall: {no_bound}" if bound is None else f"mean recall is at least {bound:.3f}, proved"
     return f"{proved}; mode {mode}, {verified:,} of {candidates:,} candidates scored"
