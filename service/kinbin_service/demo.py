@@ -162,7 +162,7 @@ def _check_installed() -> None:
     if find_spec("sklearn") is None:
         raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn")
     if find_spec("kinbin_client") is None:
-        raise Failure("the demo needs the client: pip install kinbin-client")
+        raise Failure("the demo needs the client: pip install 'kinbin[client]'")
 
 
 def _load_digits() -> _Digits:

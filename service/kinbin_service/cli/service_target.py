@@ -32,7 +32,7 @@ def service_target(url: str, name: str) -> Iterator[tuple[ServiceTarget, Path]]:
     try:
         from kinbin_client import Client
     except ModuleNotFoundError:
-        raise Failure("--url needs the client: pip install kinbin-client") from None
+        raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kinbin" / "imports"
     folder.mkdir(parents=True, exist_ok=True)
     with Client(url, api_key=api_key(), timeout=300.0) as client:
