@@ -27,10 +27,13 @@ from kinbin_service.limits import body_limit
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 
-__all__ = ["OPEN_PATHS", "Gate"]
+__all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 """Paths that need no key, and that any host may ask for: orchestrators probe them, by the address of a container. They tell a state."""
+
+DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"})
+"""Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
 
 KEY_PARAMETERS = frozenset({"api_key", "api-key", "apikey", "key", "token", "access_token", "x-api-key", "authorization"})
 CLIENT_LEFT = 499
@@ -115,7 +118,7 @@ class Gate:
         query: bytes = scope["query_string"]
         if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
             raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
-        if self._key_digest is None or scope["path"] in OPEN_PATHS:
+        if self._key_digest is None or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
