@@ -12,7 +12,7 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings", "is_loopback", "is_wildcard"]
+__all__ = ["Settings", "is_loopback", "is_wildcard", "reached_at"]
 
 MEBIBYTE = 1_048_576
 
@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     max_answer_contents: Annotated[int, Field(ge=1, description="the same when payloads or vectors are included")] = 10_000
 
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
+    log_format: Annotated[
+        str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")
+    ] = "auto"
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")] = "info"
 
     @field_validator("api_key")
@@ -126,6 +129,14 @@ class Settings(BaseSettings):
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = text
+
+
+def reached_at(host: str, port: int) -> str:
+    """The address at which this machine reaches a server that listens there."""
+    name = host.strip("[]")
+    if is_wildcard(name):
+        name = "::1" if ":" in name else "127.0.0.1"
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -177,6 +180,24 @@ def test_serve_on_an_address_that_is_none(data: Path, run: Run) -> None:
     result = run("serve", "--data", data, "--host", "no.such.host.invalid")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: --host no.such.host.invalid is not an address of this machine")
+
+
+def test_serve_on_a_terminal_tells_its_address(data: Path, free_port: int) -> None:
+    """On a terminal `kinbin serve` says in a short line where it can be opened, which is true, and then each request."""
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kinbin_service.cli", "serve", "--data", str(data), "--port", str(free_port)]
+    with subprocess.Popen(command, stderr=terminal) as process, os.fdopen(master, encoding="utf-8", errors="replace") as screen:
+        os.close(terminal)
+        try:
+            first = screen.readline().strip()
+            address = f"http://127.0.0.1:{free_port}"
+            assert first.split(" ", 1)[1] == f"listening: url {address}, docs {address}/docs, data {data}"
+            with Client(address) as client:
+                client.wait_ready(timeout=100)
+                client.limits()
+            assert any(" GET /v1/limits 200 " in line for line in iter(screen.readline, ""))
+        finally:
+            process.terminate()
 
 
 def test_serve_ends_with_sigterm(data: Path, spawn: Spawn, free_port: int) -> None:
