@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from typer.testing import Result
 
 import kinbin
-from kinbin_service.cli.import_ import KernelName, Mode
+from kinbin_service.cli.import_ import Mode
+from kinbin_service.cli.options import KernelName
 from kinbin_service.cli.query import Search
 
 Run = Callable[..., Result]

@@ -24,6 +24,7 @@ from typer.testing import Result
 import kinbin
 import service_process
 from kinbin_client import Client
+from service_process import Served
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -31,28 +32,6 @@ Items = Callable[..., dict[str, kinbin.Item]]
 
 # On a machine that has never run Kinbin, the first server compiles its kernels.
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
-
-
-class Served(NamedTuple):
-    """A running service; each test keeps to collections of its own."""
-
-    address: str
-    data: Path
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, spawn_for_all: Spawn) -> Served:
-    """A service that all tests share, started by `kinbin serve`."""
-    data = tmp_path_factory.mktemp("served") / "db"
-    port = service_process.free_port()
-    process = spawn_for_all("kinbin_service.cli", "serve", "--data", data, "--port", port)
-    with Client(address := f"http://127.0.0.1:{port}") as client:
-        try:
-            client.wait_ready(timeout=100)
-        except Exception as error:
-            process.kill()
-            raise AssertionError(process.communicate()) from error
-    return Served(address, data)
 
 
 class Shown(NamedTuple):

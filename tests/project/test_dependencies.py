@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -63,8 +64,21 @@ def test_library_declares_what_it_imports() -> None:
 
 def test_command_line_declares_what_it_imports() -> None:
     """The command line needs no extra but the client's, whose absence it tells."""
-    used = imported("service/kinbin_service/cli", "service/kinbin_service/importing").keys() - {"kinbin"}
+    used = imported("service/kinbin_service/cli", "service/kinbin_service/importing", "service/kinbin_service/exporting").keys() - {
+        "kinbin"
+    }
     assert used <= names(BASE) | names(EXTRAS["client"])
+
+
+def test_commands_on_files_need_no_extra(tmp_path: Path) -> None:
+    """Without the server's packages and without the client's, every command on files can be loaded, and collections can be written out."""
+    absent = sorted({"fastapi", "httpx", "kinbin_client", "pydantic_settings", "starlette", "uvicorn"})
+    script = f"import sys; sys.modules.update(dict.fromkeys({absent}))\nfrom kinbin_service.cli import app\napp(sys.argv[1:])"
+    for command in (["create", "a"], ["export", "a.ndjson", "--collection", "a"], ["delete", "x", "--collection", "a"], ["stats"]):
+        answer = subprocess.run(
+            [sys.executable, "-c", script, *command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
+        )
+        assert answer.returncode == 0, answer.stderr
 
 
 def test_service_declares_what_it_imports_and_nothing_else() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, DEFAULT_DATA, JsonOption
+from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, KernelName, PlaceDataOption, UrlOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kinbin_service.importing import Summary, Target
 
-__all__ = ["Format", "KernelName", "Mode", "import_command"]
+__all__ = ["Format", "Mode", "import_command"]
 
 _NOT_MERGED = "all rows are imported, and the next writer merges them"
 
@@ -45,15 +45,6 @@ class Format(StrEnum):
     SVMLIGHT = "svmlight"
 
 
-class KernelName(StrEnum):
-    """The kernels, as `kinbin.KERNELS` names them."""
-
-    MINMAX = "minmax"
-    GMM = "gmm"
-    NGMM = "ngmm"
-    GINT = "gint"
-
-
 def _split(text: str | None) -> tuple[str, ...]:
     """The names in a comma-separated list."""
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
@@ -61,13 +52,8 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 def import_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, one after the other.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database; default kinbin-data.")
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Import through the service at this address instead. Its key is read from KINBIN_API_KEY(_FILE)."),
-    ] = None,
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
     kernel: Annotated[KernelName | None, typer.Option(help="Kernel of the collection, when it is created; default: ngmm.")] = None,
     dim: Annotated[
@@ -136,8 +122,7 @@ def import_command(
     """
     from kinbin_service.importing import AddOptions, ReadOptions, import_files
 
-    if url is not None and data is not None and str(data) != os.environ.get("KINBIN_DATA_DIR"):
-        raise typer.BadParameter("give --data or --url, not both")
+    directory = chosen_data(data, url)
     if url is not None and compact:
         raise typer.BadParameter("--compact merges files of this machine: the service at --url merges by itself")
     delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
@@ -155,7 +140,7 @@ def import_command(
         index_base=index_base,
     )
     add = AddOptions(rows=batch, mode=mode.value, kernel=kernel and kernel.value, dim=dim)
-    with failing_in_one_line(), _target(url, data or DEFAULT_DATA, collection) as (target, folder):
+    with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
         summary = import_files(files, target, folder, read, add, resume=resume, console=console)
         compacted, undone = _finish(target, summary, console, merge=compact is not False)

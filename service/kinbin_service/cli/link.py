@@ -33,7 +33,7 @@ def link_command(
     once, as after an import. It may run beside a service, and waits while another process links. Rows that are linked already are
     not linked again. However it ends early, the collection is complete and keeps the links it had.
     """
-    with failing_in_one_line(), existing_database(data) as database:
+    with failing_in_one_line(as_json), existing_database(data) as database:
         names = list(dict.fromkeys(collections)) if collections else database.collections()
         found = [database.collection(name) for name in names]
         console = error_console()

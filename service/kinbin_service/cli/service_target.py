@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kinbin_service.importing import Added, Batch
     from kinbin_service.importing.vectors import Vector
 
-__all__ = ["ServiceTarget", "api_key", "service_target"]
+__all__ = ["ServiceTarget", "api_key", "connected", "for_client", "service_target"]
 
 
 def api_key() -> str | None:
@@ -27,15 +27,22 @@ def api_key() -> str | None:
 
 
 @contextmanager
-def service_target(url: str, name: str) -> Iterator[tuple[ServiceTarget, Path]]:
-    """For the block, a collection behind the service at `url`, and the folder for the states of imports into it. Raises Failure."""
+def connected(url: str) -> Iterator[Client]:
+    """For the block, a client of the service at `url`. Raises Failure."""
     try:
         from kinbin_client import Client
     except ModuleNotFoundError:
         raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
+    with Client(url, api_key=api_key(), timeout=300.0) as client:
+        yield client
+
+
+@contextmanager
+def service_target(url: str, name: str) -> Iterator[tuple[ServiceTarget, Path]]:
+    """For the block, a collection behind the service at `url`, and the folder for the states of imports into it. Raises Failure."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kinbin" / "imports"
     folder.mkdir(parents=True, exist_ok=True)
-    with Client(url, api_key=api_key(), timeout=300.0) as client:
+    with connected(url) as client:
         yield ServiceTarget(client, url, name), folder
 
 
@@ -92,10 +99,11 @@ class ServiceTarget:
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:
     """Vectors in the client's own forms."""
-    return [_one_for_client(vector) for vector in vectors] if isinstance(vectors, list) else vectors
+    return [for_client(vector) for vector in vectors] if isinstance(vectors, list) else vectors
 
 
-def _one_for_client(vector: Vector) -> Any:
+def for_client(vector: Vector) -> Any:
+    """One vector in the client's own form."""
     import numpy as np
 
     import kinbin

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 import kinbin
 from kinbin_service.importing.vectors import Vector, shown
 
-__all__ = ["BATCH_VALUES", "Batch", "Naming", "Position", "Record", "Source", "SourceError", "gather"]
+__all__ = ["BATCH_VALUES", "ROW_TEMPLATE", "Batch", "Naming", "Position", "Record", "Source", "SourceError", "gather"]
 
 BATCH_VALUES = 4_194_304
 """Numbers a batch holds at most (32 MB of float64), however many rows were asked for: wide rows make short batches."""
+
+
+ROW_TEMPLATE = "{row}"
+"""How rows without ids are named: their number from 0, in plain decimal, so that id "42" is X[42]."""
 
 
 class SourceError(Exception):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kinbin_service.importing.batches import SourceError
-from kinbin_service.importing.formats import ROW_TEMPLATE, ReadOptions, brings_ids, detect, open_source
+from kinbin_service.importing.batches import ROW_TEMPLATE, SourceError
+from kinbin_service.importing.formats import ReadOptions, brings_ids, open_source
 from kinbin_service.importing.job import AddOptions, ImportJob, Outcome, StopRequest, stopping_on_signals
 from kinbin_service.importing.progress import Watch, watch
 from kinbin_service.importing.targets import Added, Target
@@ -105,7 +105,7 @@ def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], finished: bool,
 def _check_ids_differ(files: Sequence[Path], read: ReadOptions) -> None:
     """Refuse several files whose rows would all be numbered from 0: each would replace the items of the one before."""
     template = read.id_format or ROW_TEMPLATE
-    numbered = [file for file in files if not brings_ids(detect(file, read), read)]
+    numbered = [file for file in files if not brings_ids(file, read)]
     names = {template.replace("{stem}", file.stem) for file in numbered}
     if len(names) == len(numbered):
         return
