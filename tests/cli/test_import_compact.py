@@ -38,7 +38,7 @@ def test_many_batches_end_as_one_run(data: Path, run: Run, matrix: Path) -> None
     result = run("import", matrix, "--data", data, "--collection", "c", "--batch", 10)
     assert result.exit_code == 0
     assert result.stderr == "c: merging\n"
-    assert result.stdout.endswith("50 items in the collection, merged into one run\n")
+    assert result.stdout.splitlines()[0].endswith("50 items in the collection, merged into one run")
     after = stats(data)
     assert (after["count"], after["rows"], after["fresh_rows"], len(after["runs"])) == (50, 50, 0, 1)
 

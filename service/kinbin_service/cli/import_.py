@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, KernelName, PlaceDataOption, UrlOption
-from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
 from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
 
@@ -85,6 +86,10 @@ def import_command(
         typer.Option(metavar="A,B", help="What to keep as payload: CSV columns, NDJSON fields, npz arrays, svmlight label and qid."),
     ] = None,
     ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns to leave out.")] = None,
+    feature_columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV delimiter; default: found in the first line.")] = None,
     header: Annotated[
         bool | None,
@@ -96,6 +101,13 @@ def import_command(
     mode: Annotated[
         Mode, typer.Option(help="Ids that are there are replaced (upsert), refused (insert) or required (update).")
     ] = Mode.UPSERT,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave bad rows out, and list them, instead of ending at the first one.")
+    ] = False,
+    bad_rows: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --skip-bad: append every bad row to this file, as a line of JSON with its reason."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on where an interrupted import of the same file ended.")] = True,
     compact: Annotated[
         bool | None,
@@ -114,17 +126,23 @@ def import_command(
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
     - svmlight: "label index:value ..." lines, sparse
 
+    Columns of a CSV file that are not named are features. One whose name (id, label, class …) or whose first cells make that doubtful
+    is refused until it is named; the summary tells what every column became.
+
     However the import ends early (Ctrl-C, a killed process, a bad row), nothing acknowledged is lost, and the same command goes on
-    after the last acknowledged batch. A batch with a bad row is not written at all. Memory is bounded by one batch.
+    after the last acknowledged batch. A batch with a bad row is not written at all, unless --skip-bad leaves the row out. Memory is
+    bounded by one batch.
 
     When all files are imported, the collection is merged into one run, so that the first query finds it in order. `kinbin link`
     builds its neighbour graph as well, which a process that serves it would do in the background.
     """
-    from kinbin_service.importing import AddOptions, ReadOptions, import_files
+    from kinbin_service.importing import AddOptions, BadRows, ReadOptions, import_files
 
     directory = chosen_data(data, url)
     if url is not None and compact:
         raise typer.BadParameter("--compact merges files of this machine: the service at --url merges by itself")
+    if bad_rows is not None and not skip_bad:
+        raise typer.BadParameter("--bad-rows lists what --skip-bad leaves out: say --skip-bad as well")
     delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
     if delimiter is not None and len(delimiter) != 1:
         raise typer.BadParameter('--delimiter takes one character, or "tab"')
@@ -134,6 +152,7 @@ def import_command(
         id_format=id_format,
         payload_columns=_split(payload_columns),
         ignore_columns=_split(ignore_columns),
+        feature_columns=_split(feature_columns),
         delimiter=delimiter,
         header=header,
         array=array,
@@ -142,9 +161,13 @@ def import_command(
     add = AddOptions(rows=batch, mode=mode.value, kernel=kernel and kernel.value, dim=dim)
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
-        summary = import_files(files, target, folder, read, add, resume=resume, console=console)
+        bad = BadRows(bad_rows) if skip_bad else None
+        summary = import_files(files, target, folder, read, add, resume=resume, console=console, bad=bad)
         compacted, undone = _finish(target, summary, console, merge=compact is not False)
-        _show_import(collection, summary, compacted, as_json)
+        _show_bad_rows(summary, bad_rows, console)
+        _show_import(target, summary, compacted, as_json)
+        if undone is None and summary.bad.count and not summary.rows + summary.skipped:
+            undone = Failure(f"nothing was imported: all {summary.bad.count:,} rows are bad")
         if undone is not None:
             raise undone
 
@@ -189,8 +212,19 @@ def _finish(target: Target, summary: Summary, console: Console, *, merge: bool) 
         return False, Failure(f"merging failed: {error}; {_NOT_MERGED}")
 
 
-def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bool) -> None:
-    added = summary.added
+def _show_bad_rows(summary: Summary, file: Path | None, console: Console) -> None:
+    for row in summary.bad.first:
+        place = f"{row['file']}:{row['line']}" if "line" in row else f"{row['file']}, row {row['row']}"
+        tell(console, f"left out: {place}: {one_line(row['reason'])}")
+    rest = summary.bad.count - len(summary.bad.first)
+    if rest:
+        tell(console, f"left out: {rest:,} more rows; {f'all are in {file}' if file else '--bad-rows FILE lists all'}")
+
+
+def _show_import(target: Target, summary: Summary, compacted: bool, as_json: bool) -> None:
+    added, collection = summary.added, target.name
+    kind = target.kind()
+    columns = {file: asdict(told) for file, told in summary.columns.items()}
     if as_json:
         print_json(
             {
@@ -199,6 +233,11 @@ def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bo
                 "files": summary.files,
                 "rows": summary.rows,
                 "rows_skipped": summary.skipped,
+                "rows_bad": summary.bad.count,
+                "bad": summary.bad.first,
+                "kernel": kind and kind[0],
+                "dim": kind and kind[1],
+                "columns": columns,
                 "indexed": added.indexed,
                 "updated": added.updated,
                 "unchanged": added.unchanged,
@@ -212,4 +251,16 @@ def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bo
     what = f"{added.indexed:,} new, {added.updated:,} replaced, {added.unchanged:,} unchanged"
     total = "" if added.count is None else f"; {added.count:,} items in the collection"
     merged = ", merged into one run" if compacted else ""
+    if summary.bad.count:
+        what += f", {summary.bad.count:,} bad rows left out"
     typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")
+    if kind is None:
+        return
+    shape = "sparse" if kind[1] is None else f"dimension {kind[1]}"
+    told = dict.fromkeys(str(columns) for columns in summary.columns.values())
+    if len(told) == 1:
+        typer.echo(f"kernel {kind[0]}, {shape}; {next(iter(told))}")
+        return
+    typer.echo(f"kernel {kind[0]}, {shape}")
+    for file, read in summary.columns.items():
+        typer.echo(f"  {file}: {read}")

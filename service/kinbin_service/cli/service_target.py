@@ -77,9 +77,10 @@ class ServiceTarget:
         try:
             done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
         except InvalidInput as error:
-            raise Refused([(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]) from None
+            problems = [(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]
+            raise Refused(problems, partly=bool(error.acknowledged)) from None
         except InvalidArgument as error:
-            raise Refused([(error.position, str(error.args[0]))]) from None
+            raise Refused([(error.position, str(error.args[0]))], partly=bool(error.acknowledged)) from None
         except Conflict as error:
             if error.code != "item_conflict":
                 raise
@@ -95,6 +96,16 @@ class ServiceTarget:
         except NotFound:
             return [False] * len(ids)
         return [identifier in there for identifier in ids]
+
+    def kind(self) -> tuple[str, int | None] | None:
+        """Kernel and dimension of the collection; None when there is none."""
+        from kinbin_client.errors import NotFound
+
+        try:
+            info = self._collection.info()
+        except NotFound:
+            return None
+        return info.kernel, info.dim
 
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:

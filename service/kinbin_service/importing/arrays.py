@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 import kinbin
-from kinbin_service.importing.batches import BATCH_VALUES, ROW_TEMPLATE, Batch, Naming, Position, SourceError
+from kinbin_service.importing.batches import BATCH_VALUES, ROW_TEMPLATE, Batch, Columns, Naming, Position, SourceError
 from kinbin_service.importing.vectors import Vector, shown
 
 __all__ = ["ArraySource", "brings_ids", "open_npy", "open_npz"]
@@ -35,6 +35,7 @@ class _Matrix:
         self._array = array
         self.rows = int(array.shape[0])
         self._width = int(array.shape[1])
+        self.told = f"{self._width:,} features"
         self._row_bytes = array.strides[0] if self.rows > 1 else array.dtype.itemsize * self._width
         self._data_offset = data_offset if array.flags.c_contiguous else None
 
@@ -57,6 +58,7 @@ class _Csr:
     def __init__(self, data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:
         self._data, self._indices, self._indptr = data, indices, indptr
         self.rows = int(indptr.shape[0]) - 1
+        self.told = "sparse rows"
 
     def end_of(self, start: int, rows: int) -> int:
         """Where a block of at most `rows` rows and `BATCH_VALUES` nonzeros from `start` ends; one row at least."""
@@ -115,15 +117,17 @@ class ArraySource:
         *,
         naming: Naming,
         ids: NDArray[Any] | None = None,
-        columns: dict[str, NDArray[Any]] | None = None,
+        fields: dict[str, NDArray[Any]] | None = None,
         payloads: _Payloads | None = None,
+        columns: Columns,
     ) -> None:
         self.path, self.format = path, file_format
         self.total = matrix.rows
         self._matrix, self._files = matrix, files
-        self._naming, self._ids, self._columns, self._payloads = naming, ids, columns or {}, payloads
+        self._naming, self._ids, self._fields, self._payloads = naming, ids, fields or {}, payloads
+        self.columns = columns
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:  # noqa: ARG002 - no row can be unreadable
         """Batches of at most `rows` rows from `start` on."""
         first = start.rows
         while first < self.total:
@@ -133,7 +137,7 @@ class ArraySource:
             except ValueError as error:
                 raise SourceError(self.path, str(error), row=first) from None
             end = Position(stop, self._matrix.offset_of(stop), 0)
-            yield Batch(self.path, self._ids_of(first, stop), vectors, payloads, None, first, end)
+            yield Batch(self.path, self._ids_of(first, stop), vectors, payloads, range(first, stop), False, end)
             first = stop
 
     def done(self, position: Position) -> int:
@@ -153,9 +157,9 @@ class ArraySource:
     def _payloads_of(self, start: int, stop: int) -> list[dict[str, Any] | None] | None:
         if self._payloads is not None:
             return self._payloads.block(start, stop)
-        if not self._columns:
+        if not self._fields:
             return None
-        values = {name: column[start:stop].tolist() for name, column in self._columns.items()}
+        values = {name: column[start:stop].tolist() for name, column in self._fields.items()}
         return [{name: column[i] for name, column in values.items()} for i in range(stop - start)]
 
 
@@ -164,7 +168,8 @@ def open_npy(path: Path, *, naming: Naming) -> ArraySource:
     file = path.open("rb")
     try:
         array, data_offset = _map(path, file, path.name)
-        return ArraySource(path, "npy", _Matrix(_matrix(path, array, path.name), data_offset), [file], naming=naming)
+        matrix = _Matrix(_matrix(path, array, path.name), data_offset)
+        return ArraySource(path, "npy", matrix, [file], naming=naming, columns=Columns(matrix.told, naming.told))
     except BaseException:
         file.close()
         raise
@@ -194,10 +199,12 @@ def open_npz(
         else:
             matrix = _Matrix(_matrix(path, archive.array(archive.pick(array)), archive.pick(array)), None)
         ids = None if id_column is None else archive.column(id_column, matrix.rows, "SUiu")
-        columns = {name: archive.column(name, matrix.rows, "Uiufb") for name in payload_columns}
+        fields = {name: archive.column(name, matrix.rows, "Uiufb") for name in payload_columns}
         payloads = None if payload_columns else archive.payloads(matrix.rows)
         naming = naming or Naming(ROW_TEMPLATE, path)
-        return ArraySource(path, "npz", matrix, archive.files, naming=naming, ids=ids, columns=columns, payloads=payloads)
+        told = ("payloads",) if payloads is not None else payload_columns
+        columns = Columns(matrix.told, naming.told if id_column is None else f'id from "{id_column}"', told)
+        return ArraySource(path, "npz", matrix, archive.files, naming=naming, ids=ids, fields=fields, payloads=payloads, columns=columns)
     except BaseException:
         for file in archive.files:
             file.close()

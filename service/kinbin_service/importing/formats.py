@@ -11,7 +11,7 @@ from typing import Any
 from kinbin_service.importing import arrays
 from kinbin_service.importing.arrays import open_npy, open_npz
 from kinbin_service.importing.batches import ROW_TEMPLATE, Naming, Source, SourceError
-from kinbin_service.importing.csv_files import CsvFile
+from kinbin_service.importing.csv_files import CsvFile, Roles
 from kinbin_service.importing.ndjson import NdjsonFile
 from kinbin_service.importing.svmlight import SvmlightFile
 
@@ -47,6 +47,7 @@ class ReadOptions:
     id_format: str | None = None
     payload_columns: tuple[str, ...] = ()
     ignore_columns: tuple[str, ...] = ()
+    feature_columns: tuple[str, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
     array: str | None = None
@@ -61,7 +62,7 @@ class ReadOptions:
 _OF_FORMAT = {
     "npy": set[str](),
     "npz": {"id_column", "payload_columns", "array"},
-    "csv": {"id_column", "payload_columns", "ignore_columns", "delimiter", "header"},
+    "csv": {"id_column", "payload_columns", "ignore_columns", "feature_columns", "delimiter", "header"},
     "ndjson": {"id_column", "payload_columns"},
     "svmlight": {"payload_columns", "index_base"},
 }
@@ -89,9 +90,7 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
             return CsvFile(
                 path,
                 naming=naming,
-                id_column=options.id_column,
-                payload_columns=options.payload_columns,
-                ignore_columns=options.ignore_columns,
+                roles=Roles(options.id_column, options.payload_columns, options.ignore_columns, options.feature_columns),
                 delimiter=options.delimiter,
                 header=options.header,
             )
