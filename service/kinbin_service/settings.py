@@ -22,7 +22,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?", re.ASC
 class Settings(BaseSettings):
     """Everything that can be set about a server. An empty variable counts as not set; unknown ones are left alone."""
 
-    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True)
 
     data_dir: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
     host: Annotated[str, Field(description="address to listen on")] = "127.0.0.1"
@@ -92,10 +92,13 @@ class Settings(BaseSettings):
 
     @cached_property
     def key(self) -> str | None:
-        """The API key from wherever it is set. ValueError for a key file that holds none, OSError if it cannot be read."""
+        """The API key from wherever it is set. ValueError for a key file that holds none or cannot be read."""
         if self.api_key_file is None:
             return self.api_key.get_secret_value() if self.api_key else None
-        key = self.api_key_file.read_text(encoding="utf-8").strip()
+        try:
+            key = self.api_key_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ValueError(f"KINBIN_API_KEY_FILE names {self.api_key_file}, which cannot be read: {error.strerror}") from None
         if not (key and key.isascii() and key.isprintable()):
             raise ValueError(f"{self.api_key_file} holds no API key (one line of visible ASCII characters)")
         return key

@@ -26,7 +26,12 @@ def create_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection: a-z, 0-9, _ and -.")],
     data: PlaceDataOption = None,
     url: UrlOption = None,
-    kernel: Annotated[KernelName, typer.Option(help='What "near" means in it.')] = KernelName.NGMM,
+    kernel: Annotated[
+        KernelName,
+        typer.Option(
+            help='What "near" means. minmax and gmm take vectors as they are, minmax no negative values; ngmm and gint look at proportions.'
+        ),
+    ] = KernelName.NGMM,
     dim: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Length of its vectors; without it, it takes sparse vectors of any feature ids, and tokens."),

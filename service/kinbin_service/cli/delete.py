@@ -15,7 +15,7 @@ __all__ = ["delete_command"]
 
 def delete_command(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of the items to delete; put -- before ids that begin with -.")
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of the items to delete; put -- before ids that begin with -.")
     ] = None,
     data: PlaceDataOption = None,
     url: UrlOption = None,

@@ -52,7 +52,7 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def import_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, one after the other.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files to import, one after the other.")],
     data: PlaceDataOption = None,
     url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
@@ -121,7 +121,7 @@ def import_command(
     """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight.
 
     - npy: a matrix, one vector a row
-    - npz: a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
+    - npz: what `kinbin export` wrote, a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
     - csv: numbers, one vector a line, with an optional header
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
     - svmlight: "label index:value ..." lines, sparse

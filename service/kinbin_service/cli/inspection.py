@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, PlaceDataOption, UrlOption, existing_database
 from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
-from kinbin_service.cli.place import place
+from kinbin_service.cli.place import missing, place
 
 if TYPE_CHECKING:
     import kinbin
@@ -94,7 +94,7 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
     Reads everything, changes nothing, and may run beside a service. Exit code 1 when something is wrong.
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
-        names = _names_to_check(database, collection)
+        names = _names_to_check(database, data, collection)
         reports = {name: _check_one(database, name) for name in names}
     bad = [name for name, report in reports.items() if not report["ok"]]
     if as_json:
@@ -105,15 +105,13 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         raise typer.Exit(1)
 
 
-def _names_to_check(database: kinbin.Database, collection: str | None) -> list[str]:
+def _names_to_check(database: kinbin.Database, data: Path, collection: str | None) -> list[str]:
     """The named collection or all of them; naming one must not open it, for it may be damaged."""
-    import kinbin
-
     names = database.collections()
     if collection is None:
         return names
     if collection not in names:
-        raise kinbin.CollectionNotFound(f'no collection "{collection}"')
+        raise missing(collection, str(data), names)
     return [collection]
 
 

@@ -10,6 +10,7 @@ import typer
 
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.place import DatabasePlace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,8 @@ def link_command(
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
         names = list(dict.fromkeys(collections)) if collections else database.collections()
-        found = [database.collection(name) for name in names]
+        there = DatabasePlace(database, str(data))
+        found = [there.collection(name) for name in names]
         console = error_console()
         reports = {}
         for collection in found:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import kinbin
     from kinbin_client import Client
 
-__all__ = ["DatabasePlace", "Place", "ServicePlace", "chosen_data", "place"]
+__all__ = ["DatabasePlace", "Place", "ServicePlace", "chosen_data", "missing", "place"]
 
 CONFIGURATION = ("kernel", "dim", "sampler", "bands", "rows")
 
@@ -78,7 +78,7 @@ class DatabasePlace:
     def collection(self, name: str) -> Any:
         """The collection."""
         if name not in (names := self.names()):
-            raise _missing(name, self.where, names)
+            raise missing(name, self.where, names)
         return self.database.collection(name)
 
     def described(self, name: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class ServicePlace:
     def collection(self, name: str) -> Any:
         """The collection."""
         if name not in (names := self.names()):
-            raise _missing(name, self.where, names)
+            raise missing(name, self.where, names)
         return self.client.collection(name)
 
     def described(self, name: str) -> dict[str, Any]:
@@ -129,7 +129,8 @@ class ServicePlace:
         return stats
 
 
-def _missing(name: str, where: str, names: list[str]) -> Failure:
+def missing(name: str, where: str, names: list[str]) -> Failure:
+    """The error about a collection that is not there."""
     there = f"it holds {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "it holds none"
     return Failure(f'no collection "{name}" in {where}: {there}', kind="collection_not_found")
 

@@ -66,7 +66,7 @@ def query_command(
 ) -> None:
     """Find the nearest items of a vector, of a stored item, or of every row of a file.
 
-    Scores are exact. With each answer comes a proved lower bound on its recall, or the reason why none can be stated.
+    Scores are exact. With each answer comes a proved lower bound on mean recall, or the reason why none can be stated.
     """
     import kinbin
 

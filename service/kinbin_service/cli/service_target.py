@@ -21,9 +21,17 @@ __all__ = ["ServiceTarget", "api_key", "connected", "for_client", "service_targe
 
 
 def api_key() -> str | None:
-    """The key of the service, from where the service itself takes it: never from the command line, which every process can read."""
+    """The key of the service, from where the service itself takes it: never from the command line, which every process can read.
+
+    Raises Failure.
+    """
     file = os.environ.get("KINBIN_API_KEY_FILE")
-    return Path(file).read_text(encoding="utf-8").strip() if file else os.environ.get("KINBIN_API_KEY") or None
+    if not file:
+        return os.environ.get("KINBIN_API_KEY") or None
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Failure(f"KINBIN_API_KEY_FILE names {file}, which cannot be read: {error.strerror}") from None
 
 
 @contextmanager
@@ -31,10 +39,18 @@ def connected(url: str) -> Iterator[Client]:
     """For the block, a client of the service at `url`. Raises Failure."""
     try:
         from kinbin_client import Client
+        from kinbin_client.errors import ConnectionFailed, InvalidArgument
     except ModuleNotFoundError:
         raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
-    with Client(url, api_key=api_key(), timeout=300.0) as client:
-        yield client
+    try:
+        client = Client(url, api_key=api_key(), timeout=300.0)
+    except InvalidArgument as error:
+        raise Failure(f"--url {url}: {error}", 2) from None
+    try:
+        with client:
+            yield client
+    except ConnectionFailed as error:
+        raise Failure(f"{error}: is the address right, and does kinbin serve run there?", kind="no_connection") from None
 
 
 @contextmanager
