@@ -3,7 +3,8 @@
 #   docker run --read-only --tmpfs /tmp --volume kinbin:/data --publish 127.0.0.1:8080:8080 --env KINBIN_API_KEY kinbin
 #
 # The server listens on 0.0.0.0 inside the container, so it refuses to start without a key: set KINBIN_API_KEY,
-# or KINBIN_INSECURE=true to say that nobody but you reaches the port. Every other setting is a variable too.
+# or KINBIN_INSECURE=true to say that nobody but you reaches the port (without a key it answers to loopback names
+# only; KINBIN_ALLOWED_HOSTS=kinbin lets other containers reach it as http://kinbin:8080). Every other setting is a variable too.
 # Run one container per volume: KINBIN_WORKERS says how many processes share its files.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm

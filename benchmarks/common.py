@@ -186,8 +186,8 @@ def in_new_process(function: Callable[..., T], *arguments: object) -> T:
 
 
 def data_set(name: str) -> Mapping[str, NDArray[Any]]:
-    """A data set of the folder that KINBIN_DATA names (otherwise ../shared/data of the repository), loaded array by array."""
-    folder = Path(os.environ.get("KINBIN_DATA") or ROOT.parent / "shared" / "data")
+    """A data set of the folder that KINBIN_DATA names (otherwise data of the repository), loaded array by array."""
+    folder = Path(os.environ.get("KINBIN_DATA") or ROOT / "data")
     file = folder / f"{name}.npz"
     if not file.exists():
         raise Skipped(f"no data set {name}: KINBIN_DATA names the folder of {name}.npz")

@@ -30,8 +30,9 @@ PATH_NAME = re.compile(r"^\.?[\w][\w.*-]*(?:/[\w.*-]+)*/?$")
 MAKE_TARGET = re.compile(r"\bmake ((?:[a-z][a-z-]*\b(?!=) ?)+)")
 SETTING = re.compile(r"\bKINBIN_[A-Z_]+\b")
 
-# Absolute paths of somebody's machine. The first group keeps addresses and longer paths out.
-MACHINE_PATH = re.compile(r"(?:^|[^A-Za-z0-9_.~/-])/(?:farm|home|mnt|root|Users|work|workspace)/")
+# Paths of somebody's machine: folders of people and mounted disks, and wherever this very checkout lies.
+# The first group keeps addresses and longer paths out.
+PERSONAL_PATH = re.compile(r"(?:^|[^A-Za-z0-9_.~/-])/(?:home|media|mnt|root|Users|Volumes)/")
 # Packages are named by name, version and hash; which index serves them is every machine's own configuration.
 # (Joined here, so that this file does not hold what it looks for.)
 REGISTRY_HOSTS = tuple(
@@ -46,7 +47,7 @@ REGISTRY_HOSTS = tuple(
         ("quay", "io"),
     )
 )
-DOWNLOAD = re.compile(r"--(?:extra-)?index-url[ =]\S|https?://[^\s\"']+\.(?:whl|tgz|tar\.gz|deb)\b")
+DOWNLOAD = re.compile(r"--(?:extra-)?index-url[ =]\S|--trusted-host[ =]\S|https?://[^\s\"']+\.(?:whl|tgz|tar\.gz|deb)\b")
 
 
 @dataclass(frozen=True)
@@ -210,11 +211,19 @@ def check_versions(repository: Repository) -> Iterator[str]:
             yield f"{name}:1: names version {found[1] if found else None}, pyproject.toml {version}"
 
 
+def machine_path(root: Path) -> re.Pattern[str]:
+    """What finds a path of somebody's machine, if only of the one that this runs on: where the repository lies counts, too."""
+    above = root.parent.as_posix()
+    # A folder right below / may be anybody's: a container has its sources in /src, and its data in /data.
+    return re.compile(f"{PERSONAL_PATH.pattern}|{re.escape(above)}/") if above.count("/") > 1 else PERSONAL_PATH
+
+
 def check_places(repository: Repository) -> Iterator[str]:
     """No file names a path of somebody's machine, a package index or a download address."""
+    of_a_machine = machine_path(repository.root)
     for name in repository.files:
         for number, line in enumerate(repository.text(name).splitlines(), 1):
-            if not name.endswith(".lock") and MACHINE_PATH.search(line):
+            if not name.endswith(".lock") and of_a_machine.search(line):
                 yield f"{name}:{number}: a path of one machine: {line.strip()[:80]}"
             for host in REGISTRY_HOSTS:
                 if host in line:

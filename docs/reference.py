@@ -48,7 +48,7 @@ def reference() -> str:
             for x in all_limits(settings).values()
         ),
     )
-    lines += ["## Settings of the service", "", "Environment variables; `kinbin serve` has options for the first four.", ""]
+    lines += ["## Settings of the service", "", "Environment variables; `kinbin serve` has options for some of them.", ""]
     lines += _table(
         ("variable", "default", "what it is"),
         (

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # KINBIN_DATA names the folder of data sets for the tests. It is read once, before the environment is
 # cleaned, because KINBIN_* variables are also the server's settings.
-DATA_SETS = Path(os.environ.get("KINBIN_DATA") or ROOT.parent / "shared" / "data")
+DATA_SETS = Path(os.environ.get("KINBIN_DATA") or ROOT / "data")
 
 hypothesis.settings.register_profile("kinbin", deadline=None, print_blob=True, max_examples=60)
 hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)

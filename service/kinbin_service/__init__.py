@@ -2,7 +2,7 @@
 
 A request passes these modules in this order:
 
-    gate.py        size of the declared body, API key; request id, access log, last resort for errors
+    gate.py        size of the declared body, host (hosts.py), API key; request id, access log, last resort for errors
     bodies.py      the body is read within its limits and parsed (npy.py: matrices)
     schemas.py     the envelope is validated, strictly; vectors stay raw for the library to check
     admission.py   a bounded queue before a bounded pool of threads; the rest is refused at once

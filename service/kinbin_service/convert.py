@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import kinbin
+from kinbin_service.exact_numbers import exact_numbers
 from kinbin_service.problems import Entry, Refusal
 
 __all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_out"]
@@ -34,8 +35,8 @@ def vector_in(raw: Any, pointer: str) -> VectorIn:
 def vector_out(vector: Any) -> Any:
     """The JSON form of a stored vector: an array of numbers, or indices and values."""
     if isinstance(vector, kinbin.Sparse):
-        return {"indices": np.asarray(vector.indices), "values": np.asarray(vector.values)}
-    return vector
+        return {"indices": np.asarray(vector.indices), "values": exact_numbers(np.asarray(vector.values))}
+    return exact_numbers(vector)
 
 
 def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:

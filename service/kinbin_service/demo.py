@@ -80,7 +80,9 @@ def main(
         _check_installed()
         with _ending_on_signals(), _server(data, host, port) as server:
             digits = _load_digits()  # while the server starts
-            _prepare_and_show(console, _address(host, port), digits, server)
+            from kinbin_service.settings import reached_at
+
+            _prepare_and_show(console, reached_at(host, port), digits, server)
             if once:
                 return
             _say(console, "\nServing until Ctrl-C.")
@@ -132,12 +134,6 @@ def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes
                 server.wait()
 
 
-def _address(host: str, port: int) -> str:
-    """Where this machine reaches the server."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
-    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
-
-
 def _wait_ready(client: Client, server: subprocess.Popen[bytes]) -> None:
     from kinbin_client.errors import Timeout
 
@@ -162,7 +158,7 @@ def _check_installed() -> None:
     if find_spec("sklearn") is None:
         raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn")
     if find_spec("kinbin_client") is None:
-        raise Failure("the demo needs the client: pip install kinbin-client")
+        raise Failure("the demo needs the client: pip install 'kinbin[client]'")
 
 
 def _load_digits() -> _Digits:

@@ -14,7 +14,7 @@ __all__ = ["PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
 PROBLEMS = "x-problems"
 """Where a route leaves the statuses of its refusals; the document turns them into responses."""
 
-EVERYWHERE = frozenset({400, 401, 500, 503})
+EVERYWHERE = frozenset({400, 401, 403, 421, 500, 503})
 WITH_BODY = frozenset({408, 413, 415, 422})
 WITH_WORK = frozenset({429})
 

@@ -1,7 +1,8 @@
 """The outermost layer: what every request passes before its route, and what every answer passes on the way out.
 
-In: a body that says that it is too large is refused (413), then a key in the address (400), then a
-missing or wrong key (401). Nothing of the body has been read by then. Out: a request id, one line in
+In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
+(421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401). Nothing of the body
+has been read by then. Out: a request id, one line in
 the access log, and a problem document for whatever nobody foresaw.
 """
 
@@ -21,14 +22,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
+from kinbin_service.hosts import Hosts
 from kinbin_service.limits import body_limit
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 
-__all__ = ["OPEN_PATHS", "Gate"]
+__all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
-"""Paths that need no key: orchestrators ask them."""
+"""Paths that need no key, and that any host may ask for: orchestrators probe them, by the address of a container. They tell a state."""
+
+DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"})
+"""Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
 
 KEY_PARAMETERS = frozenset({"api_key", "api-key", "apikey", "key", "token", "access_token", "x-api-key", "authorization"})
 CLIENT_LEFT = 499
@@ -44,6 +49,7 @@ class Gate:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         self.settings = settings
+        self._hosts = Hosts(settings)
         self._key_digest = hashlib.sha256(settings.key.encode()).digest() if settings.key else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,6 +94,8 @@ class Gate:
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             self._check_size(scope, headers)
+            if scope["path"] not in OPEN_PATHS:
+                self._hosts.check(headers)
             self._check_key(scope, headers)
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
@@ -110,7 +118,7 @@ class Gate:
         query: bytes = scope["query_string"]
         if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
             raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
-        if self._key_digest is None or scope["path"] in OPEN_PATHS:
+        if self._key_digest is None or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")

@@ -24,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 import kinbin
 from kinbin_service.app import create_app
 from kinbin_service.logs import configuration
-from kinbin_service.settings import Settings
+from kinbin_service.settings import Settings, reached_at
 
 __all__ = ["run", "worker_app"]
 
@@ -54,6 +54,8 @@ def run(
     port: int | None = None,
     workers: int | None = None,
     insecure: bool | None = None,
+    allowed_hosts: str | None = None,
+    log_format: str | None = None,
 ) -> None:
     """Serve until a signal. Arguments that are given come before the environment.
 
@@ -62,6 +64,7 @@ def run(
     be had.
     """
     given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
+    given |= {"allowed_hosts": allowed_hosts, "log_format": log_format}
     settings = settings or Settings()
     settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
     settings.check_exposure()
@@ -69,6 +72,8 @@ def run(
     config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
     listening = config.bind_socket()
     _check_data(settings)
+    address = reached_at(settings.host, listening.getsockname()[1])
+    log.info("listening", extra={"fields": {"url": address, "docs": f"{address}/docs", "data": str(settings.data_dir)}})
     if settings.workers == 1:
         server = DrainingServer(config)
         server.run(sockets=[listening])
@@ -99,7 +104,7 @@ def _uvicorn_options(settings: Settings) -> dict[str, Any]:
         "http": "httptools",
         "ws": "none",
         "lifespan": "on",
-        "log_config": configuration(settings.log_level),
+        "log_config": configuration(settings.log_level, settings.log_format),
         "access_log": False,  # the gate writes its own, without query strings
         "server_header": False,
         "proxy_headers": False,

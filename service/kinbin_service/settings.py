@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Self
@@ -11,15 +12,17 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings", "is_loopback"]
+__all__ = ["Settings", "is_loopback", "is_wildcard", "reached_at"]
 
 MEBIBYTE = 1_048_576
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?", re.ASCII)
 
 
 class Settings(BaseSettings):
     """Everything that can be set about a server. An empty variable counts as not set; unknown ones are left alone."""
 
-    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True)
 
     data_dir: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
     host: Annotated[str, Field(description="address to listen on")] = "127.0.0.1"
@@ -29,6 +32,13 @@ class Settings(BaseSettings):
     api_key: Annotated[SecretStr | None, Field(description="key that every request but the health checks has to carry")] = None
     api_key_file: Annotated[Path | None, Field(description="file that holds the key, instead of api_key")] = None
     insecure: Annotated[bool, Field(description="allow an address that is not loopback without a key")] = False
+    allowed_hosts: Annotated[
+        str,
+        Field(
+            description="names, with commas, that requests may have in Host and Origin besides loopback ones and `KINBIN_HOST`; "
+            "looked at when there is no key, or when any are set"
+        ),
+    ] = ""
 
     threads: Annotated[int, Field(ge=1, le=256, description="library calls that run at once in a worker")] = min(
         32, 4 + (os.cpu_count() or 1)
@@ -49,6 +59,9 @@ class Settings(BaseSettings):
     max_answer_contents: Annotated[int, Field(ge=1, description="the same when payloads or vectors are included")] = 10_000
 
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
+    log_format: Annotated[
+        str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")
+    ] = "auto"
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")] = "info"
 
     @field_validator("api_key")
@@ -60,6 +73,17 @@ class Settings(BaseSettings):
             raise ValueError("an API key is made of visible ASCII characters, as it travels in a header")
         return key
 
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts_are_names(cls, hosts: str) -> str:
+        names = [name.strip() for name in hosts.split(",") if name.strip()]
+        for name in names:
+            if not (_HOST_NAME.fullmatch(name) or _is_address(name)):
+                raise ValueError(
+                    f"{name[:80]!r} is no host: expected names or addresses without scheme and port, such as kinbin.example.org"
+                )
+        return ",".join(names)
+
     @model_validator(mode="after")
     def _one_source_of_the_key(self) -> Self:
         if self.api_key is not None and self.api_key_file is not None:
@@ -68,13 +92,21 @@ class Settings(BaseSettings):
 
     @cached_property
     def key(self) -> str | None:
-        """The API key from wherever it is set. ValueError for a key file that holds none, OSError if it cannot be read."""
+        """The API key from wherever it is set. ValueError for a key file that holds none or cannot be read."""
         if self.api_key_file is None:
             return self.api_key.get_secret_value() if self.api_key else None
-        key = self.api_key_file.read_text(encoding="utf-8").strip()
+        try:
+            key = self.api_key_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ValueError(f"KINBIN_API_KEY_FILE names {self.api_key_file}, which cannot be read: {error.strerror}") from None
         if not (key and key.isascii() and key.isprintable()):
             raise ValueError(f"{self.api_key_file} holds no API key (one line of visible ASCII characters)")
         return key
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of `allowed_hosts`, as they are compared: without brackets, case and a last dot."""
+        return frozenset(name.strip("[]").removesuffix(".").lower() for name in self.allowed_hosts.split(",") if name)
 
     def check_exposure(self) -> None:
         """Refuse (ValueError) an address that others can reach when no key is set and nobody said that this is wanted."""
@@ -102,11 +134,31 @@ class Settings(BaseSettings):
                 os.environ[name] = text
 
 
+def reached_at(host: str, port: int) -> str:
+    """The address at which this machine reaches a server that listens there."""
+    name = host.strip("[]")
+    if is_wildcard(name):
+        name = "::1" if ":" in name else "127.0.0.1"
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address (a name other than "localhost" counts as reachable by others)."""
-    if host == "localhost":
-        return True
+    return host == "localhost" or (_is_address(host) and _address(host).is_loopback)
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether this stands for all addresses of the machine, and so names none."""
+    return host == "" or (_is_address(host) and _address(host).is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(host.strip("[]"))
+
+
+def _is_address(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        _address(host)
     except ValueError:
         return False
+    return True

@@ -17,7 +17,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import kinbin
+import service_process
+from kinbin_client import Client
 from kinbin_service.cli import app
+from service_process import Served
 
 Run = Callable[..., Result]
 Imported = Callable[..., dict[str, Any]]
@@ -153,3 +156,18 @@ def wait_until() -> Callable[..., None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, spawn_for_all: Spawn) -> Served:
+    """A service that all tests share, started by `kinbin serve`."""
+    data = tmp_path_factory.mktemp("served") / "db"
+    port = service_process.free_port()
+    process = spawn_for_all("kinbin_service.cli", "serve", "--data", data, "--port", port)
+    with Client(address := f"http://127.0.0.1:{port}") as client:
+        try:
+            client.wait_ready(timeout=100)
+        except Exception as error:
+            process.kill()
+            raise AssertionError(process.communicate()) from error
+    return Served(address, data)

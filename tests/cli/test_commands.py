@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from typer.testing import Result
 
 import kinbin
-from kinbin_service.cli.import_ import KernelName, Mode
+from kinbin_service.cli.import_ import Mode
+from kinbin_service.cli.options import KernelName
 from kinbin_service.cli.query import Search
 
 Run = Callable[..., Result]
@@ -102,7 +103,7 @@ def test_query_for_people(filled: Path, run: Run) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["rank", "id", "score", "payload"]
     assert lines[1].split() == ["1", "p9", "1.000000", '{"row":9}']
-    assert lines[3] == "recall is at least 1.000, proved; mode exact, 300 of 300 candidates scored"
+    assert lines[3] == "mean recall is at least 1.000, proved; mode exact, 300 of 300 candidates scored"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_many_batches_end_as_one_run(data: Path, run: Run, matrix: Path) -> None
     result = run("import", matrix, "--data", data, "--collection", "c", "--batch", 10)
     assert result.exit_code == 0
     assert result.stderr == "c: merging\n"
-    assert result.stdout.endswith("50 items in the collection, merged into one run\n")
+    assert result.stdout.splitlines()[0].endswith("50 items in the collection, merged into one run")
     after = stats(data)
     assert (after["count"], after["rows"], after["fresh_rows"], len(after["runs"])) == (50, 50, 0, 1)
 
@@ -99,7 +99,8 @@ def test_a_signal_during_the_last_batch_ends_before_merging(
     monkeypatch.setattr(DatabaseTarget, "add", add_and_signal)
     result = run("import", matrix, "--data", data, "--collection", "c", "--json")
     assert result.exit_code == code
-    assert result.stderr == "Error: stopped before merging; all rows are imported, and the next writer merges them\n"
+    message = "stopped before merging; all rows are imported, and the next writer merges them"
+    assert orjson.loads(result.stderr) == {"error": {"code": "interrupted", "message": message, "exit_code": code}}
     told = orjson.loads(result.stdout)
     assert (told["finished"], told["rows"], told["compacted"]) == (True, 50, False)
     assert (stats(data)["fresh_rows"], stats(data)["runs"]) == (50, [])
@@ -125,7 +126,11 @@ def test_a_merge_that_fails_loses_no_row(
         patched.setattr(kinbin.Collection, "compact", fail)
         result = run("import", matrix, "--data", data, "--collection", "c", "--json")
     assert result.exit_code == code
-    assert result.stderr.splitlines() == ["c: merging", f"Error: {expected}; all rows are imported, and the next writer merges them"]
+    merging, told = result.stderr.splitlines()
+    assert merging == "c: merging"
+    message = f"{expected}; all rows are imported, and the next writer merges them"
+    kind = "interrupted" if code > 128 else "failed"
+    assert orjson.loads(told) == {"error": {"code": kind, "message": message, "exit_code": code}}
     told = orjson.loads(result.stdout)
     assert (told["finished"], told["count"], told["compacted"]) == (True, 50, False)
     assert list((data / "imports").iterdir()) == []

@@ -99,7 +99,7 @@ def test_a_linked_collection_answers_by_links(filled: Path, run: Run, certify: b
     assert (told["mode"], told["results"][0]["id"]) == ("links", "p9")
     assert (told["recall_lower_bound"] is None) == ("no_bound" in told) == (not certify)
     words = run(*asked).stdout.splitlines()[-1]
-    assert words.startswith("recall is at least " if certify else "no bound on recall: links give no bound; certify asks the bands")
+    assert words.startswith("mean recall is at least " if certify else "no bound on recall: links give no bound; certify asks the bands")
     shown = run("stats", "--data", filled, "--collection", "photos").stdout
     assert "recall of walks, calibrated" in shown
     assert "code bytes" in shown

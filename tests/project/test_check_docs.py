@@ -52,6 +52,7 @@ BROKEN: list[tuple[Callable[[Repository], Iterator[str]], str, str, str]] = [
     (check_docs.check_commands, "README.md", "`make tset`", "make tset"),
     (check_docs.check_commands, "README.md", "```bash\nmake test deploy\n```", "make deploy"),
     (check_docs.check_places, "README.md", "in /" + "home/me/data", "a path of one machine"),
+    (check_docs.check_places, "README.md", "pip install --trusted" + "-host mirror kinbin", "download address"),
     (check_docs.check_places, "README.md", "from " + "pypi" + ".org", "names a registry"),
     (check_docs.check_places, "README.md", "https://example.com/x-1.0" + ".whl", "download address"),
     (check_docs.check_settings, "README.md", "KINBIN_" + "NO_SUCH_THING", "no setting"),
@@ -91,6 +92,14 @@ def test_problem_is_found_at_its_line(
     where, number = problems[0].split(":")[:2]
     assert where == name
     assert line <= int(number) <= line + 1
+
+
+def test_path_of_the_checkout_is_found(sound: Path) -> None:
+    """A file that names the folder in which the repository lies is found, on whatever machine that is."""
+    readme = sound / "README.md"
+    readme.write_text(f"{readme.read_text(encoding='utf-8')}\nThe data are in {sound.parent}/data.\n", encoding="utf-8")
+    (problem,) = check_docs.check_places(Repository.at(sound))
+    assert "a path of one machine" in problem
 
 
 @pytest.mark.parametrize("name", ["clients/python/kinbin_client/_version.py", "CHANGELOG.md", "deploy/compose.yaml"])

@@ -113,16 +113,15 @@ async def test_the_key_is_taken_from_either_header(locked: App, headers: dict[st
     [{}, {"x-api-key": ""}, {"x-api-key": KEY[:-1]}, {"x-api-key": KEY + "x"}, {"authorization": KEY}, {"authorization": f"Basic {KEY}"},
      {"authorization": "Bearer"}, {"x-api-key": "Ã¼"}, {"authorization": "Bearer wrong", "x-api-key": KEY}],
 )  # fmt: skip
-async def test_without_the_key_nothing_but_health_answers(locked: App, headers: dict[str, str]) -> None:
-    """A missing or wrong key is 401 of one shape on every route, known or not; the health checks need none."""
+async def test_without_the_key_nothing_but_health_and_documents_answers(locked: App, headers: dict[str, str]) -> None:
+    """A missing or wrong key is 401 of one shape on every route, known or not; health checks, and the page for people, need none."""
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     bodies = set()
     for method, path in (
         ("POST", "/index"),
         ("POST", "/query"),
         ("GET", "/v1/limits"),
-        ("GET", "/docs"),
-        ("GET", "/openapi.json"),
+        ("GET", "/docs/"),
         ("GET", "/nowhere"),
         ("DELETE", "/v1/collections/a"),
     ):
@@ -131,7 +130,7 @@ async def test_without_the_key_nothing_but_health_answers(locked: App, headers: 
         assert response.headers["www-authenticate"] == "Bearer"
         bodies.add(response.content)
     assert len(bodies) == 1
-    for path in ("/healthz", "/livez", "/readyz"):
+    for path in ("/healthz", "/livez", "/readyz", "/docs", "/openapi.json"):
         assert (await locked.client.get(path, headers=raw)).status_code == 200
 
 
@@ -202,7 +201,6 @@ async def test_options_in_the_address_of_a_json_body_are_refused(app: App) -> No
 async def test_unknown_routes_and_methods_are_problems_too(app: App) -> None:
     """404 of an unknown route and 405 of an unknown method are problem documents; 405 names the methods."""
     for path in (
-        "/",
         "/nowhere",
         "/index/",
         "/v1/collections/a/tune",

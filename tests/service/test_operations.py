@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import threading
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -122,14 +125,44 @@ async def test_vectors_are_described_to_the_letter(app: App) -> None:
 
 
 async def test_the_page_for_people_needs_nothing_from_elsewhere(app: App) -> None:
-    """/docs lists every route, runs no script and loads nothing from the network."""
+    """/docs lists every route, loads nothing from the network, and runs one script only: the one whose digest its policy names."""
     response = await app.client.get("/docs")
     assert response.status_code == 200
-    assert response.headers["content-security-policy"].startswith("default-src 'none'")
-    assert "<script" not in response.text
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
     assert not re.search(r'(src|href)="(https?:)?//', response.text)
+    (script,) = re.findall(r"<script>(.*?)</script>", response.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
     for path in (await app.get("/openapi.json"))["paths"]:
         assert path in response.text
+
+
+async def test_every_route_can_be_tried_from_the_page(app: App) -> None:
+    """Each route has a form, and what a form with a body begins with is taken by the route as it is."""
+    page = (await app.client.get("/docs")).text
+    described = (await app.get("/openapi.json"))["paths"]
+    forms = re.findall(r'<form data-method="(\w+)" data-path="([^"]+)">(.*?)</form>', page, re.DOTALL)
+    assert {(method.lower(), path) for method, path, _ in forms} == {(method, path) for path in described for method in described[path]}
+    await app.put("/v1/collections/default", {"kernel": "ngmm", "dim": 3})
+    tried = 0
+    for method, path, fields in forms:
+        if body := re.search(r"<textarea[^>]*>(.*?)</textarea>", fields, re.DOTALL):
+            headers = {"content-type": "application/json"}
+            answer = await app.client.request(method, path.replace("{name}", "tried"), content=unescape(body[1]), headers=headers)
+            assert answer.status_code in {200, 201, 404, 409}, (path, answer.text)
+            tried += 1
+    assert tried == page.count("<textarea") > 5
+
+
+@pytest.mark.parametrize("key", [None, "secret-of-the-test"])
+async def test_the_front_page_leads_to_the_documents(tmp_path: Path, key: str | None) -> None:
+    """/ leads to /docs, relative to wherever a proxy has put it, with and without a key."""
+    async with running_app(tmp_path / "data", api_key=key) as app:
+        response = await app.client.get("/")
+        assert (response.status_code, response.headers["location"]) == (307, "docs")
+        assert (await app.client.get("/", follow_redirects=True)).text.startswith("<!doctype html>")
 
 
 async def test_health_answers_get_only(app: App) -> None:

@@ -84,7 +84,7 @@ async def running_app(data: Path, *, ready: bool = True, **settings: Any) -> Asy
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=True)
     async with app.router.lifespan_context(app):
         service: Service = app.state.service
-        async with httpx.AsyncClient(transport=transport, base_url="http://kinbin.test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             while ready and service.state == "starting":  # noqa: ASYNC110 - a thread changes it
                 await asyncio.sleep(0.005)
             yield App(service, client)

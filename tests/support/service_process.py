@@ -10,12 +10,19 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import httpx
 import orjson
 
 START_SECONDS = 100.0
+
+
+class Served(NamedTuple):
+    """A running service; each test keeps to collections of its own."""
+
+    address: str
+    data: Path
 
 
 def free_port() -> int:

@@ -1,11 +1,14 @@
-"""The command line: serve, import, link, query, stats, check. Every command but `serve` works without a server, on the files themselves.
+"""The command line. Every command but `serve` works without a server, on the files themselves (--data), and most work through one (--url).
 
     serve.py         the server                              inspection.py      stats and check: what is stored, and whether it is whole
-    import_.py       files into a collection                 service_target.py  … which is behind a running service (--url)
-    link.py          its neighbour graph, now                query.py           neighbours of vectors
+    import_.py       files into a collection                 export.py          a collection into a file
+    collections.py   create and drop                         delete.py          items, by id or by a filter
+    link.py          the neighbour graph, now                query.py           neighbours of vectors
+    place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
-Results go to standard output, progress and errors to standard error. Exit codes: 0 done; 1 not done, or something is wrong with
+Results go to standard output, progress and errors to standard error. With --json, results are one JSON document, and an error is the last
+line of standard error: {"error": {"code", "message", "exit_code"}}. Exit codes: 0 done; 1 not done, or something is wrong with
 the data; 2 the command was not understood; 128 + n ended by signal n (130 for Ctrl-C). Apart from what prints and parses, these
 modules import what they need inside the commands, so that `kinbin --help` is quick and that nothing is needed but for the command
 that needs it.
@@ -17,9 +20,13 @@ from typing import Annotated
 
 import typer
 
+from kinbin_service.cli.collections import create_command, drop_command
+from kinbin_service.cli.delete import delete_command
+from kinbin_service.cli.export import export_command
 from kinbin_service.cli.import_ import import_command
 from kinbin_service.cli.inspection import check_command, stats_command
 from kinbin_service.cli.link import link_command
+from kinbin_service.cli.output import Commands
 from kinbin_service.cli.query import query_command
 from kinbin_service.cli.serve import serve_command
 
@@ -27,6 +34,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="kinbin",
+    cls=Commands,
     help="Near neighbours under min-max kernels: exact scores, and a proved lower bound on recall.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -52,8 +60,12 @@ def _options(
 
 # In the order of the help.
 app.command("serve")(serve_command)
+app.command("create")(create_command)
 app.command("import")(import_command)
-app.command("link")(link_command)
 app.command("query")(query_command)
+app.command("export")(export_command)
+app.command("delete")(delete_command)
+app.command("drop")(drop_command)
+app.command("link")(link_command)
 app.command("stats")(stats_command)
 app.command("check")(check_command)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, DEFAULT_DATA, JsonOption
-from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, KernelName, PlaceDataOption, UrlOption
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
+from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from kinbin_service.importing import Summary, Target
 
-__all__ = ["Format", "KernelName", "Mode", "import_command"]
+__all__ = ["Format", "Mode", "import_command"]
 
 _NOT_MERGED = "all rows are imported, and the next writer merges them"
 
@@ -45,29 +46,15 @@ class Format(StrEnum):
     SVMLIGHT = "svmlight"
 
 
-class KernelName(StrEnum):
-    """The kernels, as `kinbin.KERNELS` names them."""
-
-    MINMAX = "minmax"
-    GMM = "gmm"
-    NGMM = "ngmm"
-    GINT = "gint"
-
-
 def _split(text: str | None) -> tuple[str, ...]:
     """The names in a comma-separated list."""
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def import_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, one after the other.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database; default kinbin-data.")
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Import through the service at this address instead. Its key is read from KINBIN_API_KEY(_FILE)."),
-    ] = None,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files to import, one after the other.")],
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
     kernel: Annotated[KernelName | None, typer.Option(help="Kernel of the collection, when it is created; default: ngmm.")] = None,
     dim: Annotated[
@@ -99,6 +86,10 @@ def import_command(
         typer.Option(metavar="A,B", help="What to keep as payload: CSV columns, NDJSON fields, npz arrays, svmlight label and qid."),
     ] = None,
     ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns to leave out.")] = None,
+    feature_columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV delimiter; default: found in the first line.")] = None,
     header: Annotated[
         bool | None,
@@ -110,6 +101,13 @@ def import_command(
     mode: Annotated[
         Mode, typer.Option(help="Ids that are there are replaced (upsert), refused (insert) or required (update).")
     ] = Mode.UPSERT,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave bad rows out, and list them, instead of ending at the first one.")
+    ] = False,
+    bad_rows: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --skip-bad: append every bad row to this file, as a line of JSON with its reason."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on where an interrupted import of the same file ended.")] = True,
     compact: Annotated[
         bool | None,
@@ -123,23 +121,28 @@ def import_command(
     """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight.
 
     - npy: a matrix, one vector a row
-    - npz: a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
+    - npz: what `kinbin export` wrote, a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
     - csv: numbers, one vector a line, with an optional header
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
     - svmlight: "label index:value ..." lines, sparse
 
+    Columns of a CSV file that are not named are features. One whose name (id, label, class …) or whose first cells make that doubtful
+    is refused until it is named; the summary tells what every column became.
+
     However the import ends early (Ctrl-C, a killed process, a bad row), nothing acknowledged is lost, and the same command goes on
-    after the last acknowledged batch. A batch with a bad row is not written at all. Memory is bounded by one batch.
+    after the last acknowledged batch. A batch with a bad row is not written at all, unless --skip-bad leaves the row out. Memory is
+    bounded by one batch.
 
     When all files are imported, the collection is merged into one run, so that the first query finds it in order. `kinbin link`
     builds its neighbour graph as well, which a process that serves it would do in the background.
     """
-    from kinbin_service.importing import AddOptions, ReadOptions, import_files
+    from kinbin_service.importing import AddOptions, BadRows, ReadOptions, import_files
 
-    if url is not None and data is not None and str(data) != os.environ.get("KINBIN_DATA_DIR"):
-        raise typer.BadParameter("give --data or --url, not both")
+    directory = chosen_data(data, url)
     if url is not None and compact:
         raise typer.BadParameter("--compact merges files of this machine: the service at --url merges by itself")
+    if bad_rows is not None and not skip_bad:
+        raise typer.BadParameter("--bad-rows lists what --skip-bad leaves out: say --skip-bad as well")
     delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
     if delimiter is not None and len(delimiter) != 1:
         raise typer.BadParameter('--delimiter takes one character, or "tab"')
@@ -149,17 +152,22 @@ def import_command(
         id_format=id_format,
         payload_columns=_split(payload_columns),
         ignore_columns=_split(ignore_columns),
+        feature_columns=_split(feature_columns),
         delimiter=delimiter,
         header=header,
         array=array,
         index_base=index_base,
     )
     add = AddOptions(rows=batch, mode=mode.value, kernel=kernel and kernel.value, dim=dim)
-    with failing_in_one_line(), _target(url, data or DEFAULT_DATA, collection) as (target, folder):
+    with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
-        summary = import_files(files, target, folder, read, add, resume=resume, console=console)
+        bad = BadRows(bad_rows) if skip_bad else None
+        summary = import_files(files, target, folder, read, add, resume=resume, console=console, bad=bad)
         compacted, undone = _finish(target, summary, console, merge=compact is not False)
-        _show_import(collection, summary, compacted, as_json)
+        _show_bad_rows(summary, bad_rows, console)
+        _show_import(target, summary, compacted, as_json)
+        if undone is None and summary.bad.count and not summary.rows + summary.skipped:
+            undone = Failure(f"nothing was imported: all {summary.bad.count:,} rows are bad")
         if undone is not None:
             raise undone
 
@@ -204,8 +212,19 @@ def _finish(target: Target, summary: Summary, console: Console, *, merge: bool) 
         return False, Failure(f"merging failed: {error}; {_NOT_MERGED}")
 
 
-def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bool) -> None:
-    added = summary.added
+def _show_bad_rows(summary: Summary, file: Path | None, console: Console) -> None:
+    for row in summary.bad.first:
+        place = f"{row['file']}:{row['line']}" if "line" in row else f"{row['file']}, row {row['row']}"
+        tell(console, f"left out: {place}: {one_line(row['reason'])}")
+    rest = summary.bad.count - len(summary.bad.first)
+    if rest:
+        tell(console, f"left out: {rest:,} more rows; {f'all are in {file}' if file else '--bad-rows FILE lists all'}")
+
+
+def _show_import(target: Target, summary: Summary, compacted: bool, as_json: bool) -> None:
+    added, collection = summary.added, target.name
+    kind = target.kind()
+    columns = {file: asdict(told) for file, told in summary.columns.items()}
     if as_json:
         print_json(
             {
@@ -214,6 +233,11 @@ def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bo
                 "files": summary.files,
                 "rows": summary.rows,
                 "rows_skipped": summary.skipped,
+                "rows_bad": summary.bad.count,
+                "bad": summary.bad.first,
+                "kernel": kind and kind[0],
+                "dim": kind and kind[1],
+                "columns": columns,
                 "indexed": added.indexed,
                 "updated": added.updated,
                 "unchanged": added.unchanged,
@@ -227,4 +251,16 @@ def _show_import(collection: str, summary: Summary, compacted: bool, as_json: bo
     what = f"{added.indexed:,} new, {added.updated:,} replaced, {added.unchanged:,} unchanged"
     total = "" if added.count is None else f"; {added.count:,} items in the collection"
     merged = ", merged into one run" if compacted else ""
+    if summary.bad.count:
+        what += f", {summary.bad.count:,} bad rows left out"
     typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")
+    if kind is None:
+        return
+    shape = "sparse" if kind[1] is None else f"dimension {kind[1]}"
+    told = dict.fromkeys(str(columns) for columns in summary.columns.values())
+    if len(told) == 1:
+        typer.echo(f"kernel {kind[0]}, {shape}; {next(iter(told))}")
+        return
+    typer.echo(f"kernel {kind[0]}, {shape}")
+    for file, read in summary.columns.items():
+        typer.echo(f"  {file}: {read}")

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, existing_database
+from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, PlaceDataOption, UrlOption, existing_database
 from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
+from kinbin_service.cli.place import missing, place
 
 if TYPE_CHECKING:
     import kinbin
@@ -22,26 +23,24 @@ __all__ = ["check_command", "stats_command"]
 # ------------------------------------------------------------------------------------------ stats
 
 
-def stats_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption = None, as_json: JsonOption = False) -> None:
+def stats_command(
+    data: PlaceDataOption = None, url: UrlOption = None, collection: CollectionOption = None, as_json: JsonOption = False
+) -> None:
     """Show what is stored: items, rows, runs and bytes of every collection, or all about one."""
-    with failing_in_one_line(), existing_database(data) as database:
-        found = {name: database.collection(name).stats() for name in _names(database, collection)}
+    with failing_in_one_line(as_json), place(data, url) as there:
+        where = there.where
+        found = {name: there.stats(name) for name in (there.names() if collection is None else [collection])}
     if as_json:
         print_json(found if collection is None else found[collection])
     elif collection is not None:
         _show_stats(collection, found[collection])
     else:
-        _show_overview(data, found)
+        _show_overview(where, found)
 
 
-def _names(database: kinbin.Database, collection: str | None) -> list[str]:
-    """The named collection, or all of them. Raises CollectionNotFound."""
-    return database.collections() if collection is None else [database.collection(collection).name]
-
-
-def _show_overview(data: Path, found: dict[str, dict[str, Any]]) -> None:
+def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
     if not found:
-        typer.echo(f"{data} holds no collections")
+        typer.echo(f"{where} holds no collections")
         return
     table = Table("collection", "items", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
     for column in (1, 4, 5):
@@ -94,8 +93,8 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
 
     Reads everything, changes nothing, and may run beside a service. Exit code 1 when something is wrong.
     """
-    with failing_in_one_line(), existing_database(data) as database:
-        names = _names_to_check(database, collection)
+    with failing_in_one_line(as_json), existing_database(data) as database:
+        names = _names_to_check(database, data, collection)
         reports = {name: _check_one(database, name) for name in names}
     bad = [name for name, report in reports.items() if not report["ok"]]
     if as_json:
@@ -106,15 +105,13 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         raise typer.Exit(1)
 
 
-def _names_to_check(database: kinbin.Database, collection: str | None) -> list[str]:
+def _names_to_check(database: kinbin.Database, data: Path, collection: str | None) -> list[str]:
     """The named collection or all of them; naming one must not open it, for it may be damaged."""
-    import kinbin
-
     names = database.collections()
     if collection is None:
         return names
     if collection not in names:
-        raise kinbin.CollectionNotFound(f'no collection "{collection}"')
+        raise missing(collection, str(data), names)
     return [collection]
 
 

@@ -10,6 +10,7 @@ import typer
 
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.place import DatabasePlace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,9 +34,10 @@ def link_command(
     once, as after an import. It may run beside a service, and waits while another process links. Rows that are linked already are
     not linked again. However it ends early, the collection is complete and keeps the links it had.
     """
-    with failing_in_one_line(), existing_database(data) as database:
+    with failing_in_one_line(as_json), existing_database(data) as database:
         names = list(dict.fromkeys(collections)) if collections else database.collections()
-        found = [database.collection(name) for name in names]
+        there = DatabasePlace(database, str(data))
+        found = [there.collection(name) for name in names]
         console = error_console()
         reports = {}
         for collection in found:

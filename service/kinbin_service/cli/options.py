@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from kinbin_service.cli.output import Failure
@@ -14,15 +16,56 @@ from kinbin_service.cli.output import Failure
 if TYPE_CHECKING:
     import kinbin
 
-__all__ = ["DEFAULT_COLLECTION", "DEFAULT_DATA", "CollectionOption", "DataOption", "JsonOption", "existing_database"]
+__all__ = [
+    "DEFAULT_COLLECTION",
+    "DEFAULT_DATA",
+    "CollectionOption",
+    "DataOption",
+    "FilterOption",
+    "JsonOption",
+    "KernelName",
+    "PlaceDataOption",
+    "UrlOption",
+    "existing_database",
+    "parsed_json",
+]
 
 DEFAULT_DATA = Path("kinbin-data")
 DEFAULT_COLLECTION = "default"
 """The collection of `POST /index` and `POST /query`."""
 
 DataOption = Annotated[Path, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database.")]
+PlaceDataOption = Annotated[
+    Path | None, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database; default kinbin-data.")
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="Work through the service at this address instead. Its key is read from KINBIN_API_KEY(_FILE)."
+    ),
+]
 CollectionOption = Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; default: all of them.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs.")]
+FilterOption = Annotated[
+    str | None, typer.Option("--filter", metavar="JSON", help='Only items whose payload fits, such as \'{"year": {"$gte": 2020}}\'.')
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs; errors as well.")]
+
+
+class KernelName(StrEnum):
+    """The kernels, as `kinbin.KERNELS` names them."""
+
+    MINMAX = "minmax"
+    GMM = "gmm"
+    NGMM = "ngmm"
+    GINT = "gint"
+
+
+def parsed_json(text: str, option: str) -> Any:
+    """The JSON that an option holds. Raises BadParameter."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes") from None
 
 
 @contextmanager

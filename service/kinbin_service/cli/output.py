@@ -1,30 +1,38 @@
-"""What all commands print, and how they fail: one line on standard error and an exit code."""
+"""What all commands print, and how they fail: one line on standard error, for people or as JSON, and an exit code."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import orjson
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
-__all__ = ["Failure", "error_console", "failing_in_one_line", "one_line", "print_json", "tell"]
+__all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_line", "print_json", "tell"]
+
+
+# The root of what is wrong with a command line: typer does not export it by its name.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 class Failure(Exception):
-    """Why a command cannot go on, in one line for people; `code` is its exit code."""
+    """Why a command cannot go on, in one line for people; `code` is its exit code, `kind` names it for programs."""
 
-    def __init__(self, message: str, code: int = 1) -> None:
+    def __init__(self, message: str, code: int = 1, kind: str = "failed") -> None:
         super().__init__(message)
         self.code = code
+        self.kind = "usage" if code == 2 else "interrupted" if code > 128 else kind
 
 
 @contextmanager
-def failing_in_one_line() -> Iterator[None]:
+def failing_in_one_line(as_json: bool = False) -> Iterator[None]:
     """Turn the errors that users can meet into one line on standard error and an exit code; mistakes of the program pass through."""
     import kinbin
     from kinbin_service.importing import SourceError, TargetDiffers
@@ -39,19 +47,56 @@ def failing_in_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _fail("broken off", 128 + signal.SIGINT)
+        _fail("interrupted", "broken off", 128 + signal.SIGINT, as_json)
     except Failure as error:
-        _fail(str(error), error.code)
+        _fail(error.kind, str(error), error.code, as_json)
     except known as error:
-        _fail(str(error))
+        _fail(getattr(error, "code", None) or "failed", str(error), 1, as_json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(where + (error.strerror or str(error)))
+        _fail("os_error", where + (error.strerror or str(error)), 1, as_json)
 
 
-def _fail(message: str, code: int = 1) -> NoReturn:
-    tell(error_console(), f"Error: {one_line(message)}", "bold red")
+def _fail(kind: str, message: str, code: int, as_json: bool) -> NoReturn:
+    """End with an error: a line for people, or `{"error": {"code", "message", "exit_code"}}` on one line."""
+    if as_json:
+        _told(kind, message, code)
+    else:
+        tell(error_console(), f"Error: {one_line(message)}", "bold red")
     raise typer.Exit(code)
+
+
+class Commands(TyperGroup):
+    """The commands. With --json, a command line that is not understood is told in JSON as well."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line."""
+        given = list(sys.argv[1:] if args is None else args)
+        plain = "--json" not in given or not standalone_mode
+        run = partial(super().main, given, prog_name, complete_var, windows_expand_args=windows_expand_args, **extra)
+        if plain:
+            return run(standalone_mode=standalone_mode)
+        try:
+            code = run(standalone_mode=False)
+        except _UsageError as error:
+            code = _told("usage", error.format_message(), error.exit_code)
+        except typer.Abort:
+            code = _told("interrupted", "broken off", 128 + signal.SIGINT)
+        sys.exit(code or 0)
+
+
+def _told(kind: str, message: str, code: int) -> int:
+    """Print an error as JSON; its exit code."""
+    typer.echo(orjson.dumps({"error": {"code": kind, "message": one_line(message), "exit_code": code}}).decode(), err=True)
+    return code
 
 
 def error_console() -> Console:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
@@ -14,13 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, DEFAULT_DATA, DataOption, JsonOption, existing_database
+from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
+from kinbin_service.cli.place import ServicePlace, place
+from kinbin_service.cli.service_target import for_client
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    import kinbin
+    from kinbin_service.cli.place import Place
+    from kinbin_service.importing.vectors import Vector
 
 __all__ = ["Search", "certificate_line", "query_command"]
 
@@ -35,7 +37,8 @@ class Search(StrEnum):
 
 
 def query_command(
-    data: DataOption = DEFAULT_DATA,
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to search.")] = DEFAULT_COLLECTION,
     vector: Annotated[
         str | None,
@@ -50,9 +53,7 @@ def query_command(
         float, typer.Option(min=0.0, max=1.0, help="The recall that is wanted: what bands prove, what walks over links are calibrated for.")
     ] = 0.9,
     min_score: Annotated[float | None, typer.Option(help="Leave out neighbours that score less.")] = None,
-    condition: Annotated[
-        str | None, typer.Option("--filter", metavar="JSON", help='Only items whose payload fits, such as {"year": {"$gte": 2020}}.')
-    ] = None,
+    condition: FilterOption = None,
     mode: Annotated[
         Search, typer.Option(help="bands: by hash tables; links: by the neighbour graph; exact: a full scan; auto: whichever suits.")
     ] = Search.AUTO,
@@ -63,7 +64,7 @@ def query_command(
 ) -> None:
     """Find the nearest items of a vector, of a stored item, or of every row of a file.
 
-    Scores are exact. With each answer comes a proved lower bound on its recall, or the reason why none can be stated.
+    Scores are exact. With each answer comes a proved lower bound on mean recall, or the reason why none can be stated.
     """
     import kinbin
 
@@ -73,51 +74,61 @@ def query_command(
         "k": k,
         "target_recall": target_recall,
         "min_score": min_score,
-        "filter": None if condition is None else _parse_json(condition, "--filter"),
+        "filter": None if condition is None else parsed_json(condition, "--filter"),
         "mode": mode.value,
         "certify": certify,
         "include": ("payload",),
     }
-    with failing_in_one_line(), existing_database(data) as database:
-        searched = database.collection(collection)
-        began = perf_counter()
-        try:
-            many, answers = _answers(searched, vector, identifier, file, options)
-        except kinbin.InvalidInput as error:
-            problem = error.problems[0]
-            where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
-            raise Failure(where + problem.detail) from None
-        took_ms = (perf_counter() - began) * 1_000
-        payloads = _payloads(answers)
+    with failing_in_one_line(as_json):
+        asked = _queries(vector, file) if identifier is None else identifier
+        with place(data, url) as there:
+            began = perf_counter()
+            try:
+                answers = _answers(there, collection, asked, options)
+            except kinbin.InvalidInput as error:
+                problem = error.problems[0]
+                where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
+                raise Failure(where + problem.detail) from None
+            took_ms = (perf_counter() - began) * 1_000
+    many = _many(asked)
     if as_json:
-        found = [_answer_json(answer, payloads) for answer in answers]
         took = {"took_ms": round(took_ms, 3)}
-        print_json({"answers": found, **took} if many else {**found[0], **took})
+        print_json({"answers": answers, **took} if many else {**answers[0], **took})
         return
     for position, answer in enumerate(answers):
-        _show_answer(answer, payloads, f"Query {position}" if many else None)
+        _show_answer(answer, f"Query {position}" if many else None)
 
 
-def _answers(
-    collection: kinbin.Collection, vector: str | None, identifier: str | None, file: Path | None, options: dict[str, Any]
-) -> tuple[bool, list[kinbin.Answer]]:
-    """The answers, and whether there may be many of them."""
+def _queries(vector: str | None, file: Path | None) -> Vector:
+    """The vector, or the matrix of them, that is asked for."""
     from kinbin_service.importing import parse_vector
 
-    if identifier is not None:
-        return False, [collection.query_id(identifier, **options)]
     if file is not None:
-        queries = _load_queries(file)
-        return (
-            (True, list(collection.query_batch(queries, **options)))
-            if queries.ndim == 2
-            else (False, [collection.query(queries, **options)])
-        )
+        return _load_queries(file)
     try:
-        parsed = parse_vector(_parse_json(vector or "", "--vector"))
+        return parse_vector(parsed_json(vector or "", "--vector"))
     except ValueError as error:
         raise Failure(f"--vector: {error}", 2) from None
-    return False, [collection.query(parsed, **options)]
+
+
+def _answers(there: Place, name: str, asked: str | Vector, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers to an id, a vector or a matrix of them, with payloads, in the form of `POST /query`."""
+    sent = for_client(asked) if isinstance(there, ServicePlace) and not isinstance(asked, str) else asked
+    return [_answer_json(answer) for answer in _ask(there.collection(name), sent, options)]
+
+
+def _ask(collection: Any, asked: Any, options: dict[str, Any]) -> list[Any]:
+    """The answers of the library or of the client."""
+    if isinstance(asked, str):
+        return [collection.query_id(asked, **options)]
+    if _many(asked):
+        return list(collection.query_batch(asked, **options))
+    return [collection.query(asked, **options)]
+
+
+def _many(asked: Any) -> bool:
+    """Whether this is a matrix of queries."""
+    return getattr(asked, "ndim", 1) == 2
 
 
 def _load_queries(file: Path) -> NDArray[Any]:
@@ -133,48 +144,34 @@ def _load_queries(file: Path) -> NDArray[Any]:
     return queries if queries.dtype == np.float32 else queries.astype(np.float64)
 
 
-def _parse_json(text: str, option: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes") from None
-
-
-def _payloads(answers: Iterable[kinbin.Answer]) -> dict[str, Any]:
-    """The payload of every item in the answers."""
-    return {item.id: item.payload for answer in answers for item in answer.items or ()}
-
-
-def _answer_json(answer: kinbin.Answer, payloads: dict[str, Any]) -> dict[str, Any]:
-    """An answer in the form of `POST /query`."""
-    results = [
-        {"id": identifier, "score": score, "payload": payloads.get(identifier)}
-        for identifier, score in zip(answer.ids, answer.scores.tolist(), strict=True)
-    ]
+def _answer_json(answer: Any) -> dict[str, Any]:
+    """An answer of the library or of the client in the form of `POST /query`."""
+    items = answer.items if hasattr(answer, "items") else answer.results
+    results = [{"id": item.id, "score": float(score), "payload": item.payload} for item, score in zip(items, answer.scores, strict=True)]
     bound: dict[str, Any] = {"recall_lower_bound": answer.recall_lower_bound}
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
-    work = {"mode": answer.mode, "candidates": answer.candidates, "verified": answer.verified, "truncated": answer.truncated}
+    work = {"mode": answer.mode, "candidates": answer.candidates, "verified": answer.verified, "truncated": list(answer.truncated)}
     if answer.out_of_distribution:
         work["out_of_distribution"] = True
     return {"results": results, **bound, **work}
 
 
-def _show_answer(answer: kinbin.Answer, payloads: dict[str, Any], title: str | None) -> None:
+def _show_answer(answer: dict[str, Any], title: str | None) -> None:
     console = Console()
     table = Table("rank", "id", "score", "payload", title=title, title_justify="left", box=None, pad_edge=False)
     table.columns[0].justify = table.columns[2].justify = "right"
-    for rank, (identifier, score) in enumerate(zip(answer.ids, answer.scores.tolist(), strict=True), 1):
-        payload = payloads.get(identifier)
-        shown = "" if payload is None else orjson.dumps(payload).decode()
-        table.add_row(str(rank), Text(identifier), f"{score:.6f}", Text(shown, overflow="ellipsis", no_wrap=True))
+    for rank, hit in enumerate(answer["results"], 1):
+        shown = "" if hit["payload"] is None else orjson.dumps(hit["payload"]).decode()
+        table.add_row(str(rank), Text(hit["id"]), f"{hit['score']:.6f}", Text(shown, overflow="ellipsis", no_wrap=True))
     console.print(table)
-    tell(console, certificate_line(answer.recall_lower_bound, answer.no_bound, answer.mode, answer.verified, answer.candidates), "dim")
-    if answer.truncated:
-        tell(console, f"truncated: {', '.join(answer.truncated)}", "yellow")
+    line = certificate_line(answer["recall_lower_bound"], answer.get("no_bound"), answer["mode"], answer["verified"], answer["candidates"])
+    tell(console, line, "dim")
+    if answer["truncated"]:
+        tell(console, f"truncated: {', '.join(answer['truncated'])}", "yellow")
 
 
 def certificate_line(bound: float | None, no_bound: str | None, mode: str, verified: int, candidates: int) -> str:
     """What is known about the completeness of an answer, in words."""
-    proved = f"no bound on recall: {no_bound}" if bound is None else f"recall is at least {bound:.3f}, proved"
+    proved = f"no bound on recall: {no_bound}" if bound is None else f"mean recall is at least {bound:.3f}, proved"
     return f"{proved}; mode {mode}, {verified:,} of {candidates:,} candidates scored"

@@ -21,20 +21,40 @@ def serve_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", envvar="KINBIN_INSECURE", help="Listen beyond this machine without an API key.")
     ] = False,
+    allowed_hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--allowed-host",
+            envvar="KINBIN_ALLOWED_HOSTS",
+            metavar="A,B",
+            help="Names that requests may be sent to, besides loopback ones and --host; looked at without a key, or when any are set.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines on a terminal, too.")] = False,
 ) -> None:
     """Serve a database over HTTP: the REST API, with /docs, /healthz and /readyz beside it.
 
     The directory is created if absent. Without an API key (KINBIN_API_KEY or KINBIN_API_KEY_FILE) the service listens on loopback
-    addresses only. SIGTERM and Ctrl-C end it after the requests under way are answered.
+    addresses only, and answers only requests that are sent to a loopback name, to --host or to an --allowed-host: no web page of
+    elsewhere gets through to it. It logs to standard error, in short lines on a terminal and in JSON elsewhere. SIGTERM and Ctrl-C
+    end it after the requests under way are answered.
     """
     with failing_in_one_line():
         try:
+            from pydantic import ValidationError
+
             from kinbin_service.server import run
         except ModuleNotFoundError as error:
             raise Failure(f"the server needs {error.name}: pip install 'kinbin[service]'") from None
         check_port(host, port)
         try:
-            run(data=data, host=host, port=port, workers=workers, insecure=insecure)
+            run(
+                data=data, host=host, port=port, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts,
+                log_format="json" if as_json else None,
+            )  # fmt: skip
+        except ValidationError as error:
+            wrong = "; ".join(f"KINBIN_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors(include_input=False))
+            raise Failure(wrong.replace("Value error, ", ""), 2) from None
         except ValueError as error:
             raise Failure(str(error), 2) from None
 

@@ -17,25 +17,48 @@ if TYPE_CHECKING:
     from kinbin_service.importing import Added, Batch
     from kinbin_service.importing.vectors import Vector
 
-__all__ = ["ServiceTarget", "api_key", "service_target"]
+__all__ = ["ServiceTarget", "api_key", "connected", "for_client", "service_target"]
 
 
 def api_key() -> str | None:
-    """The key of the service, from where the service itself takes it: never from the command line, which every process can read."""
+    """The key of the service, from where the service itself takes it: never from the command line, which every process can read.
+
+    Raises Failure.
+    """
     file = os.environ.get("KINBIN_API_KEY_FILE")
-    return Path(file).read_text(encoding="utf-8").strip() if file else os.environ.get("KINBIN_API_KEY") or None
+    if not file:
+        return os.environ.get("KINBIN_API_KEY") or None
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Failure(f"KINBIN_API_KEY_FILE names {file}, which cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Client]:
+    """For the block, a client of the service at `url`. Raises Failure."""
+    try:
+        from kinbin_client import Client
+        from kinbin_client.errors import ConnectionFailed, InvalidArgument
+    except ModuleNotFoundError:
+        raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
+    try:
+        client = Client(url, api_key=api_key(), timeout=300.0)
+    except InvalidArgument as error:
+        raise Failure(f"--url {url}: {error}", 2) from None
+    try:
+        with client:
+            yield client
+    except ConnectionFailed as error:
+        raise Failure(f"{error}: is the address right, and does kinbin serve run there?", kind="no_connection") from None
 
 
 @contextmanager
 def service_target(url: str, name: str) -> Iterator[tuple[ServiceTarget, Path]]:
     """For the block, a collection behind the service at `url`, and the folder for the states of imports into it. Raises Failure."""
-    try:
-        from kinbin_client import Client
-    except ModuleNotFoundError:
-        raise Failure("--url needs the client: pip install kinbin-client") from None
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kinbin" / "imports"
     folder.mkdir(parents=True, exist_ok=True)
-    with Client(url, api_key=api_key(), timeout=300.0) as client:
+    with connected(url) as client:
         yield ServiceTarget(client, url, name), folder
 
 
@@ -70,9 +93,10 @@ class ServiceTarget:
         try:
             done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
         except InvalidInput as error:
-            raise Refused([(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]) from None
+            problems = [(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]
+            raise Refused(problems, partly=bool(error.acknowledged)) from None
         except InvalidArgument as error:
-            raise Refused([(error.position, str(error.args[0]))]) from None
+            raise Refused([(error.position, str(error.args[0]))], partly=bool(error.acknowledged)) from None
         except Conflict as error:
             if error.code != "item_conflict":
                 raise
@@ -89,13 +113,24 @@ class ServiceTarget:
             return [False] * len(ids)
         return [identifier in there for identifier in ids]
 
+    def kind(self) -> tuple[str, int | None] | None:
+        """Kernel and dimension of the collection; None when there is none."""
+        from kinbin_client.errors import NotFound
+
+        try:
+            info = self._collection.info()
+        except NotFound:
+            return None
+        return info.kernel, info.dim
+
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:
     """Vectors in the client's own forms."""
-    return [_one_for_client(vector) for vector in vectors] if isinstance(vectors, list) else vectors
+    return [for_client(vector) for vector in vectors] if isinstance(vectors, list) else vectors
 
 
-def _one_for_client(vector: Vector) -> Any:
+def for_client(vector: Vector) -> Any:
+    """One vector in the client's own form."""
     import numpy as np
 
     import kinbin

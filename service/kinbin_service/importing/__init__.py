@@ -3,6 +3,7 @@
     formats.py    which reader a file needs, and the options of all of them
     arrays.py     .npy and .npz, memory-mapped          csv_files.py, ndjson.py, svmlight.py    text, line by line (lines.py)
     batches.py    what readers hand over: items that know their row or line
+    bad_rows.py   what was left out
     targets.py    where they go                          vectors.py    the forms of one vector
     job.py        one file: read, add, remember          state.py      what is remembered, and when it is trusted
     run.py        all files of a command                 progress.py   what the user sees meanwhile
@@ -10,6 +11,7 @@
 Memory is bounded by one batch, whatever the size of the file.
 """
 
+from kinbin_service.importing.bad_rows import BadRows
 from kinbin_service.importing.batches import Batch, SourceError
 from kinbin_service.importing.formats import FORMATS, ReadOptions
 from kinbin_service.importing.job import AddOptions
@@ -22,6 +24,7 @@ __all__ = [
     "FORMATS",
     "AddOptions",
     "Added",
+    "BadRows",
     "Batch",
     "DatabaseTarget",
     "ReadOptions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import struct
 import tempfile
@@ -12,13 +13,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 import kinbin
-from kinbin_service.importing.batches import BATCH_VALUES, Batch, Naming, Position, SourceError
+from kinbin_service.importing.batches import BATCH_VALUES, ROW_TEMPLATE, Batch, Columns, Naming, Position, SourceError
 from kinbin_service.importing.vectors import Vector, shown
 
-__all__ = ["ArraySource", "open_npy", "open_npz"]
+__all__ = ["ArraySource", "brings_ids", "open_npy", "open_npz"]
+
+IDS = "ids"
+"""The array that holds ids, unless another one is named."""
 
 _CSR_PARTS = ("data", "indices", "indptr")
 
@@ -30,6 +35,7 @@ class _Matrix:
         self._array = array
         self.rows = int(array.shape[0])
         self._width = int(array.shape[1])
+        self.told = f"{self._width:,} features"
         self._row_bytes = array.strides[0] if self.rows > 1 else array.dtype.itemsize * self._width
         self._data_offset = data_offset if array.flags.c_contiguous else None
 
@@ -52,6 +58,7 @@ class _Csr:
     def __init__(self, data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:
         self._data, self._indices, self._indptr = data, indices, indptr
         self.rows = int(indptr.shape[0]) - 1
+        self.told = "sparse rows"
 
     def end_of(self, start: int, rows: int) -> int:
         """Where a block of at most `rows` rows and `BATCH_VALUES` nonzeros from `start` ends; one row at least."""
@@ -76,6 +83,26 @@ class _Csr:
         return 0
 
 
+class _Payloads:
+    """Payloads as `kinbin export` writes them: JSON of all rows in one array of bytes, and where each begins and ends."""
+
+    def __init__(self, text: NDArray[Any], offsets: NDArray[Any]) -> None:
+        self._text, self._offsets = text, offsets
+
+    def block(self, start: int, stop: int) -> list[dict[str, Any] | None]:
+        """The payloads of rows start … stop-1. ValueError when they are damaged."""
+        bounds = self._offsets[start : stop + 1].tolist()
+        if bounds != sorted(bounds) or bounds[0] < 0 or bounds[-1] > self._text.shape[0]:
+            raise ValueError("payload_offsets do not rise within payloads: the archive is damaged")
+        try:
+            payloads = [orjson.loads(self._text[low:high].tobytes()) for low, high in itertools.pairwise(bounds)]
+        except orjson.JSONDecodeError:
+            raise ValueError("payloads hold something that is not JSON: the archive is damaged") from None
+        if any(not (payload is None or isinstance(payload, dict)) for payload in payloads):
+            raise ValueError("payloads hold something that is neither an object nor null: the archive is damaged")
+        return payloads
+
+
 class ArraySource:
     """The rows of an array as a source of batches."""
 
@@ -90,24 +117,27 @@ class ArraySource:
         *,
         naming: Naming,
         ids: NDArray[Any] | None = None,
-        columns: dict[str, NDArray[Any]] | None = None,
+        fields: dict[str, NDArray[Any]] | None = None,
+        payloads: _Payloads | None = None,
+        columns: Columns,
     ) -> None:
         self.path, self.format = path, file_format
         self.total = matrix.rows
         self._matrix, self._files = matrix, files
-        self._naming, self._ids, self._columns = naming, ids, columns or {}
+        self._naming, self._ids, self._fields, self._payloads = naming, ids, fields or {}, payloads
+        self.columns = columns
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:  # noqa: ARG002 - no row can be unreadable
         """Batches of at most `rows` rows from `start` on."""
         first = start.rows
         while first < self.total:
             stop = self._matrix.end_of(first, rows)
             try:
-                vectors = self._matrix.block(first, stop)
+                vectors, payloads = self._matrix.block(first, stop), self._payloads_of(first, stop)
             except ValueError as error:
                 raise SourceError(self.path, str(error), row=first) from None
             end = Position(stop, self._matrix.offset_of(stop), 0)
-            yield Batch(self.path, self._ids_of(first, stop), vectors, self._payloads_of(first, stop), None, first, end)
+            yield Batch(self.path, self._ids_of(first, stop), vectors, payloads, range(first, stop), False, end)
             first = stop
 
     def done(self, position: Position) -> int:
@@ -125,9 +155,11 @@ class ArraySource:
         return [str(value) for value in self._ids[start:stop].tolist()]
 
     def _payloads_of(self, start: int, stop: int) -> list[dict[str, Any] | None] | None:
-        if not self._columns:
+        if self._payloads is not None:
+            return self._payloads.block(start, stop)
+        if not self._fields:
             return None
-        values = {name: column[start:stop].tolist() for name, column in self._columns.items()}
+        values = {name: column[start:stop].tolist() for name, column in self._fields.items()}
         return [{name: column[i] for name, column in values.items()} for i in range(stop - start)]
 
 
@@ -136,33 +168,52 @@ def open_npy(path: Path, *, naming: Naming) -> ArraySource:
     file = path.open("rb")
     try:
         array, data_offset = _map(path, file, path.name)
-        return ArraySource(path, "npy", _Matrix(_matrix(path, array, path.name), data_offset), [file], naming=naming)
+        matrix = _Matrix(_matrix(path, array, path.name), data_offset)
+        return ArraySource(path, "npy", matrix, [file], naming=naming, columns=Columns(matrix.told, naming.told))
     except BaseException:
         file.close()
         raise
 
 
 def open_npz(
-    path: Path, work: Path, *, naming: Naming, array: str | None = None, id_column: str | None = None, payload_columns: tuple[str, ...] = ()
+    path: Path,
+    work: Path,
+    *,
+    naming: Naming | None = None,
+    array: str | None = None,
+    id_column: str | None = None,
+    payload_columns: tuple[str, ...] = (),
 ) -> ArraySource:
-    """An archive as a source: the matrix named `array`, or the only one in it, or CSR parts (scipy.sparse.save_npz writes the same).
+    """An archive as a source: the matrix named `array` or "vectors", or the only one in it, or CSR parts (as scipy.sparse.save_npz writes).
 
-    `id_column` and `payload_columns` name arrays of one value a row in the same archive. Each array used is unpacked into a nameless
-    file in the folder `work`, then memory-mapped, so memory stays bounded and nothing is left behind.
+    `id_column` and `payload_columns` name arrays of one value a row in the same archive. Without them, and without `naming`, the
+    arrays of `kinbin export` are taken where they are there: `ids`, and `payloads` with `payload_offsets`. Each array used is unpacked
+    into a nameless file in the folder `work`, then memory-mapped, so memory stays bounded and nothing is left behind.
     """
     archive = _Archive(path, work)
+    if id_column is None and naming is None and IDS in archive.names:
+        id_column = IDS
     try:
         if array is None and set(_CSR_PARTS) <= archive.names:
             matrix: _Matrix | _Csr = _open_csr(archive)
         else:
             matrix = _Matrix(_matrix(path, archive.array(archive.pick(array)), archive.pick(array)), None)
         ids = None if id_column is None else archive.column(id_column, matrix.rows, "SUiu")
-        columns = {name: archive.column(name, matrix.rows, "Uiufb") for name in payload_columns}
-        return ArraySource(path, "npz", matrix, archive.files, naming=naming, ids=ids, columns=columns)
+        fields = {name: archive.column(name, matrix.rows, "Uiufb") for name in payload_columns}
+        payloads = None if payload_columns else archive.payloads(matrix.rows)
+        naming = naming or Naming(ROW_TEMPLATE, path)
+        told = ("payloads",) if payloads is not None else payload_columns
+        columns = Columns(matrix.told, naming.told if id_column is None else f'id from "{id_column}"', told)
+        return ArraySource(path, "npz", matrix, archive.files, naming=naming, ids=ids, fields=fields, payloads=payloads, columns=columns)
     except BaseException:
         for file in archive.files:
             file.close()
         raise
+
+
+def brings_ids(path: Path) -> bool:
+    """Whether an archive has an array of ids that is taken unasked. Raises SourceError, OSError."""
+    return IDS in _Archive(path, path.parent).names
 
 
 def _open_csr(archive: _Archive) -> _Csr:
@@ -195,7 +246,9 @@ class _Archive:
             raise SourceError(path, f"not a .npz archive ({error}): was it written or copied completely?") from None
 
     def pick(self, name: str | None) -> str:
-        """The array to import: the named one, or the only one."""
+        """The array to import: the named one, that of `kinbin export`, or the only one."""
+        if name is None and "vectors" in self.names:
+            return "vectors"
         if name is None and len(self.names) == 1:
             return next(iter(self.names))
         if name is None or name not in self.names:
@@ -216,6 +269,15 @@ class _Archive:
             expected = f"expected {rows} values, text or numbers, one a row"
             raise SourceError(self.path, f"array {shown(name)} is {array.dtype} of shape {array.shape}: {expected}")
         return array
+
+    def payloads(self, rows: int) -> _Payloads | None:
+        """The payloads of `kinbin export`, if there are any."""
+        if not {"payloads", "payload_offsets"} <= self.names:
+            return None
+        text, offsets = self.array("payloads"), self.array("payload_offsets")
+        if text.dtype != np.uint8 or text.ndim != 1 or offsets.shape != (rows + 1,) or offsets.dtype.kind not in "iu":
+            raise SourceError(self.path, "payloads and payload_offsets are not those of kinbin export: name others in --payload-columns")
+        return _Payloads(text, offsets)
 
     def _unpack(self, name: str) -> BinaryIO:
         with zipfile.ZipFile(self.path) as archive:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,10 +14,27 @@ from numpy.typing import NDArray
 import kinbin
 from kinbin_service.importing.vectors import Vector, shown
 
-__all__ = ["BATCH_VALUES", "Batch", "Naming", "Position", "Record", "Source", "SourceError", "gather"]
+__all__ = [
+    "BATCH_VALUES",
+    "ROW_TEMPLATE",
+    "Bad",
+    "BadRow",
+    "Batch",
+    "Columns",
+    "Naming",
+    "Position",
+    "Record",
+    "Source",
+    "SourceError",
+    "gather",
+]
 
 BATCH_VALUES = 4_194_304
 """Numbers a batch holds at most (32 MB of float64), however many rows were asked for: wide rows make short batches."""
+
+
+ROW_TEMPLATE = "{row}"
+"""How rows without ids are named: their number from 0, in plain decimal, so that id "42" is X[42]."""
 
 
 class SourceError(Exception):
@@ -29,6 +47,24 @@ class SourceError(Exception):
         self.path, self.detail, self.line, self.row = path, detail, line, row
         place = f"{path}:{line}" if line is not None else f"{path}, row {row}" if row is not None else str(path)
         super().__init__(f"{place}: {detail}")
+
+
+class BadRow(SourceError):
+    """One row cannot be read, but the next one can: what may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a file's contents become, in words: `64 features p0…p63, id from "id", payload year, tag`."""
+
+    vector: str
+    id: str
+    payload: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named = [f"{what} {', '.join(names)}" for what, names in (("payload", self.payload), ("ignored", self.ignored)) if names]
+        return ", ".join((self.vector, self.id, *named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +89,53 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Bad:
+    """A row that is no item, and where the next one starts. It counts as a row: the numbers of the others do not depend on it."""
+
+    error: BadRow
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """Items of consecutive rows. `end` is where the next batch starts: what is kept to resume."""
+    """Items of consecutive rows, but for bad ones. `end` is where the next batch starts: what is kept to resume."""
 
     path: Path
     ids: list[str]
     vectors: NDArray[Any] | list[Vector]
     """(n, d) array when every row is dense and of one length."""
     payloads: list[dict[str, Any] | None] | None
-    lines: list[int] | None
-    """The line of each item (text), or None: rows are counted from `first_row`."""
-    first_row: int
+    places: Sequence[int]
+    """The line of each item (text), or its row."""
+    in_lines: bool
     end: Position
+    bad: tuple[BadRow, ...] = ()
+    """What was left out between these rows."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def dim(self) -> int | None:
-        """The length of the first vector when it is dense, else None."""
+        """The length of the first vector when it is dense, else None. The batch holds one at least."""
         first = self.vectors[0]
         return first.shape[0] if isinstance(first, np.ndarray) else None
 
-    def from_position(self, position: int) -> Batch:
-        """The items from one position on."""
-        return Batch(
-            path=self.path,
-            ids=self.ids[position:],
-            vectors=self.vectors[position:],
-            payloads=None if self.payloads is None else self.payloads[position:],
-            lines=None if self.lines is None else self.lines[position:],
-            first_row=self.first_row + position,
-            end=self.end,
+    def chosen(self, positions: Sequence[int]) -> Batch:
+        """The items at these positions only."""
+        vectors = self.vectors
+        return dataclasses.replace(
+            self,
+            ids=[self.ids[position] for position in positions],
+            vectors=[vectors[position] for position in positions] if isinstance(vectors, list) else vectors[list(positions)],
+            payloads=None if self.payloads is None else [self.payloads[position] for position in positions],
+            places=[self.places[position] for position in positions],
         )
 
-    def error_at(self, position: int, detail: str) -> SourceError:
+    def error_at(self, position: int, detail: str) -> BadRow:
         """An error about the item at this position of the batch."""
-        if self.lines is not None:
-            return SourceError(self.path, detail, line=self.lines[position])
-        return SourceError(self.path, detail, row=self.first_row + position)
+        place = self.places[position]
+        return BadRow(self.path, detail, line=place) if self.in_lines else BadRow(self.path, detail, row=place)
 
 
 class Source(Protocol):
@@ -102,9 +146,10 @@ class Source(Protocol):
     unit: str
     """What `total` and `done()` count: "bytes" or "rows"."""
     total: int
+    columns: Columns
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
-        """Batches of at most `rows` items from `start` on. Raises SourceError."""
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
+        """Batches of at most `rows` rows from `start` on; with `skip_bad` a batch may be without items. Raises SourceError."""
         ...
 
     def done(self, position: Position) -> int:
@@ -131,38 +176,50 @@ class Naming:
                 path, f'cannot make ids from {shown(template)}: write {{row}} and, if wanted, {{stem}}, as in "{{stem}}-{{row:08d}}"'
             )
 
+    @property
+    def told(self) -> str:
+        """Where ids come from, in words."""
+        return "id from row numbers" if self._template == ROW_TEMPLATE else f"id from {self._template}"
+
     def of(self, row: int) -> str:
         """The id of a row, counted from 0."""
         return self._template.format(row=row, stem=self._stem)
 
 
-def gather(path: Path, records: Iterable[Record], rows: int, start: Position) -> Iterator[Batch]:
-    """Batches of at most `rows` records and `BATCH_VALUES` numbers."""
+def gather(path: Path, records: Iterable[Record | Bad], rows: int, start: Position, *, skip_bad: bool) -> Iterator[Batch]:
+    """Batches of at most `rows` rows and `BATCH_VALUES` numbers. Without `skip_bad`, raises the error of a bad row."""
     held: list[Record] = []
+    bad: list[BadRow] = []
     values = 0
-    first_row = start.rows
+    end = start
     for record in records:
-        held.append(record)
-        values += _size(record.vector)
-        if len(held) >= rows or values >= BATCH_VALUES:
-            yield _batch(path, held, first_row)
-            first_row = held[-1].end.rows
-            held, values = [], 0
-    if held:
-        yield _batch(path, held, first_row)
+        if isinstance(record, Record):
+            held.append(record)
+            values += _size(record.vector)
+        elif skip_bad:
+            bad.append(record.error)
+        else:
+            raise record.error
+        end = record.end
+        if len(held) + len(bad) >= rows or values >= BATCH_VALUES:
+            yield _batch(path, held, bad, end)
+            held, bad, values = [], [], 0
+    if held or bad:
+        yield _batch(path, held, bad, end)
 
 
-def _batch(path: Path, held: list[Record], first_row: int) -> Batch:
+def _batch(path: Path, held: list[Record], bad: list[BadRow], end: Position) -> Batch:
     vectors: list[Vector] = [record.vector for record in held]
     payloads = [record.payload for record in held]
     return Batch(
         path=path,
         ids=[record.id for record in held],
-        vectors=_stacked(vectors),
+        vectors=_stacked(vectors) if vectors else vectors,
         payloads=payloads if any(payload is not None for payload in payloads) else None,
-        lines=[record.line for record in held],
-        first_row=first_row,
-        end=held[-1].end,
+        places=[record.line for record in held],
+        in_lines=True,
+        end=end,
+        bad=tuple(bad),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -12,11 +13,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin_service.importing.batches import Batch, Naming, Position, Record, SourceError, gather
+from kinbin_service.importing.batches import Bad, BadRow, Batch, Columns, Naming, Position, Record, SourceError, gather
 from kinbin_service.importing.lines import Lines
 from kinbin_service.importing.vectors import shown
 
-__all__ = ["CsvFile"]
+__all__ = ["CsvFile", "Roles"]
+
+_NO_FEATURES = frozenset({
+    "", "unnamed: 0",  # the index that pandas writes, and how it reads it again
+    "id", "ids", "_id", "uid", "uuid", "guid", "key", "index", "idx", "row", "rowid", "row_id", "item", "item_id",
+    "name", "title", "label", "labels", "class", "classes", "target", "targets",
+})  # fmt: skip
+"""Names, in lower case, of columns that are hardly ever features. As one, such a column would spoil every score without a word."""
+
+_FIRST_ROWS = 20
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -31,11 +41,27 @@ class _Columns:
     vector: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What the user said about columns, by their names or positions. The others are features, too."""
+
+    id: str | None = None
+    payload: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every column that was named."""
+        return (*(() if self.id is None else (self.id,)), *self.payload, *self.ignored, *self.features)
+
+
 class CsvFile:
     """A CSV file as a source of batches of dense vectors.
 
     A column is named by its name in the header, or by its position from 0. `header` says whether the first line is one; None finds
     out: it is when a column is named by what is no position, or when no cell of a vector column is a number.
+    Columns that are not named are features, unless their names or first cells make that doubtful, which is refused.
     The delimiter is a tab for `.tsv`, otherwise the most frequent of `,` `;` and tab in the first line, unless given.
     Rows are counted from 0 without the header; blank lines are skipped.
     """
@@ -48,9 +74,7 @@ class CsvFile:
         path: Path,
         *,
         naming: Naming,
-        id_column: str | None = None,
-        payload_columns: tuple[str, ...] = (),
-        ignore_columns: tuple[str, ...] = (),
+        roles: Roles = Roles(),
         delimiter: str | None = None,
         header: bool | None = None,
     ) -> None:
@@ -60,14 +84,14 @@ class CsvFile:
         self.total = path.stat().st_size
         try:
             self._delimiter = delimiter or self._guess_delimiter()
-            self._read_head(id_column, payload_columns, ignore_columns, header)
+            self._read_head(roles, header)
         except BaseException:
             self._file.close()
             raise
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
-        """Batches of at most `rows` items from `start` on."""
-        return gather(self.path, self._records(start), rows, start)
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
+        """Batches of at most `rows` rows from `start` on."""
+        return gather(self.path, self._records(start), rows, start, skip_bad=skip_bad)
 
     def done(self, position: Position) -> int:
         """Bytes before a position."""
@@ -85,19 +109,47 @@ class CsvFile:
         first = next(Lines(self.path, self._file), "")
         return max(",;\t", key=first.count)
 
-    def _read_head(self, id_column: str | None, payload: tuple[str, ...], ignored: tuple[str, ...], header: bool | None) -> None:
+    def _read_head(self, roles: Roles, header: bool | None) -> None:
         lines = Lines(self.path, self._file)
         first = next((cells for cells, _ in self._rows(lines) if cells), None)
         if first is None:
             raise SourceError(self.path, "the file is empty: expected one vector a line")
+        if isinstance(first, BadRow):
+            raise first
         positions = [str(position) for position in range(len(first))]
-        named = [name for name in (id_column, *payload, *ignored) if name is not None]
-        if header is None and any(not name.isdecimal() for name in named):
+        if header is None and any(not name.isdecimal() for name in roles.named):
             header = True
         if header is None:
-            header = self._looks_like_header([first[column] for column in self._assign(positions, id_column, payload, ignored).vector])
-        self._columns = self._assign(first if header else positions, id_column, payload, ignored)
+            header = self._looks_like_header([first[column] for column in self._assign(positions, roles).vector])
+        self._columns = self._assign(first if header else positions, roles)
         self._data = Position(0, lines.offset, lines.number) if header else Position()
+        self._refuse_doubtful_features(roles)
+        self.columns = self._told(roles)
+
+    def _refuse_doubtful_features(self, roles: Roles) -> None:
+        """Refuse columns that nobody assigned and that are hardly features, by their names or by their first cells: all of them at once."""
+        sure = {self._find(self._columns.names, name) for name in roles.features}
+        lines = Lines(self.path, self._file, self._data)
+        rows = (cells for cells, _ in self._rows(lines) if isinstance(cells, list) and len(cells) == len(self._columns.names))
+        first = list(itertools.islice(rows, _FIRST_ROWS))
+        doubtful = {}
+        for column in self._columns.vector:
+            name = self._columns.names[column].strip()
+            if first and all(_number(cells[column]) is None for cells in first):
+                doubtful[name] = f"column {shown(name)} has no number in its first rows ({shown(first[0][column])})"
+            elif column not in sure and name.casefold() in _NO_FEATURES:
+                doubtful[name] = f"column {shown(name)} is hardly a feature, by its name"
+        if doubtful:
+            told = "; ".join(itertools.islice(doubtful.values(), 8)) + (f"; and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
+            advice = "say what it is with --id-column, --payload-columns, --ignore-columns or, if it is one, --feature-columns"
+            raise SourceError(self.path, f"{told}: {advice}", line=self._data.lines or 1)
+
+    def _told(self, roles: Roles) -> Columns:
+        columns = self._columns
+        names = [columns.names[column].strip() for column in columns.vector]
+        vector = f"1 feature {names[0]}" if len(names) == 1 else f"{len(names):,} features {names[0]}…{names[-1]}"
+        identifier = self._naming.told if columns.id is None else f'id from "{columns.names[columns.id].strip()}"'
+        return Columns(vector, identifier, tuple(columns.names[column].strip() for column in columns.payload), roles.ignored)
 
     def _looks_like_header(self, cells: list[str]) -> bool:
         """Whether the first line is a header: all text is one, all numbers are data. Guesses nothing that would lose or invent a row."""
@@ -109,10 +161,13 @@ class CsvFile:
             return True
         return False
 
-    def _assign(self, names: list[str], id_column: str | None, payload: tuple[str, ...], ignored: tuple[str, ...]) -> _Columns:
-        identifier = None if id_column is None else self._find(names, id_column)
-        payload_at = [self._find(names, name) for name in payload]
-        taken = {identifier, *payload_at, *(self._find(names, name) for name in ignored)}
+    def _assign(self, names: list[str], roles: Roles) -> _Columns:
+        identifier = None if roles.id is None else self._find(names, roles.id)
+        payload_at = [self._find(names, name) for name in roles.payload]
+        taken = {identifier, *payload_at, *(self._find(names, name) for name in roles.ignored)}
+        for name in roles.features:
+            if self._find(names, name) in taken:
+                raise SourceError(self.path, f"column {shown(name)} is named as a feature and as something else: choose one")
         vector = [column for column in range(len(names)) if column not in taken]
         if not vector:
             raise SourceError(self.path, "no column is left for the vector", line=1)
@@ -133,36 +188,47 @@ class CsvFile:
 
     # ------------------------------------------------------------------ rows
 
-    def _rows(self, lines: Lines) -> Iterator[tuple[list[str], int]]:
-        """The cells of each row and the line it starts on; a quoted cell may span lines. Takes no line before it is needed."""
+    def _rows(self, lines: Lines) -> Iterator[tuple[list[str] | BadRow, int]]:
+        """The cells of each row, or what is wrong with it, and the line it starts on. Takes no line before it is needed.
+
+        A quoted cell may span lines. Behind one that is never closed nobody knows where the next row starts: that is an error of the file.
+        """
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         while True:
             line = lines.number + 1
             try:
-                cells = next(reader)
+                yield next(reader), line
             except StopIteration:
                 return
-            except csv.Error as error:
+            except (csv.Error, BadRow) as error:
                 detail = f"not CSV ({error}): a cell with quotes or line breaks must be quoted, and every quote closed"
-                raise SourceError(self.path, detail, line=line) from None
-            yield cells, line
+                told = error if isinstance(error, BadRow) else BadRow(self.path, detail, line=line)
+                if lines.number > line:
+                    raise SourceError(self.path, told.detail, line=line) from None
+                yield told, line
 
-    def _records(self, start: Position) -> Iterator[Record]:
+    def _records(self, start: Position) -> Iterator[Record | Bad]:
         lines = Lines(self.path, self._file, start if start.rows else self._data)
         row = start.rows
-        width = len(self._columns.names)
         for cells, line in self._rows(lines):
             if not cells:
                 continue
-            if len(cells) != width:
-                detail = f"expected {width} cells, as in the first line, got {len(cells)} (delimiter {shown(self._delimiter)})"
-                raise SourceError(self.path, detail, line=line)
-            record = self._record(cells, row, line, Position(row + 1, lines.offset, lines.number))
+            end = Position(row + 1, lines.offset, lines.number)
+            try:
+                yield self._record(cells, row, line, end)
+            except BadRow as error:
+                yield Bad(error, end)
             row += 1
-            yield record
 
-    def _record(self, cells: list[str], row: int, line: int, end: Position) -> Record:
+    def _record(self, cells: list[str] | BadRow, row: int, line: int, end: Position) -> Record:
+        """The item of a row. Raises BadRow."""
+        if isinstance(cells, BadRow):
+            raise cells
         columns = self._columns
+        width = len(columns.names)
+        if len(cells) != width:
+            detail = f"expected {width} cells, as in the first line, got {len(cells)} (delimiter {shown(self._delimiter)})"
+            raise BadRow(self.path, detail, line=line)
         payload = {columns.names[column].strip(): _payload_value(cells[column]) for column in columns.payload if cells[column] != ""}
         identifier = self._naming.of(row) if columns.id is None else cells[columns.id]
         return Record(identifier, self._vector(cells, line), payload or None, line, end)
@@ -179,7 +245,7 @@ class CsvFile:
             name, cell = self._columns.names[wrong], cells[wrong]
             got = f"got {shown(cell)}" if cell.strip() else "the cell is empty"
             advice = "correct it, or name the column in --id-column, --payload-columns or --ignore-columns"
-            raise SourceError(self.path, f"column {shown(name)}: expected a number, {got}: {advice}", line=line)
+            raise BadRow(self.path, f"column {shown(name)}: expected a number, {got}: {advice}", line=line)
         return np.array(numbers, dtype=np.float64)
 
 

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinbin_service.importing import arrays
 from kinbin_service.importing.arrays import open_npy, open_npz
-from kinbin_service.importing.batches import Naming, Source, SourceError
-from kinbin_service.importing.csv_files import CsvFile
+from kinbin_service.importing.batches import ROW_TEMPLATE, Naming, Source, SourceError
+from kinbin_service.importing.csv_files import CsvFile, Roles
 from kinbin_service.importing.ndjson import NdjsonFile
 from kinbin_service.importing.svmlight import SvmlightFile
 
-__all__ = ["FORMATS", "ROW_TEMPLATE", "ReadOptions", "brings_ids", "detect", "open_source"]
+__all__ = ["FORMATS", "ReadOptions", "brings_ids", "detect", "open_source"]
 
 FORMATS = ("npy", "npz", "csv", "ndjson", "svmlight")
 """Every format that can be imported, by the name --format takes."""
-
-ROW_TEMPLATE = "{row}"
-"""How rows without ids are named: their number from 0, in plain decimal, so that id "42" is X[42]."""
 
 _SUFFIXES = {
     ".npy": "npy",
@@ -49,6 +47,7 @@ class ReadOptions:
     id_format: str | None = None
     payload_columns: tuple[str, ...] = ()
     ignore_columns: tuple[str, ...] = ()
+    feature_columns: tuple[str, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
     array: str | None = None
@@ -63,7 +62,7 @@ class ReadOptions:
 _OF_FORMAT = {
     "npy": set[str](),
     "npz": {"id_column", "payload_columns", "array"},
-    "csv": {"id_column", "payload_columns", "ignore_columns", "delimiter", "header"},
+    "csv": {"id_column", "payload_columns", "ignore_columns", "feature_columns", "delimiter", "header"},
     "ndjson": {"id_column", "payload_columns"},
     "svmlight": {"payload_columns", "index_base"},
 }
@@ -80,15 +79,18 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
             return open_npy(path, naming=naming)
         case "npz":
             return open_npz(
-                path, work, naming=naming, array=options.array, id_column=options.id_column, payload_columns=options.payload_columns
+                path,
+                work,
+                naming=naming if options.id_format else None,
+                array=options.array,
+                id_column=options.id_column,
+                payload_columns=options.payload_columns,
             )
         case "csv":
             return CsvFile(
                 path,
                 naming=naming,
-                id_column=options.id_column,
-                payload_columns=options.payload_columns,
-                ignore_columns=options.ignore_columns,
+                roles=Roles(options.id_column, options.payload_columns, options.ignore_columns, options.feature_columns),
                 delimiter=options.delimiter,
                 header=options.header,
             )
@@ -103,9 +105,12 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
             return SvmlightFile(path, naming=naming, payload_columns=options.payload_columns, index_base=options.index_base)
 
 
-def brings_ids(chosen: str, options: ReadOptions) -> bool:
-    """Whether the items of such a file have ids of their own."""
-    return options.id_column is not None or (chosen == "ndjson" and options.id_format is None)
+def brings_ids(path: Path, options: ReadOptions) -> bool:
+    """Whether the items of a file have ids of their own. Raises SourceError, OSError."""
+    if options.id_column is not None or options.id_format is not None:
+        return options.id_column is not None
+    chosen = detect(path, options)
+    return chosen == "ndjson" or (chosen == "npz" and arrays.brings_ids(path))
 
 
 def _refuse_foreign_options(path: Path, chosen: str, options: ReadOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ from types import FrameType
 from typing import Any
 
 from kinbin_service.importing import state as states
-from kinbin_service.importing.batches import Batch, Source, SourceError
+from kinbin_service.importing.bad_rows import BadRows
+from kinbin_service.importing.batches import BadRow, Batch, Source, SourceError
 from kinbin_service.importing.progress import Watch
 from kinbin_service.importing.state import FileIdentity, ImportState, Resumed
 from kinbin_service.importing.targets import Added, Refused, Target, TargetDiffers
@@ -69,6 +70,8 @@ class Outcome:
 
     rows: int
     """Rows acknowledged in this run."""
+    position: int
+    """Rows that are behind, in this run or before, bad ones among them."""
     skipped: int
     """Rows that earlier runs had imported."""
     added: Added
@@ -77,10 +80,15 @@ class Outcome:
 
 
 class ImportJob:
-    """One file on its way into one collection. `options` is what decides which items the file holds, as JSON."""
+    """One file on its way into one collection. `options` is what decides which items the file holds, as JSON.
 
-    def __init__(self, source: Source, target: Target, folder: Path, options: dict[str, Any], add: AddOptions) -> None:
-        self._source, self._target, self._how = source, target, add
+    With `bad`, bad rows are left out and noted there; without, the first one ends the import.
+    """
+
+    def __init__(
+        self, source: Source, target: Target, folder: Path, options: dict[str, Any], add: AddOptions, bad: BadRows | None = None
+    ) -> None:
+        self._source, self._target, self._how, self._bad = source, target, add, bad
         self._options = {**options, "format": source.format}
         self.state_path = states.state_path(folder, str(source.path.resolve()), target.place, target.name)
         self._state = self._fresh()
@@ -106,18 +114,24 @@ class ImportJob:
         """Import the rest of the file. Raises SourceError for a bad row; the rows before its batch are kept."""
         began = time.monotonic()
         skipped = self._state.position.rows
+        left_out = 0
         sums = Added()
         watch.start(self._source.path.name, self._source.total, self._source.done(self._state.position))
         if not self._state.finished:
             self._remember(dataclasses.replace(self._state, under_way=True))
         try:
-            for batch in () if self._state.finished else self._source.batches(self._state.position, self._how.rows):
+            for batch in (
+                () if self._state.finished else self._source.batches(self._state.position, self._how.rows, skip_bad=self._bad is not None)
+            ):
                 if stop.signal is not None:
                     self._remember(dataclasses.replace(self._state, under_way=False))
                     break
-                added = self._add(batch)
-                self._remember(self._state.advanced(batch.end, batch.ids[-1]))
-                watch.advance(self._source.done(batch.end), len(batch))
+                taken, added = self._add(batch)
+                if self._bad is not None:
+                    self._bad.note(taken.bad)
+                    left_out += len(taken.bad)
+                self._remember(self._state.advanced(batch.end, taken.ids[-1] if taken.ids else self._state.last_id))
+                watch.advance(self._source.done(batch.end), len(taken))
                 sums = sums.plus(added)
             else:
                 self._remember(dataclasses.replace(self._state, finished=True, under_way=False))
@@ -125,9 +139,9 @@ class ImportJob:
         except (SourceError, TargetDiffers):
             self._keep_prefix()
             raise
-        rows = self._state.position.rows - skipped
+        rows = self._state.position.rows - skipped - left_out
         elapsed = time.monotonic() - began
-        return Outcome(rows, skipped, sums, elapsed, self._state.finished)
+        return Outcome(rows, self._state.position.rows, skipped, sums, elapsed, self._state.finished)
 
     def forget(self) -> None:
         """Remove the state: the command is done, and the next one starts over."""
@@ -137,16 +151,32 @@ class ImportJob:
         source = str(self._source.path.resolve())
         return ImportState(source, self._target.place, self._target.name, FileIdentity.of(self._source.path), self._options)
 
-    def _add(self, batch: Batch) -> Added:
+    def _add(self, batch: Batch) -> tuple[Batch, Added]:
+        """Add what is good of a batch: all of it, or it raises, unless bad rows are left out. What was added, and what that did."""
+        while batch.ids:
+            try:
+                return batch, self._add_whole(batch)
+            except Refused as refused:
+                named = {position: detail for position, detail in refused.problems if position is not None}
+                if self._bad is None or refused.conflict or not named:
+                    raise _located(batch, refused) from None
+                bad = [batch.error_at(position, detail) for position, detail in named.items()]
+                rest = batch.chosen([position for position in range(len(batch)) if position not in named])
+                batch = dataclasses.replace(rest, bad=_in_order((*batch.bad, *bad)))
+                self._catching_up = self._catching_up or refused.partly
+        return batch, Added()
+
+    def _add_whole(self, batch: Batch) -> Added:
+        """Add a batch, all or nothing. Raises Refused."""
+        if not self._prepared:
+            self._target.prepare(self._how.kernel, self._how.dim, batch)
+            self._prepared = True
         try:
-            if not self._prepared:
-                self._target.prepare(self._how.kernel, self._how.dim, batch)
-                self._prepared = True
             added = self._target.add(batch, self._how.mode)
         except Refused as refused:
             if refused.conflict and self._how.mode == "insert" and self._catching_up:
                 return self._insert_rest(batch, refused)
-            raise _located(batch, refused) from None
+            raise
         self._catching_up = False
         return added
 
@@ -158,11 +188,11 @@ class ImportJob:
         present = self._target.present(batch.ids)
         written = present.index(False) if False in present else len(present)
         if written == 0:
-            raise _located(batch, refused) from None
+            raise refused
         if written == len(batch):
             return Added(unchanged=written)
         self._catching_up = False
-        rest = batch.from_position(written)
+        rest = batch.chosen(range(written, len(batch)))
         try:
             added = self._target.add(rest, self._how.mode)
         except Refused as error:
@@ -178,6 +208,10 @@ class ImportJob:
         offset = self._state.position.offset
         prefix = states.digest_of(self._source.path, offset) if 0 < offset <= states.PREFIX_BYTES else None
         self._remember(dataclasses.replace(self._state, prefix=prefix, under_way=False))
+
+
+def _in_order(errors: Sequence[BadRow]) -> tuple[BadRow, ...]:
+    return tuple(sorted(errors, key=lambda error: (error.line or 0, error.row or 0)))
 
 
 def _located(batch: Batch, refused: Refused) -> SourceError:

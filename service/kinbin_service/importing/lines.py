@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from kinbin_service.importing.batches import Position, SourceError
+from kinbin_service.importing.batches import Bad, BadRow, Position, Record, SourceError
+from kinbin_service.importing.vectors import Vector
 
-__all__ = ["LINE_BYTES", "Lines"]
+__all__ = ["LINE_BYTES", "Lines", "line_records"]
 
 LINE_BYTES = 67_108_864
 """Longest line taken: a vector of as many nonzeros as Kinbin stores (1,048,576), written out with 20-digit numbers, fits."""
@@ -47,4 +49,26 @@ class Lines:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             detail = f"byte {error.start + 1} of the line is not UTF-8: save the file as UTF-8"
-            raise SourceError(self._path, detail, line=self.number) from None
+            raise BadRow(self._path, detail, line=self.number) from None
+
+
+Parse = Callable[[str, int], tuple[str, Vector, dict[str, Any] | None] | None]
+"""Id, vector and payload of a line, which is this row if it is one; None: it is none. ValueError says what is wrong with it."""
+
+
+def line_records(path: Path, lines: Lines, row: int, parse: Parse) -> Iterator[Record | Bad]:
+    """The records of a file with one item a line, from row number `row` on."""
+    while True:
+        try:
+            line = next(lines, None)
+            if line is None:
+                return
+            item = parse(line, row)
+        except (BadRow, ValueError) as error:
+            row += 1
+            bad = error if isinstance(error, BadRow) else BadRow(path, str(error), line=lines.number)
+            yield Bad(bad, Position(row, lines.offset, lines.number))
+            continue
+        if item is not None:
+            row += 1
+            yield Record(*item, lines.number, Position(row, lines.offset, lines.number))

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from kinbin_service.importing.batches import Batch, Naming, Position, Record, SourceError, gather
-from kinbin_service.importing.lines import Lines
+from kinbin_service.importing.batches import Batch, Columns, Naming, Position, gather
+from kinbin_service.importing.lines import Lines, line_records
 from kinbin_service.importing.vectors import FORMS, Vector, parse_vector, shown
 
 __all__ = ["NdjsonFile"]
@@ -29,12 +29,14 @@ class NdjsonFile:
         self.path = path
         self._id_field, self._payload_fields, self._naming = id_field, payload_fields, naming
         self._known = {"vector", "payload", *payload_fields} | (set() if naming else {id_field})
+        self.columns = Columns('vectors from "vector"', naming.told if naming else f'id from "{id_field}"', ("payload", *payload_fields))
         self._file = path.open("rb")
         self.total = path.stat().st_size
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
-        """Batches of at most `rows` items from `start` on."""
-        return gather(self.path, self._records(start), rows, start)
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
+        """Batches of at most `rows` rows from `start` on."""
+        lines = Lines(self.path, self._file, start)
+        return gather(self.path, line_records(self.path, lines, start.rows, self._item), rows, start, skip_bad=skip_bad)
 
     def done(self, position: Position) -> int:
         """Bytes before a position."""
@@ -44,21 +46,10 @@ class NdjsonFile:
         """Close the file."""
         self._file.close()
 
-    def _records(self, start: Position) -> Iterator[Record]:
-        lines = Lines(self.path, self._file, start)
-        row = start.rows
-        for line in lines:
-            if not line.strip():
-                continue
-            try:
-                identifier, vector, payload = self._item(line, row)
-            except ValueError as error:
-                raise SourceError(self.path, str(error), line=lines.number) from None
-            row += 1
-            yield Record(identifier, vector, payload, lines.number, Position(row, lines.offset, lines.number))
-
-    def _item(self, line: str, row: int) -> tuple[str, Vector, dict[str, Any] | None]:
-        """Id, vector and payload of one line; ValueError says what is wrong with it."""
+    def _item(self, line: str, row: int) -> tuple[str, Vector, dict[str, Any] | None] | None:
+        """Id, vector and payload of one line, None for a blank one; ValueError says what is wrong with it."""
+        if not line.strip():
+            return None
         try:
             item = orjson.loads(line)
         except orjson.JSONDecodeError as error:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from kinbin_service.importing.batches import SourceError
-from kinbin_service.importing.formats import ROW_TEMPLATE, ReadOptions, brings_ids, detect, open_source
-from kinbin_service.importing.job import AddOptions, ImportJob, Outcome, StopRequest, stopping_on_signals
-from kinbin_service.importing.progress import Watch, watch
+from kinbin_service.importing.bad_rows import BadRows
+from kinbin_service.importing.batches import ROW_TEMPLATE, Columns, SourceError
+from kinbin_service.importing.formats import ReadOptions, brings_ids, open_source
+from kinbin_service.importing.job import AddOptions, ImportJob, Outcome, stopping_on_signals
+from kinbin_service.importing.progress import watch
 from kinbin_service.importing.targets import Added, Target
 
 __all__ = ["Summary", "import_files"]
@@ -35,56 +37,56 @@ class Summary:
     """The signal that asked to end, even if it came when everything was imported; None if none did."""
     last: Path
     last_rows: int
-    """Rows of the last file that are imported, in this run or before."""
+    """Rows of the last file that are behind, in this run or before."""
+    columns: dict[str, Columns]
+    """What became of each file's contents."""
+    bad: BadRows
+    """What was left out in this run."""
 
 
 def import_files(
-    files: Sequence[Path], target: Target, folder: Path, read: ReadOptions, add: AddOptions, *, resume: bool, console: Console
+    files: Sequence[Path],
+    target: Target,
+    folder: Path,
+    read: ReadOptions,
+    add: AddOptions,
+    *,
+    resume: bool,
+    console: Console,
+    bad: BadRows | None = None,
 ) -> Summary:
     """Import files into a collection, keeping in `folder` what is needed to resume; notes and progress go to `console`.
+
+    With `bad`, bad rows are left out and noted there.
 
     Raises SourceError, TargetDiffers, OSError, and what the target raises when the database or the service fails.
     """
     _check_ids_differ(files, read)
     jobs: list[ImportJob] = []
     outcomes: list[Outcome] = []
+    columns: dict[str, Columns] = {}
     with stopping_on_signals() as stop, watch(console) as progress:
         for file in files:
-            job, outcome = _import_file(file, target, folder, read, add, resume, console, progress, stop)
+            with closing(open_source(file, read, folder)) as source:
+                columns[str(file)] = source.columns
+                job = ImportJob(source, target, folder, read.as_json(), add, bad)
+                note = job.resume() if resume else None
+                if note:
+                    console.print(f"{file}: {note}", markup=False, highlight=False, soft_wrap=True)
+                outcomes.append(job.run(progress, stop))
             jobs.append(job)
-            outcomes.append(outcome)
-            if not outcome.finished:
+            if not outcomes[-1].finished:
                 break
     finished = len(outcomes) == len(files) and outcomes[-1].finished
     if finished:
         for job in jobs:
             job.forget()
-    return _summary(files, outcomes, finished, stop.signal)
+    return _summary(files, outcomes, columns, bad or BadRows(), finished, stop.signal)
 
 
-def _import_file(
-    file: Path,
-    target: Target,
-    folder: Path,
-    read: ReadOptions,
-    add: AddOptions,
-    resume: bool,
-    console: Console,
-    progress: Watch,
-    stop: StopRequest,
-) -> tuple[ImportJob, Outcome]:
-    source = open_source(file, read, folder)
-    try:
-        job = ImportJob(source, target, folder, read.as_json(), add)
-        note = job.resume() if resume else None
-        if note:
-            console.print(f"{file}: {note}", markup=False, highlight=False, soft_wrap=True)
-        return job, job.run(progress, stop)
-    finally:
-        source.close()
-
-
-def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], finished: bool, stopped_by: int | None) -> Summary:
+def _summary(
+    files: Sequence[Path], outcomes: Sequence[Outcome], columns: dict[str, Columns], bad: BadRows, finished: bool, stopped_by: int | None
+) -> Summary:
     added = Added()
     for outcome in outcomes:
         added = added.plus(outcome.added)
@@ -98,14 +100,16 @@ def _summary(files: Sequence[Path], outcomes: Sequence[Outcome], finished: bool,
         finished=finished,
         stopped_by=stopped_by,
         last=files[len(outcomes) - 1],
-        last_rows=last.skipped + last.rows,
+        last_rows=last.position,
+        columns=columns,
+        bad=bad,
     )
 
 
 def _check_ids_differ(files: Sequence[Path], read: ReadOptions) -> None:
     """Refuse several files whose rows would all be numbered from 0: each would replace the items of the one before."""
     template = read.id_format or ROW_TEMPLATE
-    numbered = [file for file in files if not brings_ids(detect(file, read), read)]
+    numbered = [file for file in files if not brings_ids(file, read)]
     names = {template.replace("{stem}", file.stem) for file in numbered}
     if len(names) == len(numbered):
         return

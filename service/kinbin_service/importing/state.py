@@ -66,7 +66,7 @@ class ImportState:
     prefix: str | None = None
     """Digest of the bytes before `position`, kept when a run ends on a bad row."""
 
-    def advanced(self, position: Position, last_id: str) -> ImportState:
+    def advanced(self, position: Position, last_id: str | None) -> ImportState:
         """The state after a batch was acknowledged."""
         return dataclasses.replace(self, position=position, last_id=last_id, under_way=True, prefix=None)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import kinbin
-from kinbin_service.importing.batches import Batch, Naming, Position, Record, SourceError, gather
-from kinbin_service.importing.lines import Lines
+from kinbin_service.importing.batches import Batch, Columns, Naming, Position, SourceError, gather
+from kinbin_service.importing.lines import Lines, line_records
 from kinbin_service.importing.vectors import feature_array, shown
 
 __all__ = ["PAYLOAD_COLUMNS", "SvmlightFile"]
@@ -35,12 +35,15 @@ class SvmlightFile:
             raise SourceError(path, f'svmlight lines have no column {shown(min(unknown))}: --payload-columns takes "label" and "qid" here')
         self.path = path
         self._naming, self._payload_columns, self._index_base = naming, payload_columns, index_base
+        ignored = tuple(name for name in PAYLOAD_COLUMNS if name not in payload_columns)
+        self.columns = Columns(f"sparse rows with features from {index_base}", naming.told, payload_columns, ignored)
         self._file = path.open("rb")
         self.total = path.stat().st_size
 
-    def batches(self, start: Position, rows: int) -> Iterator[Batch]:
-        """Batches of at most `rows` items from `start` on."""
-        return gather(self.path, self._records(start), rows, start)
+    def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
+        """Batches of at most `rows` rows from `start` on."""
+        lines = Lines(self.path, self._file, start)
+        return gather(self.path, line_records(self.path, lines, start.rows, self._item), rows, start, skip_bad=skip_bad)
 
     def done(self, position: Position) -> int:
         """Bytes before a position."""
@@ -50,22 +53,11 @@ class SvmlightFile:
         """Close the file."""
         self._file.close()
 
-    def _records(self, start: Position) -> Iterator[Record]:
-        lines = Lines(self.path, self._file, start)
-        row = start.rows
-        for line in lines:
-            parts = line.partition("#")[0].split()
-            if not parts:
-                continue
-            try:
-                vector, payload = self._item(parts)
-            except ValueError as error:
-                raise SourceError(self.path, str(error), line=lines.number) from None
-            row += 1
-            yield Record(self._naming.of(row - 1), vector, payload, lines.number, Position(row, lines.offset, lines.number))
-
-    def _item(self, parts: list[str]) -> tuple[kinbin.Sparse, dict[str, Any] | None]:
-        """Vector and payload of one line; ValueError says what is wrong with it."""
+    def _item(self, line: str, row: int) -> tuple[str, kinbin.Sparse, dict[str, Any] | None] | None:
+        """Id, vector and payload of one line, None for a blank one; ValueError says what is wrong with it."""
+        parts = line.partition("#")[0].split()
+        if not parts:
+            return None
         fields: dict[str, Any] = {"label": _label(parts[0])}
         features = parts[1:]
         if features and features[0].startswith("qid:"):
@@ -83,7 +75,7 @@ class SvmlightFile:
             indices.append(_whole(index, feature) - self._index_base)
             values.append(_number(value, feature))
         payload = {name: fields[name] for name in self._payload_columns if name in fields}
-        return kinbin.Sparse(feature_array(indices), np.array(values, dtype=np.float64)), payload or None
+        return self._naming.of(row), kinbin.Sparse(feature_array(indices), np.array(values, dtype=np.float64)), payload or None
 
 
 def _whole(text: str, part: str) -> int:

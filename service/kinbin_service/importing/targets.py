@@ -31,9 +31,11 @@ class Added:
 class Refused(Exception):
     """Nothing of a batch was written, for what is in it: at most 8 problems as (position in the batch or None, what is wrong)."""
 
-    def __init__(self, problems: Sequence[tuple[int | None, str]], *, conflict: bool = False) -> None:
+    def __init__(self, problems: Sequence[tuple[int | None, str]], *, conflict: bool = False, partly: bool = False) -> None:
         super().__init__(problems[0][1])
         self.problems = tuple(problems)
+        self.partly = partly
+        """The head of the batch was written all the same: it travelled in a request of its own."""
         self.conflict = conflict
         """An id is there that must not be (mode insert), or is not there and must be (mode update)."""
 
@@ -75,6 +77,10 @@ class Target(Protocol):
         """Which of these items are in the collection; none when there is no collection."""
         ...
 
+    def kind(self) -> tuple[str, int | None] | None:
+        """Kernel and dimension of the collection; None when there is none."""
+        ...
+
 
 class DatabaseTarget:
     """A collection of an open database of this machine."""
@@ -112,6 +118,10 @@ class DatabaseTarget:
         if self._collection is None:
             return [False] * len(ids)
         return [item is not None for item in self._collection.get(list(ids), include=())]
+
+    def kind(self) -> tuple[str, int | None] | None:
+        """Kernel and dimension of the collection; None when there is none."""
+        return None if self._collection is None else (self._collection.config.kernel, self._collection.config.dim)
 
     def compact(self) -> bool:
         """Merge the collection into one run, if there is one; whether there is."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import kinbin
-from kinbin_service.docs_page import render
+from kinbin_service.docs_page import CONTENT_SECURITY_POLICY, render
 from kinbin_service.documented import route
 from kinbin_service.limits import all_limits
 from kinbin_service.openapi import document
@@ -61,4 +61,10 @@ async def openapi_json(request: Request) -> Response:
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
     """The same for people."""
-    return HTMLResponse(render(document(request.app)), headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+    return HTMLResponse(render(document(request.app)), headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+
+
+@router.get("/", include_in_schema=False)
+async def front() -> Response:
+    """To the page for people: relative, as a proxy may have put the server below a path of its own."""
+    return RedirectResponse("docs")

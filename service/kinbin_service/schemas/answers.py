@@ -53,7 +53,10 @@ class OneAnswer(BaseModel):
     results: list[Hit]
     recall_lower_bound: Annotated[
         float | None,
-        Field(description="each of the true k nearest was found with at least this probability over the secret seed; null: see no_bound"),
+        Field(
+            description="each of the true k nearest (with min_score: of those that reach it) is found with at least this probability "
+            "over the secret seed of the collection, so mean recall is at least this; null: see no_bound"
+        ),
     ]
     no_bound: Annotated[str | None, Field(description="why no bound can be stated; only there when it is null")] = None
     mode: Annotated[Literal["bands", "links", "exact"], Field(description="how it was searched")]

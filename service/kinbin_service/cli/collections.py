@@ -1,0 +1,86 @@
+"""`kinbin create` and `kinbin drop`: collections, as a whole."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kinbin_service.cli.options import JsonOption, KernelName, PlaceDataOption, UrlOption
+from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
+from kinbin_service.cli.place import place
+
+__all__ = ["create_command", "drop_command"]
+
+
+class SamplerName(StrEnum):
+    """How hashes are drawn."""
+
+    GCWS = "gcws"
+    DART = "dart"
+
+
+def create_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection: a-z, 0-9, _ and -.")],
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
+    kernel: Annotated[
+        KernelName,
+        typer.Option(
+            help='What "near" means. minmax and gmm take vectors as they are, minmax no negative values; ngmm and gint look at proportions.'
+        ),
+    ] = KernelName.NGMM,
+    dim: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Length of its vectors; without it, it takes sparse vectors of any feature ids, and tokens."),
+    ] = None,
+    sampler: Annotated[SamplerName | None, typer.Option(help="How hashes are drawn; default: chosen by Kinbin.")] = None,
+    bands: Annotated[
+        int | None, typer.Option(min=1, metavar="L", help="Bands of the index; default: chosen by Kinbin as it grows.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, metavar="R", help="Hashes a band; default: chosen by Kinbin as it grows.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
+
+    `kinbin import` creates its collection by itself: this is for one that is filled in other ways, or has to be of a certain kind.
+    The kernel, the dimension and the sampler of a collection never change.
+    """
+    with failing_in_one_line(as_json), place(data, url, make=True) as there:
+        made = there.create(name, kernel=kernel.value, dim=dim, sampler=sampler and sampler.value, bands=bands, rows=rows)
+        about = there.described(name)
+    if as_json:
+        print_json({"collection": name, "created": made, **about})
+        return
+    kind = "sparse" if about["dim"] is None else f"dimension {about['dim']}"
+    done = "created" if made else f"is there already, with {about['count']:,} items"
+    typer.echo(f"{name}: {done}: kernel {about['kernel']}, {kind}")
+
+
+def drop_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")],
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal to ask on.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
+    with failing_in_one_line(as_json), place(data, url) as there:
+        count = there.described(name)["count"]
+        if not yes:
+            _ask(f'Drop "{name}" in {there.where}, with {count:,} items?')
+        there.drop(name)
+    if as_json:
+        print_json({"dropped": name, "items": count})
+    else:
+        typer.echo(f"{name}: dropped, with {count:,} items")
+
+
+def _ask(question: str) -> None:
+    """Return if the answer is yes. Raises Failure."""
+    if not sys.stdin.isatty():
+        raise Failure("nothing was dropped: there is no terminal to ask on; say --yes")
+    if not typer.confirm(question, err=True):
+        raise Failure("nothing was dropped")

@@ -1,0 +1,156 @@
+"""Where collections are: in a database of this machine (--data), or behind a running service (--url). Commands ask both alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+
+from kinbin_service.cli.options import DEFAULT_DATA, existing_database
+from kinbin_service.cli.output import Failure
+from kinbin_service.cli.service_target import connected
+
+if TYPE_CHECKING:
+    import kinbin
+    from kinbin_client import Client
+
+__all__ = ["DatabasePlace", "Place", "ServicePlace", "chosen_data", "missing", "place"]
+
+CONFIGURATION = ("kernel", "dim", "sampler", "bands", "rows")
+
+
+class Place(Protocol):
+    """Collections by name. Raises what the library or the client raises, and Failure for a collection that is not there."""
+
+    where: str
+    """The directory or the address."""
+
+    def names(self) -> list[str]:
+        """The names of all collections, sorted."""
+        ...
+
+    def create(self, name: str, **config: Any) -> bool:
+        """Make a collection, or find the one that is alike; whether it was made."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Remove a collection and all its items."""
+        ...
+
+    def collection(self, name: str) -> Any:
+        """The collection: `kinbin.Collection` or `kinbin_client.Collection`, whose `delete`, `scroll` and `count` are alike."""
+        ...
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Its configuration and the number of its items."""
+        ...
+
+    def stats(self, name: str) -> dict[str, Any]:
+        """Its `stats()`."""
+        ...
+
+
+class DatabasePlace:
+    """An open database."""
+
+    def __init__(self, database: kinbin.Database, where: str) -> None:
+        self.database, self.where = database, where
+
+    def names(self) -> list[str]:
+        """The names of all collections, sorted."""
+        return self.database.collections()
+
+    def create(self, name: str, **config: Any) -> bool:
+        """Make a collection, or find the one that is alike; whether it was made."""
+        there = name in self.names()
+        self.database.create_collection(name, **config, exist_ok=True)
+        return not there
+
+    def drop(self, name: str) -> None:
+        """Remove a collection and all its items."""
+        self.collection(name)
+        self.database.drop_collection(name)
+
+    def collection(self, name: str) -> Any:
+        """The collection."""
+        if name not in (names := self.names()):
+            raise missing(name, self.where, names)
+        return self.database.collection(name)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Its configuration and the number of its items."""
+        collection = self.collection(name)
+        return {key: getattr(collection.config, key) for key in CONFIGURATION} | {"count": collection.count()}
+
+    def stats(self, name: str) -> dict[str, Any]:
+        """Its `stats()`."""
+        stats: dict[str, Any] = self.collection(name).stats()
+        return stats
+
+
+class ServicePlace:
+    """A running service."""
+
+    def __init__(self, client: Client, where: str) -> None:
+        self.client, self.where = client, where
+
+    def names(self) -> list[str]:
+        """The names of all collections, sorted."""
+        return self.client.collections()
+
+    def create(self, name: str, **config: Any) -> bool:
+        """Make a collection, or find the one that is alike; whether it was made."""
+        there = name in self.names()
+        self.client.create_collection(name, **config)
+        return not there
+
+    def drop(self, name: str) -> None:
+        """Remove a collection and all its items."""
+        self.client.drop_collection(name)
+
+    def collection(self, name: str) -> Any:
+        """The collection."""
+        if name not in (names := self.names()):
+            raise missing(name, self.where, names)
+        return self.client.collection(name)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Its configuration and the number of its items."""
+        info = self.collection(name).info()
+        return {key: getattr(info, key) for key in (*CONFIGURATION, "count")}
+
+    def stats(self, name: str) -> dict[str, Any]:
+        """Its `stats()`."""
+        stats: dict[str, Any] = self.collection(name).info().stats
+        return stats
+
+
+def missing(name: str, where: str, names: list[str]) -> Failure:
+    """The error about a collection that is not there."""
+    there = f"it holds {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "it holds none"
+    return Failure(f'no collection "{name}" in {where}: {there}', kind="collection_not_found")
+
+
+def chosen_data(data: Path | None, url: str | None) -> Path:
+    """The directory to work on where no URL is given. An environment's directory gives way to a URL; the option does not."""
+    if url is not None and data is not None and str(data) != os.environ.get("KINBIN_DATA_DIR"):
+        raise typer.BadParameter("give --data or --url, not both")
+    return data or DEFAULT_DATA
+
+
+@contextmanager
+def place(data: Path | None, url: str | None, *, make: bool = False) -> Iterator[Place]:
+    """For the block, the service at `url`, else the database in `data`, which has to be there unless it may be made."""
+    import kinbin
+
+    directory = chosen_data(data, url)
+    if url is not None:
+        with connected(url) as client:
+            yield ServicePlace(client, url)
+        return
+    with kinbin.open(directory) if make else existing_database(directory) as database:
+        yield DatabasePlace(database, str(directory))

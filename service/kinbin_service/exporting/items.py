@@ -1,0 +1,54 @@
+"""The items of a collection, page by page: a library's or a client's, with vectors in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kinbin
+
+__all__ = ["Stored", "pages"]
+
+PAGE_VALUES = 1_048_576
+"""Numbers that a page is to hold at most: wide vectors make short pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An item as it is stored. A dense vector has float32 `values` and no `features`, a sparse one both."""
+
+    id: str
+    values: NDArray[np.float32]
+    features: NDArray[np.int64] | None
+    payload: dict[str, Any] | None
+
+
+def pages(collection: Any, dim: int | None, condition: Any) -> Iterator[list[Stored]]:
+    """All items that fit a filter (None: all), in the order of their ids, from a `kinbin.Collection` or a `kinbin_client.Collection`.
+
+    Each page is one snapshot: items that are added, changed or deleted meanwhile may be in it as they were or as they are.
+    """
+    most = int(kinbin.LIMITS["page"].value)
+    rows = max(1, min(most, PAGE_VALUES // (dim or 4_096)))
+    after = None
+    while True:
+        page = collection.scroll(after=after, limit=rows, filter=condition, include=("payload", "vector"))
+        held = [_stored(item) for item in page.items]
+        if held:
+            yield held
+        after = page.next
+        if after is None:
+            return
+        widest = max((one.values.size for one in held), default=1)
+        rows = max(1, min(most, PAGE_VALUES // max(1, widest)))
+
+
+def _stored(item: Any) -> Stored:
+    vector = item.vector
+    if hasattr(vector, "indices"):
+        return Stored(item.id, np.asarray(vector.values, np.float32), np.asarray(vector.indices, np.int64), item.payload)
+    return Stored(item.id, np.asarray(vector, np.float32), None, item.payload)

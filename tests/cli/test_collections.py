@@ -1,0 +1,172 @@
+"""create, delete and drop, and query and stats through a service: what they do, print and refuse."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from typer.testing import Result
+
+import kinbin
+from kinbin_client import Client
+from service_process import Served
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(params=["data", pytest.param("url", marks=[pytest.mark.server, pytest.mark.timeout(300)])])
+def where(request: pytest.FixtureRequest, data: Path) -> tuple[object, ...]:
+    """The option that names a place: a directory of the test's own, or the service that all tests share."""
+    if request.param == "data":
+        return ("--data", data)
+    served: Served = request.getfixturevalue("served")
+    return ("--url", served.address)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A collection of the test's own, made of its name."""
+    return "".join(c if c.isalnum() else "-" for c in request.node.name.lower()).strip("-")[-60:].strip("-")
+
+
+def told(result: Result) -> Any:
+    """The JSON that a command printed; it ended well."""
+    assert result.exit_code == 0, result.stderr
+    return orjson.loads(result.stdout)
+
+
+def error_of(result: Result) -> dict[str, Any]:
+    """The error that a command told in JSON, on the last line of standard error."""
+    content = orjson.loads(result.stderr.splitlines()[-1])
+    assert content["error"].keys() == {"code", "message", "exit_code"}
+    assert content["error"]["exit_code"] == result.exit_code != 0
+    assert result.stdout == ""
+    error: dict[str, Any] = content["error"]
+    return error
+
+
+def test_create_makes_a_collection_once(run: Run, where: tuple[object, ...], name: str) -> None:
+    """create makes a collection; the same command again finds it, and one with another configuration is refused."""
+    command = ("create", name, *where, "--kernel", "gmm", "--dim", 3, "--sampler", "gcws")
+    first = told(run(*command, "--json"))
+    assert first["created"] is True
+    assert (first["collection"], first["kernel"], first["dim"], first["sampler"], first["count"]) == (name, "gmm", 3, "gcws", 0)
+    assert told(run(*command, "--json")) == {**first, "created": False}
+    assert run(*command).stdout == f"{name}: is there already, with 0 items: kernel gmm, dimension 3\n"
+    refused = error_of(run("create", name, *where, "--kernel", "ngmm", "--dim", 3, "--json"))
+    assert (refused["code"], refused["exit_code"]) == ("collection_exists", 1)
+    assert run("create", f"{name}-2"[-60:].strip("-"), *where).stdout.endswith(": created: kernel ngmm, sparse\n")
+
+
+def test_delete_by_ids_and_by_filter(run: Run, where: tuple[object, ...], name: str, tmp_path: Path) -> None:
+    """delete removes the items that are named, or that a filter matches, and tells how many are left."""
+    lines = [orjson.dumps({"id": f"-{row}", "vector": [row + 1, 1], "payload": {"row": row}}) for row in range(10)]
+    (tmp_path / "t.ndjson").write_bytes(b"\n".join(lines))
+    place = (*where, "--collection", name)
+    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "environ", environment)
+        assert run("import", tmp_path / "t.ndjson", *place).exit_code == 0
+    assert told(run("delete", *place, "--json", "--", "-1", "-2", "nobody")) == {"collection": name, "deleted": 2, "count": 8}
+    assert run("delete", *place, "--filter", '{"row": {"$gte": 7}}').stdout == f"{name}: 3 items deleted, 5 are left\n"
+    assert told(run("stats", *place, "--json"))["count"] == 5
+
+
+def test_drop_removes_a_collection(run: Run, where: tuple[object, ...], name: str) -> None:
+    """drop removes a collection when it is told --yes, and nothing where it cannot ask."""
+    told(run("create", name, *where, "--json"))
+    unasked = error_of(run("drop", name, *where, "--json"))
+    assert unasked["message"] == "nothing was dropped: there is no terminal to ask on; say --yes"
+    assert told(run("drop", name, *where, "--yes", "--json")) == {"dropped": name, "items": 0}
+    gone = error_of(run("drop", name, *where, "--yes", "--json"))
+    assert gone["code"] == "collection_not_found"
+    assert f'no collection "{name}" in {where[1]}' in gone["message"]
+
+
+@pytest.mark.parametrize(("answer", "dropped"), [(b"y\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)])
+def test_drop_asks_on_a_terminal(data: Path, answer: bytes, dropped: bool) -> None:
+    """On a terminal drop asks, naming what would be gone, and takes only yes for yes."""
+    with kinbin.open(data) as database:
+        database.create_collection("photos", dim=2).add(["a"], [[1, 2]])
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kinbin_service.cli", "drop", "photos", "--data", str(data)]
+    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        os.write(master, answer)
+        _, errors = process.communicate(timeout=100)
+    os.close(terminal)
+    os.close(master)
+    assert f'Drop "photos" in {data}, with 1 items?' in errors
+    assert (process.returncode == 0) == dropped
+    with kinbin.open(data) as database:
+        assert database.collections() == ([] if dropped else ["photos"])
+
+
+@pytest.mark.server
+@pytest.mark.timeout(300)
+def test_a_service_is_asked_as_a_database_is(run: Run, served: Served, tmp_path: Path, rng: np.random.Generator) -> None:
+    """query and stats print the same through a service as from its files: by vector, id and file, dense and sparse."""
+    rows = rng.random((40, 8), dtype=np.float32)
+    with Client(served.address) as client:
+        client.create_collection("asked", dim=8).add([f"p{row}" for row in range(40)], rows, [{"row": row} for row in range(40)])
+        client.create_collection("asked-words").add(["a", "b"], [{"red": 1, "blue": 2}, {"green": 3}])
+    np.save(tmp_path / "many.npy", rows[:3])
+    asked: list[tuple[object, ...]] = [
+        ("--collection", "asked", "--id", "p7", "--filter", '{"row": {"$lt": 20}}'),
+        ("--collection", "asked", "--vector", orjson.dumps(rows[3].tolist()).decode(), "-k", 3),
+        ("--collection", "asked", "--file", tmp_path / "many.npy", "--mode", "exact", "--min-score", 0.5),
+        ("--collection", "asked-words", "--vector", '{"tokens": {"red": 1}}'),
+    ]
+    for options in asked:
+        local, far = (told(run("query", *place, *options, "--json")) for place in (("--data", served.data), ("--url", served.address)))
+        assert local.pop("took_ms") > 0 < far.pop("took_ms")
+        assert local == far
+    local, far = (run("query", *place, *asked[0]).stdout for place in (("--data", served.data), ("--url", served.address)))
+    assert local == far
+    stats = [
+        told(run("stats", *place, "--collection", "asked", "--json")) for place in (("--data", served.data), ("--url", served.address))
+    ]
+    assert stats[0]["count"] == stats[1]["count"] == 40
+    assert stats[0].keys() == stats[1].keys()
+    assert "asked-words" in run("stats", "--url", served.address).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("stats", "--nonsense"), "usage"),
+        (("create",), "usage"),
+        (("nonsense",), "usage"),
+        (("query", "--vector", "[1"), "usage"),
+        (("delete",), "usage"),
+        (("delete", "a", "--filter", "{}"), "usage"),
+        (("stats", "--url", "http://127.0.0.1:9", "--data", "x"), "usage"),
+        (("stats", "--data", "nowhere"), "failed"),
+        (("drop", "x", "--yes", "--data", "nowhere"), "failed"),
+        (("import", "nowhere.npy", "--data", "here"), "os_error"),
+        (("create", "Not a name", "--data", "here"), "bad_name"),
+    ],
+)
+def test_every_error_is_json_where_json_is_asked_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: str
+) -> None:
+    """With --json also a command line that is not understood is told in JSON, with exit code 2 for those."""
+    monkeypatch.chdir(tmp_path)
+    error = error_of(run(*arguments, "--json"))
+    assert (error["code"], error["exit_code"]) == (code, 2 if code == "usage" else 1)
+    assert error["message"]
+
+
+def test_without_the_client_a_url_says_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the client is not installed, --url names the extra that brings it, and files work as ever."""
+    monkeypatch.setitem(sys.modules, "kinbin_client", None)
+    result = run("stats", "--url", "http://127.0.0.1:9")
+    expected = "Error: --url needs the client, which is not installed: pip install 'kinbin[client]'\n"
+    assert (result.exit_code, result.stderr) == (1, expected)

@@ -1,0 +1,67 @@
+"""Messages for strangers: each says what was wrong, by the name under which it was given, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("KINBIN_THREADS", "many", "Error: KINBIN_THREADS: Input should be a valid integer, unable to parse string as an integer"),
+        ("KINBIN_LOG_FORMAT", "xml", "Error: KINBIN_LOG_FORMAT: String should match pattern '^(auto|text|json)$'"),
+        ("KINBIN_ALLOWED_HOSTS", "http://a", "Error: KINBIN_ALLOWED_HOSTS: 'http://a' is no host: expected names or addresses without"),
+        ("KINBIN_API_KEY", "sécret", "Error: KINBIN_API_KEY: an API key is made of visible ASCII characters"),
+        (
+            "KINBIN_API_KEY_FILE",
+            "no/such/file",
+            "Error: KINBIN_API_KEY_FILE names no/such/file, which cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_by_its_variable(
+    run: Run, data: Path, free_port: int, monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
+) -> None:
+    """serve names the variable in one line, without addresses of elsewhere and without the key."""
+    monkeypatch.setenv(name, value)
+    result = run("serve", "--data", data, "--port", free_port)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(expected)
+    assert result.stderr.count("\n") == 1
+    assert "://errors" not in result.stderr
+    assert "sécret" not in result.stderr
+
+
+def test_an_address_that_is_none(run: Run) -> None:
+    """A --url without a scheme is named, and the command counts as not understood."""
+    result = run("stats", "--url", "nonsense")
+    assert (result.exit_code, result.stderr.startswith("Error: --url nonsense: ")) == (2, True)
+
+
+def test_where_nobody_listens(run: Run, free_port: int) -> None:
+    """Where no service answers, the address is named with what to look at."""
+    result = run("stats", "--url", f"http://127.0.0.1:{free_port}")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: http://127.0.0.1:{free_port}: ")
+    assert result.stderr.endswith("is the address right, and does kinbin serve run there?\n")
+
+
+def test_a_key_file_that_cannot_be_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command through a service names the variable as well."""
+    monkeypatch.setenv("KINBIN_API_KEY_FILE", "no/such/file")
+    result = run("stats", "--url", "http://127.0.0.1:9")
+    assert result.stderr == "Error: KINBIN_API_KEY_FILE names no/such/file, which cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", [("check",), ("link",), ("stats",), ("query", "--id", "x"), ("export", "x.npz"), ("delete", "x")])
+def test_a_collection_that_is_not_there(run: Run, data: Path, command: tuple[str, ...]) -> None:
+    """Every command that names a collection which is not there says so in the same words, with those that are."""
+    assert run("create", "photos", "--data", data).exit_code == 0
+    result = run(*command, "--data", data, "--collection", "pictures")
+    assert (result.exit_code, result.stderr) == (1, f'Error: no collection "pictures" in {data}: it holds photos\n')
