@@ -23,12 +23,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Wheels only: building a source distribution would fetch build requirements that no lock pins.
 INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
 PROJECTS := pyproject.toml clients/python/pyproject.toml
-# So that neither a test nor a first request waits for the compiler; a second or two when that is done.
-WARM_UP := @echo 'Making sure that the kernels are compiled (a minute or two at the first time)'; \
-	$(BIN)/python -c 'import kinbin; kinbin.warm_up()'
+# So that no test waits for the compiler; a second or two when that is done. It shows how far it is.
+WARM_UP := @$(BIN)/python -m kinbin.warmup
 INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
 
-.PHONY: help run serve check lint types layers docs-check test bench format docs lock image clean
+.PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +61,6 @@ $(VENV)/.bench: requirements-bench.lock $(VENV)/.dev
 # ------------------------------------------------------------------------------------- use it
 
 run: $(VENV)/.demo ## start the demo: a server on 127.0.0.1 with real data, a query and its answer
-	$(WARM_UP)
 	$(BIN)/python -m kinbin_service.demo --data $(DATA) --port $(PORT) $(ARGS)
 
 serve: $(VENV)/.demo ## start the server on 127.0.0.1 (DATA=./kinbin-data PORT=8080)
@@ -103,6 +101,10 @@ docs: $(VENV)/.dev ## write generated documents anew, then check all of them
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate $(UPGRADE)
 SERVER := --extra service --group server
+
+# In an empty folder, so that every kernel is compiled and its time is measured.
+kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (after changing what one is called with)
+	folder=$$(mktemp -d); NUMBA_CACHE_DIR=$$folder $(BIN)/python -m kinbin.warmup --write; rm -rf $$folder
 
 lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(SERVER) -o requirements.lock

@@ -86,7 +86,7 @@ def test_client_works_without_the_server(wheels: dict[str, Path], tmp_path: Path
 
 def test_library_needs_no_server_packages() -> None:
     """Without the extra `service` the library still imports: no web framework is pulled in."""
-    script = "import sys; sys.modules.update(dict.fromkeys(('fastapi', 'pydantic', 'uvicorn', 'httpx', 'scipy', 'sklearn'))); import kinbin"
+    script = "import sys; sys.modules.update(dict.fromkeys(('fastapi', 'pydantic', 'uvicorn', 'httpx', 'scipy', 'sklearn'))); from kinbin import *"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
     assert answer.returncode == 0, answer.stderr
 

@@ -26,27 +26,31 @@ class Failure(Exception):
 @contextmanager
 def failing_in_one_line() -> Iterator[None]:
     """Turn the errors that users can meet into one line on standard error and an exit code; mistakes of the program pass through."""
-    import kinbin
-    from kinbin_service.importing import SourceError, TargetDiffers
-
-    known: tuple[type[Exception], ...] = (kinbin.KinbinError, SourceError, TargetDiffers)
-    try:
-        from kinbin_client.errors import KinbinClientError
-
-        known = (*known, KinbinClientError)
-    except ModuleNotFoundError:
-        pass
     try:
         yield
     except KeyboardInterrupt:
         _fail("broken off", 128 + signal.SIGINT)
     except Failure as error:
         _fail(str(error), error.code)
-    except known as error:
-        _fail(str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(where + (error.strerror or str(error)))
+    except Exception as error:
+        if not isinstance(error, _known()):
+            raise
+        _fail(str(error))
+
+
+def _known() -> tuple[type[Exception], ...]:
+    """Errors that users can meet. Asked for when there is one: most commands import little."""
+    import kinbin
+    from kinbin_service.importing import SourceError, TargetDiffers
+
+    try:
+        from kinbin_client.errors import KinbinClientError
+    except ModuleNotFoundError:
+        return kinbin.KinbinError, SourceError, TargetDiffers
+    return kinbin.KinbinError, SourceError, TargetDiffers, KinbinClientError
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:

@@ -28,11 +28,11 @@ def serve_command(
     addresses only. SIGTERM and Ctrl-C end it after the requests under way are answered.
     """
     with failing_in_one_line():
+        check_port(host, port)
         try:
             from kinbin_service.server import run
         except ModuleNotFoundError as error:
             raise Failure(f"the server needs {error.name}: pip install 'kinbin[service]'") from None
-        check_port(host, port)
         try:
             run(data=data, host=host, port=port, workers=workers, insecure=insecure)
         except ValueError as error:
