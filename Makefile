@@ -1,7 +1,7 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
 # Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve),
-# UPGRADE=--upgrade (lock), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
+# UPGRADE=--upgrade (lock), LEVELS (wheel), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,6 +14,7 @@ DATA ?= ./kinbin-data
 PORT ?= 8080
 ARGS ?=
 UPGRADE ?=
+LEVELS ?=
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= kinbin:$(VERSION)
 ENGINE ?=
@@ -27,7 +28,7 @@ PROJECTS := pyproject.toml clients/python/pyproject.toml
 WARM_UP := @$(BIN)/python -m kinbin.warmup
 INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
 
-.PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock image clean
+.PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +112,9 @@ lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for ne
 	$(COMPILE) $(SERVER) --group demo -c requirements.lock -o requirements-demo.lock
 	$(COMPILE) $(SERVER) --group demo --group dev -c requirements-demo.lock -o requirements-dev.lock
 	$(COMPILE) $(SERVER) --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
+
+wheel: $(VENV)/.dev ## build dist/*.whl with machine code (LEVELS="baseline x86-64-v3 x86-64-v4", or native for this processor)
+	$(BIN)/python deploy/build_wheel.py dist $(LEVELS)
 
 image: ## build the container image with docker, podman or buildah (IMAGE=, ENGINE=, ARGS=)
 	ENGINE="$(ENGINE)" deploy/build-image $(IMAGE) $(ARGS)

@@ -34,8 +34,21 @@ from numba.core import config as numba_config
 from numba.core.caching import IndexDataCacheFile, _Cache
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.types import unliteral
 
-__all__ = ["LEVELS", "REQUESTED", "SHIPPED", "is_ready", "keep_code", "keep_from_python", "stamp", "writable_folder"]
+__all__ = [
+    "CALLED_WITHIN",
+    "LEVELS",
+    "REQUESTED",
+    "SHIPPED",
+    "files_of",
+    "is_ready",
+    "keep_code",
+    "keep_from_python",
+    "stamp",
+    "target_name",
+    "writable_folder",
+]
 
 LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
@@ -48,9 +61,11 @@ _PACKAGE = Path(__file__).parent.parent
 SHIPPED = _PACKAGE / "_machine_code"
 """Where a wheel's machine code lies, a folder for each level."""
 REQUESTED: dict[tuple[str, str, tuple[Any, ...]], float] = {}
-"""What Python called in this process: (module, kernel, types of arguments), and the seconds that compiling or loading took."""
+"""What Python called in this process: (module, kernel, types of arguments), and the seconds of a core that compiling or loading took."""
 
 _CONFIG: Any = numba_config
+CALLED_WITHIN: dict[tuple[str, str, tuple[Any, ...]], float] = {}
+"""The same of kernels that others called when these were compiled, but for those that are inlined."""
 _IMPORT = re.compile(rb"^(?:from|import) +(kinbin\.[\w.]+)", re.MULTILINE)
 _COMPILERS = frozenset(Path(__file__).with_name(name) for name in ("_jit.py", "_memory.py"))
 _DAMAGED = (
@@ -258,18 +273,25 @@ def keep_code(dispatcher: Any) -> None:
 
     def compile_once(types: Any) -> Any:
         outermost = not global_compiler_lock.is_locked()
-        began = time.perf_counter()
+        began = time.thread_time()
         if is_ready(dispatcher, types):
             entry = compile_(types)
         else:
             with _claimed(writable_folder(code._beside), code.name):
                 entry = compile_(types)
-        if outermost:
+        if outermost or "forceinline" not in dispatcher.targetoptions:
             key = (dispatcher.py_func.__module__, dispatcher.py_func.__qualname__, tuple(types))
-            REQUESTED.setdefault(key, time.perf_counter() - began)
+            (REQUESTED if outermost else CALLED_WITHIN).setdefault(key, time.thread_time() - began)
         return entry
 
     dispatcher.compile = compile_once
+    template_of = dispatcher.get_call_template
+
+    def template_without_literals(args: Any, kws: dict[str, Any]) -> Any:
+        # Numba compiles a callee anew for constants, which LLVM propagates anyway where it inlines.
+        return template_of(tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()})
+
+    dispatcher.get_call_template = template_without_literals
 
 
 def keep_from_python(dispatcher: Any) -> None:
@@ -292,6 +314,17 @@ def is_ready(dispatcher: Any, types: tuple[Any, ...]) -> bool:
     context = dispatcher.targetctx
     context.refresh()
     return next(dispatcher._cache.find(tuple(types), context.codegen()), None) is not None
+
+
+def files_of(dispatcher: Any, types: tuple[Any, ...]) -> list[Path]:
+    """The files that hold a kernel's code for these types, as processes of this machine left it; none if it is not there."""
+    context = dispatcher.targetctx
+    context.refresh()
+    for file, key in dispatcher._cache.find(types, context.codegen()):
+        folder = Path(file._cache_path)
+        if SHIPPED not in folder.parents:
+            return [folder / file._index_name, folder / file._load_index()[key]]
+    return []
 
 
 # ------------------------------------------------------------------------------------------ claims

@@ -16,11 +16,12 @@ from typing import Any
 
 from numba import types as numba_types
 
-from kinbin.kernels._machine_code import REQUESTED, is_ready
+from kinbin.kernels._machine_code import CALLED_WITHIN, REQUESTED, files_of, is_ready
 
 __all__ = ["TABLE", "Specialisation", "known", "requested", "written"]
 
 TABLE = Path(__file__).with_name("specialisations.txt")
+_INNER_SECONDS = 1.0
 _ARRAY = re.compile(r"(\w+)\[(\d)\](r?)")
 
 
@@ -35,6 +36,8 @@ class Specialisation:
     module: str
     kernel: str
     arguments: tuple[str, ...]
+    inner: bool = False
+    """Called by other kernels only, and so long to compile that another process should do it meanwhile."""
 
     def _found(self) -> tuple[Any, tuple[Any, ...]]:
         return getattr(import_module(self.module), self.kernel), tuple(_type(text) for text in self.arguments)
@@ -45,6 +48,10 @@ class Specialisation:
             return is_ready(*self._found())
         except (AttributeError, ImportError):
             return True
+
+    def files(self) -> list[Path]:
+        """The files that hold its code."""
+        return files_of(*self._found())
 
     def compile(self) -> None:
         """Load it, or compile it and keep the code.
@@ -64,25 +71,29 @@ def known() -> tuple[Specialisation, ...]:
         if not line.startswith("#"):
             group, seconds, place, *arguments = line.split()
             module, kernel = place.split(":")
-            table.append(Specialisation(group, float(seconds), module, kernel, tuple(arguments)))
+            table.append(Specialisation(group.strip("+"), float(seconds), module, kernel, tuple(arguments), group.endswith("+")))
     return tuple(table)
 
 
 def requested(group: str, since: Iterable[Specialisation]) -> list[Specialisation]:
-    """What Python has called in this process besides what is given."""
+    """What Python has called in this process besides what is given, and what that called within."""
     before = {(one.module, one.kernel, one.arguments) for one in since}
-    calls = [(module, name, tuple(map(_text, types)), seconds) for (module, name, types), seconds in list(REQUESTED.items())]
-    return [
-        Specialisation(group, round(seconds, 1), module, name, arguments)
-        for module, name, arguments, seconds in calls
-        if module.startswith("kinbin.") and (module, name, arguments) not in before
-    ]
+    calls = [(*key, seconds, False) for key, seconds in list(REQUESTED.items())]
+    calls += [(*key, seconds, True) for key, seconds in list(CALLED_WITHIN.items()) if seconds > _INNER_SECONDS and key not in REQUESTED]
+    found = (
+        Specialisation(group, round(seconds, 1), module, name, tuple(map(_text, types)), inner)
+        for module, name, types, seconds, inner in calls
+    )
+    return [one for one in found if one.module.startswith("kinbin.") and (one.module, one.kernel, one.arguments) not in before]
 
 
 def written(table: Iterable[Specialisation]) -> str:
     """The table as text."""
-    head = "# group, seconds to compile, kernel, types of its arguments (array[dimensions]; r: read-only). Written by `make kernels`.\n"
-    return head + "".join(f"{x.group} {x.seconds} {x.module}:{x.kernel} {' '.join(x.arguments)}\n" for x in table)
+    head = (
+        "# group (+: called by other kernels only), seconds to compile, kernel, types of its arguments (array[dimensions]; r: read-only)\n"
+    )
+    lines = (f"{x.group}{'+' if x.inner else ''} {x.seconds} {x.module}:{x.kernel} {' '.join(x.arguments)}\n" for x in table)
+    return f"# Written by `make kernels`: {head[2:]}" + "".join(lines)
 
 
 def _text(one: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -163,6 +164,21 @@ def test_a_kernel_that_is_inlined_cannot_be_called() -> None:
         kinbin.warm_up(groups=["small"])
 
 
+def test_code_that_came_with_the_package_is_used(package: Path, kernel: Path, tmp_path: Path) -> None:
+    """Code for a level of processors is loaded on every processor of the level, unless the user names another one to compile for."""
+    program = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n" + CALL.format(path=str(kernel / "sums.py"))
+    made, empty = str(tmp_path / "made"), str(tmp_path / "empty")
+    generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert run(program, kernel, NUMBA_CACHE_DIR=made, **generic).stdout.split() == ["8.0", "2"]
+    shipped = package / "_machine_code" / "baseline"
+    shipped.mkdir(parents=True)
+    for path in Path(made).rglob("*.nb[ic]"):
+        shutil.copy(path, shipped)
+    assert run(program, kernel, NUMBA_CACHE_DIR=empty).stdout.split() == ["8.0", "0"]
+    assert not Path(empty).exists()
+    assert run(program, kernel, NUMBA_CACHE_DIR=empty, NUMBA_CPU_NAME="x86-64").stdout.split() == ["8.0", "2"]
+
+
 def test_levels_are_ordered() -> None:
     """Levels of processors go down to one that asks for nothing."""
     assert list(LEVELS) == ["x86-64-v4", "x86-64-v3", "baseline"]
@@ -181,7 +197,9 @@ with Database({str(tmp_path / "db")!r}) as database:
         stage(database)
         found += requested(name, found)
 for one in found:
+    assert not one.inner, "what is on disk calls nothing within"
     print(one.group, one.module, one.kernel, *one.arguments)
 """
     called = set(run(program, PACKAGE.parent).stdout.splitlines())
-    assert called == {" ".join((one.group, one.module, one.kernel, *one.arguments)) for one in known()}
+    assert called == {" ".join((one.group, one.module, one.kernel, *one.arguments)) for one in known() if not one.inner}
+    assert all(hasattr(importlib.import_module(one.module), one.kernel) for one in known())
