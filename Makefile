@@ -26,7 +26,12 @@ INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
 PROJECTS := pyproject.toml clients/python/pyproject.toml
 # So that no test waits for the compiler; a second or two when that is done. It shows how far it is.
 WARM_UP := @$(BIN)/python -m kinbin.warmup
-INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
+# Sources stand on the path, too: what pip writes for two source roots is asked last, after a folder named kinbin where Python was started.
+define INSTALL_PROJECTS
+$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
+printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
+	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
+endef
 
 .PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock wheel image clean
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy
 import pytest
 
+import kinbin
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_INPUTS = ["pyproject.toml", "README.md", "LICENSE", "index", "service", "clients"]
 CACHES = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*")
@@ -91,6 +93,15 @@ def test_library_needs_no_server_packages() -> None:
     script = f"import sys; sys.modules.update(dict.fromkeys({missing})); from kinbin import *"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_the_library_is_found_beside_a_folder_of_its_name(tmp_path: Path) -> None:
+    """A working copy in a folder named kinbin does not hide the library from a Python that is started next to it."""
+    for name in ("kinbin", "kinbin_client", "kinbin_service"):
+        (tmp_path / name).mkdir()
+    script = "import kinbin, kinbin_client, kinbin_service.cli; print(kinbin.__version__)"
+    answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (answer.returncode, answer.stdout.strip()) == (0, kinbin.__version__), answer.stderr
 
 
 def test_command_is_installed() -> None:
