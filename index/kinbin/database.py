@@ -44,7 +44,6 @@ class Database:
         self._used: dict[str, Collection] = {}
         self._lock = threading.RLock()
         self._closed = False
-        _refuse_other_hashes()
         with translated():
             if not self._folder.exists():
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +66,7 @@ class Database:
         """
         check_name(name)
         config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
+        _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self._check_open()
@@ -134,6 +134,7 @@ class Database:
 
     def _acquire(self, name: str) -> Collection:
         """Open the collection of this name; one whose removal was cut short is removed."""
+        _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
         if found.is_current():

@@ -163,10 +163,13 @@ class _Process(threading.Thread):
 
 
 def work() -> None:
-    """The process: read places in the table, compile those kernels, say so."""
-    os.nice(10)
+    """The process: read places in the table, compile those kernels, say so. Of the first group somebody waits for; the others have time."""
     table = known()
+    patient = False
     for line in sys.stdin:
+        if not patient and table[int(line)].group != table[0].group:
+            os.nice(10)
+            patient = True
         # What does not compile is told to whoever calls it.
         with contextlib.suppress(Exception):
             table[int(line)].compile()
