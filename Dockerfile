@@ -29,8 +29,9 @@ RUN pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps 
     && pip uninstall --quiet --yes setuptools pip
 
 # Machine code for every processor the image may meet, so that no start has to wait for the compiler.
+RUN python3 -m kinbin.warmup --ship "$(python3 -c 'import kinbin; print(kinbin.__path__[0])')/_machine_code" \
+    && chmod -R a+rX /opt/kinbin
 COPY deploy/entrypoint deploy/healthcheck.py /opt/kinbin/bin/
-RUN entrypoint --warm-up /opt/kinbin/numba-cache
 
 # ----------------------------------------------------------------------------------------- server
 FROM ${PYTHON_IMAGE}

@@ -1,7 +1,7 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
 # Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve),
-# UPGRADE=--upgrade (lock), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
+# UPGRADE=--upgrade (lock), LEVELS (wheel), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,6 +14,7 @@ DATA ?= ./kinbin-data
 PORT ?= 8080
 ARGS ?=
 UPGRADE ?=
+LEVELS ?=
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= kinbin:$(VERSION)
 ENGINE ?=
@@ -23,12 +24,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Wheels only: building a source distribution would fetch build requirements that no lock pins.
 INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
 PROJECTS := pyproject.toml clients/python/pyproject.toml
-# So that neither a test nor a first request waits for the compiler; a second or two when that is done.
-WARM_UP := @echo 'Making sure that the kernels are compiled (a minute or two at the first time)'; \
-	$(BIN)/python -c 'import kinbin; kinbin.warm_up()'
-INSTALL_PROJECTS := $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
+# So that no test waits for the compiler; a second or two when that is done. It shows how far it is.
+WARM_UP := @$(BIN)/python -m kinbin.warmup
+# Sources stand on the path, too: what pip writes for two source roots is asked last, after a folder named kinbin where Python was started.
+define INSTALL_PROJECTS
+$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
+printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
+	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
+endef
 
-.PHONY: help run serve check lint types layers docs-check test bench format docs lock image clean
+.PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +67,6 @@ $(VENV)/.bench: requirements-bench.lock $(VENV)/.dev
 # ------------------------------------------------------------------------------------- use it
 
 run: $(VENV)/.demo ## start the demo: a server on 127.0.0.1 with real data, a query and its answer
-	$(WARM_UP)
 	$(BIN)/python -m kinbin_service.demo --data $(DATA) --port $(PORT) $(ARGS)
 
 serve: $(VENV)/.demo ## start the server on 127.0.0.1 (DATA=./kinbin-data PORT=8080)
@@ -104,11 +108,18 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate $(UPGRADE)
 SERVER := --extra service --group server
 
+# In an empty folder, so that every kernel is compiled and its time is measured.
+kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (after changing what one is called with)
+	folder=$$(mktemp -d); NUMBA_CACHE_DIR=$$folder $(BIN)/python -m kinbin.warmup --write; rm -rf $$folder
+
 lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(SERVER) -o requirements.lock
 	$(COMPILE) $(SERVER) --group demo -c requirements.lock -o requirements-demo.lock
 	$(COMPILE) $(SERVER) --group demo --group dev -c requirements-demo.lock -o requirements-dev.lock
 	$(COMPILE) $(SERVER) --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
+
+wheel: $(VENV)/.dev ## build dist/*.whl with machine code (LEVELS="baseline x86-64-v3 x86-64-v4", or native for this processor)
+	$(BIN)/python deploy/build_wheel.py dist $(LEVELS)
 
 image: ## build the container image with docker, podman or buildah (IMAGE=, ENGINE=, ARGS=)
 	ENGINE="$(ENGINE)" deploy/build-image $(IMAGE) $(ARGS)

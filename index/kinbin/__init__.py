@@ -8,29 +8,34 @@ a = c.query(x, k=10, target_recall=0.9)
 a.ids, a.scores, a.recall_lower_bound
 """
 
-from kinbin.collection import Collection
-from kinbin.database import Database, open
-from kinbin.errors import (
-    Closed,
-    CollectionExists,
-    CollectionNotFound,
-    CorruptData,
-    FormatMismatch,
-    InvalidInput,
-    ItemConflict,
-    KinbinError,
-    Problem,
-    StorageBusy,
-    StorageError,
-    StorageFull,
-)
-from kinbin.kernels.registry import KERNELS, Kernel
-from kinbin.limits import LIMITS, Limit
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
-from kinbin.search.threads import set_threads
-from kinbin.vectors.shingles import shingles
-from kinbin.vectors.tokens import token_feature
-from kinbin.warmup import warm_up
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinbin.collection import Collection
+    from kinbin.database import Database, open
+    from kinbin.errors import (
+        Closed,
+        CollectionExists,
+        CollectionNotFound,
+        CorruptData,
+        FormatMismatch,
+        InvalidInput,
+        ItemConflict,
+        KinbinError,
+        Problem,
+        StorageBusy,
+        StorageError,
+        StorageFull,
+    )
+    from kinbin.kernels.registry import KERNELS, Kernel
+    from kinbin.limits import LIMITS, Limit
+    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
+    from kinbin.search.threads import set_threads
+    from kinbin.vectors.shingles import shingles
+    from kinbin.vectors.tokens import token_feature
+    from kinbin.warmup import Compiling, warm_up
+    from kinbin.warmup.display import showing_compilation
 
 __version__ = "0.1.0"
 
@@ -46,6 +51,7 @@ __all__ = [
     "CollectionConfig",
     "CollectionExists",
     "CollectionNotFound",
+    "Compiling",
     "CorruptData",
     "Database",
     "DeleteResult",
@@ -66,6 +72,44 @@ __all__ = [
     "open",
     "set_threads",
     "shingles",
+    "showing_compilation",
     "token_feature",
     "warm_up",
 ]
+
+# Names are imported when they are first asked for: numba takes a third of a second, and a program that prints its help needs none of it.
+_HOMES = {
+    "kinbin.collection": "Collection",
+    "kinbin.database": "Database open",
+    "kinbin.errors": (
+        "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
+        "KinbinError Problem StorageBusy StorageError StorageFull"
+    ),
+    "kinbin.kernels.registry": "KERNELS Kernel",
+    "kinbin.limits": "LIMITS Limit",
+    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Item Page Sparse Tokens",
+    "kinbin.search.threads": "set_threads",
+    "kinbin.vectors.shingles": "shingles",
+    "kinbin.vectors.tokens": "token_feature",
+    "kinbin.warmup": "Compiling warm_up",
+    "kinbin.warmup.display": "showing_compilation",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = ("errors", "limits")
+"""Modules that are reached as attributes too."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported now (PEP 562)."""
+    if name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"kinbin.{name}")
+    else:
+        raise AttributeError(f"module 'kinbin' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -47,7 +47,6 @@ class Database:
         self._used: dict[str, Collection] = {}
         self._lock = threading.RLock()
         self._closed = False
-        _refuse_other_hashes()
         with translated():
             if not self._folder.exists():
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -76,6 +75,7 @@ class Database:
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
         config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
+        _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self._check_open()
@@ -143,6 +143,7 @@ class Database:
 
     def _acquire(self, name: str) -> Collection:
         """Open the collection of this name; one whose removal was cut short is removed."""
+        _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
         if found.is_current():

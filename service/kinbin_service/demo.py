@@ -14,6 +14,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ import typer
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
+from rich.status import Status
 from rich.text import Text
 
 from kinbin_service.cli.output import Failure, failing_in_one_line
@@ -134,7 +137,13 @@ def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes
                 server.wait()
 
 
-def _wait_ready(client: Client, server: subprocess.Popen[bytes]) -> None:
+def _address(host: str, port: int) -> str:
+    """Where this machine reaches the server."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
+    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
+
+
+def _wait_ready(client: Client, server: subprocess.Popen[bytes], address: str, status: Status) -> None:
     from kinbin_client.errors import Timeout
 
     deadline = time.monotonic() + _READY_SECONDS
@@ -146,8 +155,21 @@ def _wait_ready(client: Client, server: subprocess.Popen[bytes]) -> None:
         except Timeout:
             if time.monotonic() > deadline:
                 raise Failure(f"the server was not ready after {_READY_SECONDS:g} s") from None
+            status.update(f"Starting the server{_how_far(address)}")
         else:
             return
+
+
+def _how_far(address: str) -> str:
+    """What a server that is not ready says of that; empty if it says nothing yet."""
+    try:
+        urllib.request.urlopen(f"{address}/readyz", timeout=1.0).close()  # noqa: S310 - the server that was just started
+    except urllib.error.HTTPError as error:
+        with error:
+            return f": {orjson.loads(error.read()).get('detail', '')}"
+    except (OSError, ValueError):
+        pass
+    return ""
 
 
 # ------------------------------------------------------------------------------------------ the digits
@@ -172,8 +194,8 @@ def _prepare_and_show(console: Console, address: str, digits: _Digits, server: s
     from kinbin_client import Client
 
     with Client(address, api_key=api_key()) as client:
-        with console.status("Starting the server (the first start compiles the kernels)"):
-            _wait_ready(client, server)
+        with console.status("Starting the server") as status:
+            _wait_ready(client, server, address, status)
         if _fill(console, client, digits):
             answer = client.query(digits.images[_QUERY], k=_SHOWN)
             _show_answer(console, digits, answer)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 import kinbin
 from kinbin_service.admission import Admission
 from kinbin_service.bodies import Buffers
+from kinbin_service.kernels import Kernels
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 
@@ -34,13 +35,18 @@ class Service:
         self.state: State = "starting"
         self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds)
         self.buffers = Buffers(settings.max_buffered_bytes)
+        self.kernels = Kernels()
         self._loop = asyncio.get_running_loop()
         self._warming = threading.Thread(target=self._warm_up, name="kinbin-warm-up")
 
     @classmethod
     @asynccontextmanager
     async def running(cls, settings: Settings) -> AsyncIterator[Service]:
-        """Open the database, warm up in the background; at the end finish what was started and close."""
+        """Open the database, warm up in the background; at the end finish what was started and close.
+
+        Requests are taken as soon as the kernels of small collections are there. The others are compiled meanwhile, by processes of
+        low priority; a request that needs one of them waits for it in its own thread, or compiles it there.
+        """
         database = await asyncio.to_thread(kinbin.open, settings.data_dir)
         service = cls(settings, database)
         service._warming.start()
@@ -48,6 +54,7 @@ class Service:
             yield service
         finally:
             service.state = "stopping"
+            service.kernels.stop()
             await service.admission.close()
             await asyncio.to_thread(service._warming.join)
             await asyncio.to_thread(database.close)
@@ -64,17 +71,15 @@ class Service:
             return Refusal("stopping", "the service is stopping")
         if self.state == "failed":
             return Refusal("internal", "the kernels could not be compiled; the log says why")
-        return Refusal("not_ready", "the kernels are being loaded; try again")
+        return Refusal("not_ready", f"the kernels are being loaded{self.kernels.count()}; try again")
 
     def _warm_up(self) -> None:
-        """Compile or load every kernel (in a thread), so that the first requests do not wait for it."""
+        """Compile or load every kernel (in a thread), first those that an empty or small collection needs."""
         try:
-            kinbin.warm_up()
+            self.kernels.warm_up(lambda: self._become("ready"))
         except Exception:
             log.exception("warm-up failed")
             self._become("failed")
-        else:
-            self._become("ready")
 
     def _become(self, state: State) -> None:
         def change() -> None:

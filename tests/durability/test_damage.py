@@ -440,14 +440,19 @@ def test_another_hash_version_is_refused(sound: Path, tmp_path: Path) -> None:
 
 
 def test_a_machine_that_computes_other_hashes_is_refused(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the golden digest differs no database is opened: its index would silently be wrong."""
+    """Where the golden digest differs no collection is opened or made: its index would silently be wrong."""
     kinbin.database._refuse_other_hashes.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr("kinbin.database.golden_digest", lambda: bytes(16))
-        for _ in range(2):
-            with pytest.raises(FormatMismatch, match="hash version 1"):
-                kinbin.open(sound)
-    kinbin.open(sound).close()
+        with kinbin.open(sound) as database:
+            for _ in range(2):
+                with pytest.raises(FormatMismatch, match="hash version 1"):
+                    database.collection("c")
+                with pytest.raises(FormatMismatch, match="hash version 1"):
+                    database.create_collection("new")
+            assert database.collections() == ["c"]
+    with kinbin.open(sound) as database:
+        database.collection("c")
 
 
 def test_every_part_is_damaged_by_a_test(sound: Path) -> None:

@@ -25,9 +25,9 @@ TESTS = Path(__file__).resolve().parents[1]
 PUBLIC = [
     "KERNELS", "LIMITS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item", "ItemConflict", "Kernel",
-    "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
-    "open", "set_threads", "shingles", "token_feature", "warm_up",
+    "CollectionNotFound", "Compiling", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item",
+    "ItemConflict", "Kernel", "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
+    "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
 
@@ -234,17 +234,11 @@ def test_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 import numpy as np
-import numba.core.dispatcher as dispatcher
+from kinbin.kernels._machine_code import REQUESTED
 import kinbin
 kinbin.warm_up()
 assert os.listdir(sys.argv[1]) == [], "temporary files were left"
-compiled = []
-compile_one = dispatcher.Dispatcher.compile
-def compile_and_tell(self, signature):
-    if not self.overloads.get(signature):
-        compiled.append((self.py_func.__name__, str(signature)))
-    return compile_one(self, signature)
-dispatcher.Dispatcher.compile = compile_and_tell
+before = set(REQUESTED)
 X = np.random.default_rng(1).random((1_500, 12))
 rows = [{i: 1.0 + i, 2**40: 1.0, i + 5: 2.0} for i in range(1_500)]
 with kinbin.open(sys.argv[1]) as db:
@@ -263,7 +257,7 @@ with kinbin.open(sys.argv[1]) as db:
             c.query_id("new", mode=mode)
         c.get(["0"])
         c.check()
-print(compiled)
+print(sorted(f"{module}.{name}{types}" for module, name, types in set(REQUESTED) - before))
 """
     assert run_python(program, str(tmp_path)) == "[]\n"
 

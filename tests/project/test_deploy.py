@@ -77,61 +77,18 @@ def test_everything_copied_reaches_the_build() -> None:
 # ------------------------------------------------------------------------------------------- entrypoint
 
 
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    """A stand-in for the image's folder: the script, and a cache of one read-only file."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "numba-cache/kernels").mkdir(parents=True)
-    code = tmp_path / "numba-cache/kernels/code.nbi"
-    code.write_text("machine code", encoding="utf-8")
-    code.chmod(0o444)
-    (tmp_path / "bin/entrypoint").write_bytes(ENTRYPOINT.read_bytes())
-    (tmp_path / "bin/entrypoint").chmod(0o755)
-    return tmp_path
-
-
-def run_entrypoint(image: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command through the script."""
-    environment = {"PATH": os.environ["PATH"], **variables}
-    return subprocess.run([image / "bin/entrypoint", *command], env=environment, capture_output=True, text=True, check=False, timeout=30)
-
-
-SHOW = ("sh", "-c", 'echo "$NUMBA_CACHE_DIR|${NUMBA_CPU_NAME-unset}|${NUMBA_CPU_FEATURES-unset}"; cat "$NUMBA_CACHE_DIR/kernels/code.nbi"')
-
-
-def test_entrypoint_hands_over_a_writable_cache(image: Path, tmp_path: Path) -> None:
-    """The command finds the image's machine code in a folder that numba may write to, at every start."""
-    cache = tmp_path / "writable"
-    for _ in range(2):
-        answer = run_entrypoint(image, *SHOW, NUMBA_CACHE_DIR=str(cache))
-        assert answer.returncode == 0, answer.stderr
-        folder, level, features = answer.stdout.splitlines()[0].split("|")
-        assert folder == str(cache)
-        assert level in {"generic", "x86-64-v3"}
-        assert features == ""
-        assert answer.stdout.splitlines()[1] == "machine code"
-        assert os.access(cache / "kernels", os.W_OK)
-
-
-def test_entrypoint_falls_back_when_the_cache_cannot_be_written(image: Path, tmp_path: Path) -> None:
-    """A cache folder that cannot be made is passed over for a temporary one."""
-    answer = run_entrypoint(image, *SHOW, NUMBA_CACHE_DIR="/proc/nowhere", TMPDIR=str(tmp_path))
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.splitlines()[0].split("|")[0] == f"{tmp_path}/kinbin-numba"
-
-
-@pytest.mark.parametrize(("given", "expected"), [("host", "unset"), ("generic", "generic"), ("znver3", "znver3")])
-def test_entrypoint_respects_a_chosen_processor(image: Path, tmp_path: Path, given: str, expected: str) -> None:
-    """A processor that the user names is used, and `host` means the one that is there."""
-    answer = run_entrypoint(image, *SHOW, NUMBA_CACHE_DIR=str(tmp_path / "writable"), NUMBA_CPU_NAME=given)
-    assert answer.stdout.splitlines()[0].split("|")[1] == expected
-
-
-def test_entrypoint_gives_its_place_and_its_status_to_the_command(image: Path, tmp_path: Path) -> None:
-    """The command takes over the process (so that signals reach it), and its exit status is the container's."""
-    answer = run_entrypoint(image, "sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline; exit 7", NUMBA_CACHE_DIR=str(tmp_path / "writable"))
+def test_entrypoint_gives_its_place_and_its_status_to_the_command() -> None:
+    """The command takes over the process (so that signals reach it), its exit status is the container's, its files are its user's."""
+    command = [str(ENTRYPOINT), "sh", "-c", "umask; tr '\\0' ' ' < /proc/$$/cmdline; exit 7"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert answer.returncode == 7
+    assert answer.stdout.splitlines()[0] == "0077"
     assert "entrypoint" not in answer.stdout
+
+
+def test_image_holds_machine_code() -> None:
+    """The image is built with the kernels' code in its package, where servers find it without a folder that they may write."""
+    assert re.search(r"^RUN python3 -m kinbin\.warmup --ship", DOCKERFILE, re.MULTILINE)
 
 
 # ------------------------------------------------------------------------------------------ healthcheck

@@ -10,7 +10,10 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
+
+import kinbin
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_INPUTS = ["pyproject.toml", "README.md", "LICENSE", "index", "service", "clients"]
@@ -86,9 +89,19 @@ def test_client_works_without_the_server(wheels: dict[str, Path], tmp_path: Path
 
 def test_library_needs_no_server_packages() -> None:
     """Without the extra `service` the library still imports: no web framework is pulled in."""
-    script = "import sys; sys.modules.update(dict.fromkeys(('fastapi', 'pydantic', 'uvicorn', 'httpx', 'scipy', 'sklearn'))); import kinbin"
+    missing = ("fastapi", "pydantic", "uvicorn", "httpx", "scipy", "sklearn")
+    script = f"import sys; sys.modules.update(dict.fromkeys({missing})); from kinbin import *"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_the_library_is_found_beside_a_folder_of_its_name(tmp_path: Path) -> None:
+    """A working copy in a folder named kinbin does not hide the library from a Python that is started next to it."""
+    for name in ("kinbin", "kinbin_client", "kinbin_service"):
+        (tmp_path / name).mkdir()
+    script = "import kinbin, kinbin_client, kinbin_service.cli; print(kinbin.__version__)"
+    answer = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (answer.returncode, answer.stdout.strip()) == (0, kinbin.__version__), answer.stderr
 
 
 def test_command_is_installed() -> None:
@@ -102,3 +115,47 @@ def test_installed_version_is_that_of_the_sources(distribution: str) -> None:
     """Library, service and client are installed in the version that pyproject.toml names."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert importlib.metadata.version(distribution) == declared
+
+
+USE = """
+import sys
+import numpy as np
+from numba.core import event
+compiled = event.RecordingListener()
+import kinbin
+event.register("numba:compile", compiled)
+X = np.random.default_rng(0).random((300, 8))
+rows = [{i: 1.0, 2**40 + i % 7: 2.0} for i in range(300)]
+with kinbin.open(sys.argv[1]) as database:
+    for name, dim, vectors in (("dense", 8, X), ("sparse", None, rows)):
+        collection = database.create_collection(name, dim=dim)
+        collection.add([str(i) for i in range(300)], vectors)
+        assert collection.query(vectors[7]).ids[0] == "7"
+        collection.compact()
+        collection.link()
+        for mode in ("bands", "links", "exact"):
+            assert collection.query(vectors[7], mode=mode).ids[0] == "7"
+print(len(compiled.buffer), kinbin.__file__)
+"""
+
+
+@pytest.mark.slow
+def test_who_installs_the_wheel_compiles_nothing(tmp_path: Path) -> None:
+    """`make wheel` makes a wheel for this platform whose library adds, links and answers in a new environment without the compiler."""
+    build = [sys.executable, str(ROOT / "deploy/build_wheel.py"), str(tmp_path), "native"]
+    subprocess.run(build, check=True, capture_output=True, timeout=100)
+    (wheel,) = tmp_path.glob("kinbin-*.whl")
+    assert not wheel.name.endswith("none-any.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True, timeout=60)
+    python = tmp_path / "venv/bin/python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True, timeout=60)
+    (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    # What kinbin needs comes from this environment; a path in a .pth file brings no .pth files of its own, and so not the working copy.
+    (packages / "dependencies.pth").write_text(f"{Path(numpy.__file__).parents[1]}\n", encoding="utf-8")
+    environment = {"HOME": str(tmp_path / "home"), "PATH": ""}
+    command = [str(python), "-c", USE, str(tmp_path / "data")]
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    count, place = answer.stdout.split()
+    assert (count, Path(place).parents[1]) == ("0", packages)
+    assert list(packages.glob("kinbin/**/__pycache__/*.nbi")) == []

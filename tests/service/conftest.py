@@ -11,7 +11,11 @@ import pytest
 import kinbin
 from service_app import App, running_app
 
-_warm_up_once = functools.cache(kinbin.warm_up)
+_everything = functools.cache(kinbin.warm_up)
+
+
+def _warm_up_once(progress: object = None, groups: object = None) -> None:
+    _everything()
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import re
 import threading
+import time
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from service_app import App, eventually, problem, running_app
 async def test_a_worker_is_alive_at_once_and_ready_after_warming_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the kernels are loaded /livez is 200, /readyz 503, and requests are 503 with Retry-After; then all is 200."""
     gate = threading.Event()
-    monkeypatch.setattr(kinbin, "warm_up", lambda: gate.wait(30))
+    monkeypatch.setattr(kinbin, "warm_up", lambda *_: gate.wait(30))
     async with running_app(tmp_path / "data", ready=False) as app:
         assert (await app.get("/livez"))["status"] == "starting"
         assert (await app.get("/healthz"))["status"] == "starting"
@@ -34,12 +36,67 @@ async def test_a_worker_is_alive_at_once_and_ready_after_warming_up(tmp_path: Pa
         await app.post("/index", {"items": [{"id": "a", "vector": [1]}]})
 
 
+def _state(*pending: str) -> kinbin.Compiling:
+    return kinbin.Compiling(3, 7, ("scan",), pending, 0.5, 1.0)
+
+
+async def test_requests_are_taken_while_the_rest_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is ready when the kernels of small collections are there; /readyz names what is still compiled, until nothing is."""
+    first, rest = threading.Event(), threading.Event()
+
+    def warm_up(progress: Callable[[kinbin.Compiling], None], groups: tuple[str, ...] | None = None) -> None:
+        progress(_state("small", "bands") if groups else _state("bands"))
+        (first if groups else rest).wait(30)
+
+    monkeypatch.setattr(kinbin, "warm_up", warm_up)
+    async with running_app(tmp_path / "data", ready=False) as app:
+        await eventually(lambda: app.service.kernels.pending == ("small", "bands"))
+        assert "3 of 7" in (await app.get("/readyz", status=503))["detail"]
+        first.set()
+        await eventually(lambda: app.service.state == "ready" and app.service.kernels.pending == ("bands",))
+        assert (await app.get("/readyz"))["compiling"] == ["bands"]
+        await app.post("/index", {"items": [{"id": "a", "vector": [1]}]})
+        rest.set()
+        await eventually(lambda: app.service.kernels.pending == ())
+        assert (await app.get("/readyz"))["compiling"] == []
+
+
+async def test_a_worker_stops_while_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a worker does not wait for kernels that nobody needs any more."""
+    told = threading.Event()
+
+    def warm_up(progress: Callable[[kinbin.Compiling], None], groups: tuple[str, ...] | None = None) -> None:
+        while groups is None:
+            progress(_state("links"))
+            told.set()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(kinbin, "warm_up", warm_up)
+    async with running_app(tmp_path / "data"):
+        await eventually(told.is_set)
+
+
+async def test_a_ready_worker_stays_ready_if_the_rest_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be compiled ahead of need is in the log, and requests are taken all the same."""
+
+    def warm_up(progress: object, groups: tuple[str, ...] | None = None) -> None:
+        if groups is None:
+            raise RuntimeError("no more processes")
+
+    monkeypatch.setattr(kinbin, "warm_up", warm_up)
+    async with running_app(tmp_path / "data") as app:
+        await eventually(lambda: "no more processes" in caplog.text)
+        assert (await app.get("/readyz"))["status"] == "ready"
+
+
 async def test_a_worker_that_cannot_warm_up_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failed warm-up makes /livez and /readyz fail, so that somebody restarts the worker, and is in the log."""
 
-    def broken() -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(kinbin, "warm_up", broken)

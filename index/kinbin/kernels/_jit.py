@@ -1,12 +1,12 @@
-"""The one door through which Kinbin reaches numba: named decorators, intrinsics, and an honest cache.
+"""The one door through which Kinbin reaches numba: named decorators. Where their code is kept: `_machine_code`.
 
 Kernels are serial and release the GIL; threads are the caller's business (parallel=True aborts a
 process that calls it from several threads). No kernel here may assume finite values away.
 
 `strict`     IEEE arithmetic in the written order: everything whose bits are stored (hashing).
 `reassoc`    lets the compiler reorder sums, so that they vectorise; still respects NaN and infinity.
-`inline`     a strict function that LLVM inlines into its callers. (Numba's own inlining infers the types of every copy
-             anew, which took three quarters of the time that kernels take to compile.)
+`inline`     a strict function that LLVM inlines into its callers; Python cannot call it. (Numba's own inlining infers the types
+             of every copy anew, which took three quarters of the time that kernels take to compile.)
 `owning`     a strict function that may create arrays.
 
 Only the last counts references to arrays. Numba would count them in every function: two atomic instructions for each
@@ -16,36 +16,21 @@ without being marked does not compile.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
 
+from kinbin.kernels._machine_code import keep_code, keep_from_python
+
 __all__ = ["inline", "owning", "reassoc", "strict"]
 
 
-def _sources_stamp() -> tuple[str, int]:
-    """A digest of every source file of the package that compiles anything (they all name this module).
-
-    Numba's cache watches only the file of the function itself, so that an edit of a function
-    it calls elsewhere would leave stale machine code: stored hashes would silently change meaning.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
-        source = path.read_bytes()
-        if b"kernels._jit" in source or path.parent == Path(__file__).parent:
-            digest.update(source)
-    return digest.hexdigest(), 0
-
-
-_STAMP = _sources_stamp()
-
-
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
-    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
-    dispatcher._cache._cache_file._source_stamp = _STAMP
+    # Nobody asks for the addresses of kernels as C functions: code for that is left out.
+    options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    dispatcher: Any = numba.njit(**options)(function)
+    keep_code(dispatcher)
     return dispatcher
 
 
@@ -61,7 +46,9 @@ def owning(function: Callable[..., Any]) -> Any:
 
 def inline(function: Callable[..., Any]) -> Any:
     """Compile strictly, and inline into the callers."""
-    return _compile(function, forceinline=True, _nrt=False)
+    dispatcher = _compile(function, forceinline=True, _nrt=False, no_cpython_wrapper=True)
+    keep_from_python(dispatcher)
+    return dispatcher
 
 
 def reassoc(function: Callable[..., Any]) -> Any:

@@ -68,6 +68,13 @@ def _dead_linked(view: View, links: Links) -> int:
     return sum(run.rows - run.live for run, tail in zip(view.runs, links.tails, strict=True) if tail)
 
 
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, not to be written."""
+    same = array.view()
+    same.flags.writeable = False
+    return same
+
+
 @dataclass(slots=True, eq=False)
 class _Draft:
     """A link set that is being built."""
@@ -90,6 +97,10 @@ class _Draft:
 
 class _HandedOver(Exception):
     """A thread of this process waits for the work that is done in the background."""
+
+    def __post_init__(self) -> None:
+        # As those of stored link sets are: kernels would be compiled again for arrays that may be written.
+        self.row_numbers, self.errors = _read_only(self.row_numbers), _read_only(self.errors)
 
 
 class Linker:

@@ -34,27 +34,31 @@ class Failure(Exception):
 @contextmanager
 def failing_in_one_line(as_json: bool = False) -> Iterator[None]:
     """Turn the errors that users can meet into one line on standard error and an exit code; mistakes of the program pass through."""
-    import kinbin
-    from kinbin_service.importing import SourceError, TargetDiffers
-
-    known: tuple[type[Exception], ...] = (kinbin.KinbinError, SourceError, TargetDiffers)
-    try:
-        from kinbin_client.errors import KinbinClientError
-
-        known = (*known, KinbinClientError)
-    except ModuleNotFoundError:
-        pass
     try:
         yield
     except KeyboardInterrupt:
         _fail("interrupted", "broken off", 128 + signal.SIGINT, as_json)
     except Failure as error:
         _fail(error.kind, str(error), error.code, as_json)
-    except known as error:
-        _fail(getattr(error, "code", None) or "failed", str(error), 1, as_json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail("os_error", where + (error.strerror or str(error)), 1, as_json)
+    except Exception as error:
+        if not isinstance(error, _known()):
+            raise
+        _fail(getattr(error, "code", None) or "failed", str(error), 1, as_json)
+
+
+def _known() -> tuple[type[Exception], ...]:
+    """Errors that users can meet. Asked for when there is one: most commands import little."""
+    import kinbin
+    from kinbin_service.importing import SourceError, TargetDiffers
+
+    try:
+        from kinbin_client.errors import KinbinClientError
+    except ModuleNotFoundError:
+        return kinbin.KinbinError, SourceError, TargetDiffers
+    return kinbin.KinbinError, SourceError, TargetDiffers, KinbinClientError
 
 
 def _fail(kind: str, message: str, code: int, as_json: bool) -> NoReturn:

@@ -40,13 +40,13 @@ def serve_command(
     end it after the requests under way are answered.
     """
     with failing_in_one_line():
+        check_port(host, port)
         try:
             from pydantic import ValidationError
 
             from kinbin_service.server import run
         except ModuleNotFoundError as error:
             raise Failure(f"the server needs {error.name}: pip install 'kinbin[service]'") from None
-        check_port(host, port)
         try:
             run(
                 data=data, host=host, port=port, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts,

@@ -165,6 +165,7 @@ class StatusAnswer(BaseModel):
 
     status: Literal["starting", "ready", "stopping"]
     version: str
+    compiling: Annotated[list[str], Field(description="Groups of kernels that are still being compiled", examples=[[], ["links"]])]
 
 
 class ProblemEntry(BaseModel):

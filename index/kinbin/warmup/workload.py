@@ -1,0 +1,69 @@
+"""Using every kernel once, on small collections: in the order in which a growing collection needs them.
+
+What is compiled in parallel before (`specialisations`) is loaded here; what is not known there is compiled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.database import Database
+
+__all__ = ["STAGES"]
+
+_FEATURES = 96
+"""More than a sampler's first table of parameters holds, so that it grows."""
+_RNG_SEED = 0
+
+
+def _vectors(name: str) -> NDArray[np.float64]:
+    if name == "packed":
+        # Links of rows of one feature have packed codes.
+        return np.eye(48, _FEATURES)
+    return np.random.default_rng(_RNG_SEED).random((48, _FEATURES)) + 0.01
+
+
+def _small(database: Database) -> None:
+    """Adding, reading and searching what a scan searches."""
+    for name, kernel, dim, sampler in (
+        ("narrow", "ngmm", _FEATURES, "gcws"),
+        ("wide", "ngmm", None, "dart"),
+        ("packed", "ngmm", None, "dart"),
+        ("plain", "gmm", None, "gcws"),
+    ):
+        collection = database.create_collection(name, kernel=kernel, dim=dim, sampler=sampler, seed=0)
+        collection.add([str(i) for i in range(32)], _vectors(name)[:32])
+        collection.query(_vectors(name)[0])
+        collection.query_batch(_vectors(name)[:2], mode="exact")
+        collection.get(["0"])
+
+
+def _bands(database: Database) -> None:
+    """Runs, and searching by bands."""
+    for name in database.collections():
+        collection = database.collection(name)
+        collection.compact()
+        collection.add([str(i) for i in range(24, 48)], _vectors(name)[24:])
+        for mode in ("bands", "exact"):
+            collection.query(_vectors(name)[0], mode=mode)
+        collection.check()
+
+
+def _links(database: Database) -> None:
+    """Building links, extending them, and walking."""
+    for name in database.collections():
+        collection = database.collection(name)
+        collection.link()
+        collection.delete(["3"])
+        collection.add(["48"], _vectors(name)[:1] + 1.0)
+        collection.link()
+        for mode in ("links", "exact"):
+            collection.query(_vectors(name)[0], mode=mode)
+        collection.check()
+
+
+STAGES: Mapping[str, Callable[[Database], None]] = {"small": _small, "bands": _bands, "links": _links}
+"""Groups of kernels in the order of need, and what uses each; a stage works on the collections of those before it."""

@@ -1,0 +1,104 @@
+"""Compiling ahead of need: groups, progress, and what is shown."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+import kinbin
+from kinbin.kernels.specialisations import known
+
+STATES = [
+    kinbin.Compiling(0, 3, ("scan", "sweep"), ("small", "links"), 0.0, 0.1),
+    kinbin.Compiling(1, 3, ("sweep",), ("small", "links"), 0.5, 4.0),
+    kinbin.Compiling(2, 3, (), ("links",), 0.6, 12.0),
+    kinbin.Compiling(3, 3, (), (), 1.0, 17.0),
+]
+
+
+def test_progress_ends_with_everything_there() -> None:
+    """The last state that is told of is that all kernels are there, also if they were from the start."""
+    states: list[kinbin.Compiling] = []
+    kinbin.warm_up(states.append, ["small"])
+    assert (states[-1].done, states[-1].pending, states[-1].share) == (states[-1].total, (), 1.0)
+    assert states[-1].total == sum(one.group == "small" for one in known())
+
+
+def test_a_group_takes_those_before_it_along() -> None:
+    """Links need what bands need."""
+    states: list[kinbin.Compiling] = []
+    kinbin.warm_up(states.append, ["bands"])
+    assert states[-1].total == sum(one.group in {"small", "bands"} for one in known())
+
+
+def test_unknown_groups_are_refused() -> None:
+    """The error names the groups that there are."""
+    with pytest.raises(kinbin.InvalidInput, match="groups are small, bands, links, not bonds"):
+        kinbin.warm_up(groups=["bonds"])
+
+
+def test_progress_may_end_it() -> None:
+    """What progress raises comes out of the warm-up."""
+
+    def stop(_: kinbin.Compiling) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kinbin.warm_up(stop)
+
+
+@pytest.mark.slow
+def test_small_collections_are_compiled_first(tmp_path: object) -> None:
+    """From an empty folder the kernels of small collections are compiled in other processes, and only loaded in the one that asks."""
+    program = """
+from numba.core import event
+import kinbin
+compiled = event.RecordingListener()
+states = []
+from kinbin.kernels import _jit
+event.register("numba:compile", compiled)
+kinbin.warm_up(states.append, ["small"])
+print(len(compiled.buffer), states[0].done, states[-1].done, len({name for state in states for name in state.now}) > 5)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"NUMBA_CACHE_DIR": str(tmp_path), "PATH": ""}, capture_output=True, text=True, timeout=110, check=True,
+    )  # fmt: skip
+    count = sum(one.group == "small" for one in known())
+    assert done.stdout.split() == ["0", "0", str(count), "True"]
+
+
+def test_a_pipe_is_told_in_lines() -> None:
+    """Where there is no terminal, plain lines say what is compiled: at the start, every ten seconds, and at the end."""
+    out = io.StringIO()
+    with kinbin.showing_compilation(Console(file=out, width=200)) as progress:
+        for state in STATES:
+            progress(state)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "Compiling kernels: 0 of 3 are there, 0 s (scan, sweep)"
+    assert lines[1] == "Compiling kernels: 2 of 3 are there, 12 s"
+    assert lines[2].startswith("Compiled the kernels in 17 s")
+    assert len(lines) == 3
+
+
+def test_a_terminal_is_told_by_a_bar() -> None:
+    """On a terminal the bar names the kernels that are being compiled, and one line stays of it."""
+    out = io.StringIO()
+    with kinbin.showing_compilation(Console(file=out, width=200, force_terminal=True)) as progress:
+        for state in STATES:
+            progress(state)
+    assert "Compiled the kernels in 17 s" in out.getvalue()
+    assert "\x1b[" in out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_nothing_is_shown_if_nothing_is_compiled(terminal: bool) -> None:
+    """A start from disk says nothing."""
+    out = io.StringIO()
+    with kinbin.showing_compilation(Console(file=out, force_terminal=terminal)) as progress:
+        progress(STATES[-1])
+    assert out.getvalue() == ""
