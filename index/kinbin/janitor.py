@@ -149,6 +149,8 @@ class Janitor(_Background):
         while not self._stop.is_set():
             while not self._stop.is_set() and self._step(False):
                 pass
+            # Writes may go on for days: what succeeds now has succeeded.
+            self._in_a_row = 0
             seen = self._writes
             if self._wake.wait(QUIET_SECONDS) or self._writes != seen:
                 self._wake.clear()

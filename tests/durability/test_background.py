@@ -49,14 +49,14 @@ def fill(collection: kinbin.Collection, count: int = 200) -> None:
     collection.add([f"v{i}" for i in range(count)], np.random.default_rng(1).random((count, DIM)) + 0.01)
 
 
-@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("work", ["upkeep", "links"])
 def test_no_error_ends_background_work(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: str, error: Exception, times: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: str, error: Exception
 ) -> None:
     """Whatever is raised, the work is tried again without another write until it is done; each failure is logged and counted."""
     raised: list[Exception] = []
+    times = 2
     owner, name = (kinbin.search.upkeep.Upkeep, "_perform") if work == "upkeep" else (kinbin.search.linking.Linker, "_write")
     original = getattr(owner, name)
 
@@ -101,6 +101,24 @@ def test_stats_say_what_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert last["time"].endswith("+00:00")
         assert stats["background"]["links"] == QUIET
         assert collection.count() == 200
+
+
+def test_work_that_succeeds_is_in_order_again_while_writes_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failure the first success counts, though writes keep the thread from ever coming to an end of its work."""
+    monkeypatch.setattr(janitor, "QUIET_SECONDS", 60.0)
+    asked: list[bool] = []
+
+    def fail_once(quiet: bool) -> bool:
+        asked.append(quiet)
+        if len(asked) == 1:
+            raise Fault("planted")
+        return False
+
+    keeper = janitor.Janitor("c", fail_once, lambda: 0)
+    keeper.wake()
+    until(lambda: keeper.report()["failures"] == 1 and keeper.report()["in_a_row"] == 0)
+    keeper.stop()
+    assert asked == [False, False]
 
 
 def test_pauses_double_up_to_a_minute() -> None:
