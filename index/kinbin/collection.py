@@ -247,8 +247,9 @@ class Collection:
 
     def _rows(self, X: Any, limit_name: str, field: str) -> Rows:
         """Vectors of any form as canonical rows; a matrix of too many is refused before it is read."""
-        if len(getattr(X, "shape", ())) == 2:
-            at_most(limit_name, X.shape[0], field)
+        shape = getattr(X, "shape", None)
+        if isinstance(shape, tuple) and len(shape) == 2:
+            at_most(limit_name, shape[0], field)
         plain = not isinstance(X, np.ma.MaskedArray)
         rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed) if plain else None
         return canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed) if rows is None else rows

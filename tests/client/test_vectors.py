@@ -42,6 +42,7 @@ PAIRS = {"indices": [3, 7], "values": [1.5, 2]}
         (sparse.csr_matrix(([1.5, 2.0], ([0, 0], [3, 7])), shape=(1, 9)), PAIRS),
         (sparse.coo_array(([1.5, 1.0, 1.0], ([3, 7, 7],)), shape=(9,)), PAIRS),
         (sparse.coo_array(([1.5, 1.0, 1.0], ([0, 0, 0], [3, 7, 7])), shape=(1, 9)), PAIRS),
+        (sparse.dok_array(np.array([[0, 0, 0, 1.5, 0, 0, 0, 2]])), PAIRS),
         ({"red": 3, "apple": 1}, {"tokens": {"red": 3, "apple": 1}}),
         (Counter("aab"), {"tokens": {"a": 2, "b": 1}}),
         (Tokens({"a": 2}), {"tokens": {"a": 2}}),

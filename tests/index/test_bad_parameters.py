@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -133,14 +134,16 @@ def test_a_bad_mode_of_an_add_is_refused(mode: Any, told: str, collection: kinbi
     ("include", "told"),
     [
         (None, "NoneType"),
-        (5, "NoneType"),
+        (5, "int"),
+        (np.array("vector"), "ndarray"),
         ("vectors", "'vectors'; did you mean 'vector'?"),
         ("", "''"),
+        (count(), "int"),
         (["id"], "'id'"),
         (["vector", "score"], "'score'"),
         ([["vector"]], "list"),
         ([None], "NoneType"),
-        (True, "NoneType"),
+        (True, "bool"),
         (b"vector", "int"),
         ([np.array(["vector", "payload"])], "ndarray"),
         (np.array([["vector", "payload"]]), "ndarray"),
@@ -170,7 +173,7 @@ def test_a_page_size_over_its_limit_is_refused(collection: kinbin.Collection) ->
 
 @pytest.mark.parametrize(
     "cursor",
-    ["", "a", "YQ==", "Y Q", "YQ\n", "YR", "é", "\ud800", "YQ" * 200, "!!!!", 5, True, b"YQ", ["YQ"], 10**400],
+    ["", "a", "YQ==", "Y Q", "YQ\n", "YR", "é", "\ud800", "YQ" * 200, "!!!!", 5, True, b"YQ", ["YQ"], 10**400, np.zeros(3, [("a", "f4")])],
     ids=lambda x: repr(x)[:12],
 )
 def test_a_bad_cursor_is_refused(cursor: Any, collection: kinbin.Collection) -> None:

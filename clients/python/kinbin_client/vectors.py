@@ -82,11 +82,7 @@ def encode_vector(vector: Vector) -> Any:
     given: Any = vector
     if isinstance(given, Sparse):
         return {"indices": given.indices, "values": given.values}
-    tokens = _tokens_of(given)
-    if tokens is not None:
-        return {"tokens": _counts(tokens)}
-    if isinstance(given, Mapping):
-        return _encode_mapping(given)
+    # Before mappings: a DOK matrix is one of places and values.
     if hasattr(given, "tocsr"):
         if len(given.shape) > 2 or (len(given.shape) == 2 and given.shape[0] != 1):
             raise _bad(f"one vector is expected here, this matrix has {given.shape[0]} rows")
@@ -94,6 +90,11 @@ def encode_vector(vector: Vector) -> Any:
             return next(sparse_rows(given))
         except InvalidArgument as error:
             raise InvalidArgument(str(error.args[0]), None, error.code) from None
+    tokens = _tokens_of(given)
+    if tokens is not None:
+        return {"tokens": _counts(tokens)}
+    if isinstance(given, Mapping):
+        return _encode_mapping(given)
     if hasattr(given, "tolist"):
         return _array(given)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):

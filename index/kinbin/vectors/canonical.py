@@ -71,7 +71,7 @@ def _as_array(given: Any) -> Any:
     """An array of what NumPy makes one of (data frames, tensors); anything else as it is. Masked arrays are refused."""
     if isinstance(given, np.ma.MaskedArray):
         raise Fault("bad_vector", _MASKED)
-    if isinstance(given, np.ndarray | np.generic) or not hasattr(given, "__array__") or hasattr(given, "tocsr"):
+    if isinstance(given, np.ndarray | np.generic | type) or not hasattr(given, "__array__") or hasattr(given, "tocsr"):
         return given
     try:
         return np.asarray(given)
@@ -131,15 +131,16 @@ def _pair(vector: Any, dim: int | None) -> _Pair:
     if isinstance(vector, Sparse):
         features = _features(vector.indices)
         return features, _numbers(vector.values, len(features))
+    # Before mappings: a DOK matrix is one of places and values.
+    if hasattr(vector, "tocsr"):
+        if vector.ndim > 2 or (vector.ndim == 2 and vector.shape[0] != 1):
+            raise Fault("bad_vector", f"one vector is expected here, this matrix has {vector.shape[0]} rows")
+        return _sparse_parts(vector, dim)[1:]
     tokens = _tokens_of(vector)
     if tokens is not None:
         return _token_pair(tokens, dim)
     if isinstance(vector, Mapping):
         return _features(list(vector)), _numbers(list(vector.values()), len(vector))
-    if hasattr(vector, "tocsr"):
-        if vector.ndim > 2 or (vector.ndim == 2 and vector.shape[0] != 1):
-            raise Fault("bad_vector", f"one vector is expected here, this matrix has {vector.shape[0]} rows")
-        return _sparse_parts(vector, dim)[1:]
     if isinstance(vector, str | bytes) or not isinstance(vector, Sequence | np.ndarray):
         hint = "; put tokens into a list or a set" if isinstance(vector, str) else ""
         forms = "a list of numbers, indices with values, or tokens (strings, with or without weights)"

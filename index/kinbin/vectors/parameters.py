@@ -86,15 +86,21 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
 
 def included(include: Iterable[str]) -> frozenset[str]:
     """What parts of items are wanted."""
-    wanted = [include] if isinstance(include, str) else list(include) if isinstance(include, Iterable) else [None]
-    for name in wanted:
+    wanted = set()
+    # One after the other: what is no list of names may be endless.
+    for name in [include] if isinstance(include, str) or not _is_iterable(include) else include:
         if not isinstance(name, str) or name not in INCLUDE:
             raise InvalidInput.of(
                 "bad_parameter",
                 f"include lists some of {', '.join(INCLUDE)}, not {arrived(name)}{suggestion(name, INCLUDE)}",
                 field="include",
             )
+        wanted.add(name)
     return frozenset(wanted)
+
+
+def _is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
 
 
 def cursor_after(key: bytes) -> str:
@@ -104,10 +110,10 @@ def cursor_after(key: bytes) -> str:
 
 def open_cursor(cursor: object) -> bytes:
     """The id in a cursor."""
+    text = cursor if isinstance(cursor, str) else ""
     try:
-        text = str(cursor)
         key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        if not 0 < len(key) <= limit("id_bytes") or cursor_after(key) != cursor:
+        if not 0 < len(key) <= limit("id_bytes") or cursor_after(key) != text:
             raise ValueError
     except (ValueError, binascii.Error):
         raise InvalidInput.of("bad_parameter", "after is the next of an earlier page, unchanged", field="after") from None

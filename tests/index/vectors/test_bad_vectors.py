@@ -275,6 +275,7 @@ MATRICES: dict[str, tuple[Any, Problem, int | None]] = {
         bad("a batch is a sequence of vectors, this is Sparse; put a single vector into a list"),
         None,
     ),
+    "a type": (np.float32, bad("a batch is a sequence of vectors, this is type; put a single vector into a list"), None),
     "a set of vectors": (
         {(1, 2, 3), (3, 2, 1)},
         bad("a batch is a sequence of vectors, this is set; put a single vector into a list"),

@@ -84,6 +84,8 @@ FORMS: dict[str, Callable[[Matrix], Any]] = {
     "CSC array": sp.csc_array,
     "COO array": sp.coo_array,
     "LIL matrix": sp.lil_matrix,
+    "DOK array": sp.dok_array,
+    "list of DOK rows": lambda X: [sp.dok_array(x[None]) for x in X],
     "list of CSR rows": lambda X: [sp.csr_array(x[None]) for x in X],
     "list of sparse arrays of one dimension": lambda X: [sp.coo_array(x) for x in X],
     "{int: weight}": lambda X: [{int(f): float(x[f]) for f in shuffled(x)} for x in X],
