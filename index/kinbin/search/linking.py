@@ -94,13 +94,13 @@ class _Draft:
     """New nodes that are linked already."""
     calibration: dict[str, Any] | None = None
 
-
-class _HandedOver(Exception):
-    """A thread of this process waits for the work that is done in the background."""
-
     def __post_init__(self) -> None:
         # As those of stored link sets are: kernels would be compiled again for arrays that may be written.
         self.row_numbers, self.errors = _read_only(self.row_numbers), _read_only(self.errors)
+
+
+class _HandedOver(Exception):
+    """A thread of this process waits for the work that is done in the background."""
 
 
 class Linker:
