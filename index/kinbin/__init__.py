@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ItemConflict,
         KinbinError,
         Problem,
+        SearchCancelled,
         StorageBusy,
         StorageError,
         StorageFull,
@@ -64,6 +65,7 @@ __all__ = [
     "Limit",
     "Page",
     "Problem",
+    "SearchCancelled",
     "Sparse",
     "StorageBusy",
     "StorageError",
@@ -83,7 +85,7 @@ _HOMES = {
     "kinbin.database": "Database open",
     "kinbin.errors": (
         "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
-        "KinbinError Problem StorageBusy StorageError StorageFull"
+        "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
     ),
     "kinbin.kernels.registry": "KERNELS Kernel",
     "kinbin.limits": "LIMITS Limit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,14 +184,14 @@ class Collection:
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (),
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        return self._query_one(self._one(x), Asked(k, target_recall, min_score, filter, mode, certify, include))
+        return self._query_one(self._one(x), Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (),
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
@@ -198,11 +199,11 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        return self._query_one(key, Asked(k, target_recall, min_score, filter, mode, certify, include))
+        return self._query_one(key, Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (),
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
@@ -213,13 +214,14 @@ class Collection:
         what is expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall;
         ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be).
         include: what of the items comes with the answer ("payload", "vector"), from the snapshot that is searched.
+        cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the search ends.
 
         Raises:
-            InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged.
+            InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
         """
         rows = self._rows(Q, "batch_queries", "queries")
         at_most("batch_queries", len(rows), "queries")
-        asked = Asked(k, target_recall, min_score, filter, mode, certify, include)
+        asked = Asked(k, target_recall, min_score, filter, mode, certify, include, cancel)
         wanted = asked.checked()
         with self._reading() as (reader, view):
             answer = self._search(reader, view, rows, asked, answer_batch, self._names.of)
@@ -282,7 +284,7 @@ class Collection:
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
         # A filter that lets few rows through is answered by scoring just those.
         path = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
-        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target), path, asked.certify, share)
+        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target), path, asked.certify, share, asked.cancel)
         masks = None if matching is None else matching.masks
         found = self._searcher.search(reader, view, plan_query(view, wanted.target), queries, wanted, masks)
         return answer(found, names_of(reader, view, found), asked.k, asked.min_score, passing, self._kernel)

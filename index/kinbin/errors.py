@@ -32,6 +32,7 @@ __all__ = [
     "ItemConflict",
     "KinbinError",
     "Problem",
+    "SearchCancelled",
     "StorageBusy",
     "StorageError",
     "StorageFull",
@@ -140,6 +141,12 @@ class Closed(KinbinError):
     """The database was closed, or belongs to another process (open it after the fork)."""
 
     code = "closed"
+
+
+class SearchCancelled(KinbinError):
+    """The caller set the event `cancel` while the search ran; there is no answer."""
+
+    code = "cancelled"
 
 
 class StorageError(KinbinError):

@@ -4,12 +4,14 @@
 2. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries.
 3. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429).
 4. Work that waited longer than the deadline is refused (503), and work whose client has left is
-   dropped; neither is started. Work that was started is finished: a write is then durable, though nobody heard of it.
+   dropped; neither is started. A write that was started is finished: it is then durable, though nobody heard of it.
+   A search that was started is told when its client has left, and ends at its next look.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +20,9 @@ from typing import Any, TypeVar
 from kinbin_service.problems import Refusal
 
 __all__ = ["Admission", "ClientGone"]
+
+_UNWATCHED_SECONDS = 0.1
+"""A search that takes no longer is not watched for its client's leaving: a task for each would cost more than it spares."""
 
 Result = TypeVar("Result")
 
@@ -59,8 +64,13 @@ class Admission:
         """How many requests wait for a thread."""
         return len(self._waiting)
 
-    async def run(self, call: Callable[[], Result], *, writes: bool, gone: Callable[[], Awaitable[object]]) -> Result:
-        """The result of a call in a thread. `gone` returns when the client has left; it is only asked while the call waits."""
+    async def run(
+        self, call: Callable[[], Result], *, writes: bool, gone: Callable[[], Awaitable[object]], cancel: threading.Event | None = None
+    ) -> Result:
+        """The result of a call in a thread.
+
+        `gone` returns when the client has left: a waiting call is dropped then, a running one is told by `cancel`, if it takes that.
+        """
         job = _Job(call, writes, self._loop.create_future())
         if self._may_start(job):
             self._start(job)
@@ -68,8 +78,27 @@ class Admission:
             raise Refusal("overloaded", "as many requests wait as may wait; try again", limit="queue_length")
         else:
             await self._wait(job, gone)
-        result: Result = await job.done
+        result: Result = await (job.done if cancel is None else self._watched(job, gone, cancel))
         return result
+
+    async def _watched(self, job: _Job, gone: Callable[[], Awaitable[object]], cancel: threading.Event) -> Any:
+        """The result of a running call; `cancel` is set when its client leaves. Most end before anybody looks."""
+
+        async def watch() -> None:
+            await gone()
+            cancel.set()
+
+        watching: list[asyncio.Task[None]] = []
+        later = self._loop.call_later(_UNWATCHED_SECONDS, lambda: watching.append(self._loop.create_task(watch())))
+        try:
+            return await job.done
+        except asyncio.CancelledError:
+            cancel.set()
+            raise
+        finally:
+            later.cancel()
+            for task in watching:
+                task.cancel()
 
     async def close(self) -> None:
         """Wait for what runs, then end the threads. Requests that still wait are refused."""

@@ -98,6 +98,7 @@ CODES: dict[str, Code] = {
     "buffers_full": Code(503, "Too many bodies are being received"),
     "storage_busy": Code(503, "The store is busy"),
     "closed": Code(503, "The database is closed"),
+    "cancelled": Code(503, "The search was given up"),
     "storage_full": Code(507, "The storage is full"),
 }
 
@@ -111,6 +112,7 @@ OWN_TEXTS = {
     "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",
     "storage_busy": "nothing was acknowledged, and a write may have been done: try again, but look first if it was no upsert and no delete",
     "closed": "the database is closed; try again",
+    "cancelled": "the search was given up, as its client seemed to have left; try again",
     "corrupt_data": "a stored record fails its checksum and was not used; the log says which, and kinbin check finds the others",
     "format_mismatch": "the files were written by another version; the log says which",
     "storage_error": "nothing was acknowledged (a delete by filter may be done in part); the log says why",

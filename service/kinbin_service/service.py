@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from starlette.requests import Request
 
 import kinbin
-from kinbin_service.admission import Admission
+from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
 from kinbin_service.kernels import Kernels
 from kinbin_service.problems import Refusal
@@ -59,11 +59,19 @@ class Service:
             await asyncio.to_thread(service._warming.join)
             await asyncio.to_thread(database.close)
 
-    async def work(self, request: Request, call: Callable[[], Result], *, writes: bool = False) -> Result:
-        """Admit a request and run its library call in a thread; refused when the service is not ready or has too much to do."""
+    async def work(
+        self, request: Request, call: Callable[[], Result], *, writes: bool = False, cancel: threading.Event | None = None
+    ) -> Result:
+        """Admit a request and run its library call in a thread; refused when the service is not ready or has too much to do.
+
+        cancel: what a running search looks at; it is set when the client leaves.
+        """
         if self.state != "ready":
             raise self.unavailable()
-        return await self.admission.run(call, writes=writes, gone=lambda: _left(request))
+        try:
+            return await self.admission.run(call, writes=writes, gone=lambda: _left(request), cancel=cancel)
+        except kinbin.SearchCancelled:
+            raise ClientGone from None
 
     def unavailable(self) -> Refusal:
         """Why requests are not taken now."""

@@ -26,7 +26,8 @@ PUBLIC = [
     "KERNELS", "LIMITS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "Compiling", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item",
-    "ItemConflict", "Kernel", "KinbinError", "Limit", "Page", "Problem", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Tokens",
+    "ItemConflict", "Kernel", "KinbinError", "Limit", "Page", "Problem", "SearchCancelled", "Sparse", "StorageBusy", "StorageError",
+    "StorageFull", "Tokens",
     "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
@@ -82,6 +83,7 @@ ERRORS: list[tuple[kinbin.KinbinError, str, tuple[type[BaseException], ...]]] = 
     (kinbin.CollectionExists("text"), "collection_exists", ()),
     (kinbin.ItemConflict("text", ("a", "b")), "item_conflict", ()),
     (kinbin.Closed("text"), "closed", ()),
+    (kinbin.SearchCancelled("text"), "cancelled", ()),
     (kinbin.StorageError("text"), "storage_error", ()),
     (kinbin.StorageFull("text"), "storage_full", (kinbin.StorageError,)),
     (kinbin.StorageBusy("text"), "storage_busy", (kinbin.StorageError,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import kinbin
 import naive
 from background import no_background
 from kinbin import Answer, AnswerBatch
+from kinbin.search.query import Found, _Call
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -317,3 +319,37 @@ def test_the_seed_decides_the_answers_of_the_bands(shape: str, db: kinbin.Databa
     for a, b in zip(answers[0], answers[1], strict=True):
         assert_equal(a, b)
     assert (answers[0].candidates != answers[2].candidates).any()
+
+
+@pytest.mark.parametrize("mode", ["auto", "bands", "exact"])
+def test_a_cancelled_search_ends_between_slices(mode: str, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the event is set no further slice of a batch is begun, and the search raises; unset it changes no answer."""
+    monkeypatch.setattr("kinbin.search.query._SLICE_NS", 0.0)
+    monkeypatch.setattr("kinbin.search.query._LEAST_UNSCANNED", 16)
+    rng = np.random.default_rng(3)
+    collection = db.create_collection("c", dim=8, seed=1)
+    collection.add([str(i) for i in range(1_500)], rng.random((1_500, 8)))
+    Q = rng.random((40, 8))
+    cancel = threading.Event()
+    ran: list[int] = []
+    run = _Call.run
+
+    def counted(call: _Call) -> Found:
+        ran.append(len(call.queries))
+        if len(ran) == 2:
+            cancel.set()
+        return run(call)
+
+    whole = collection.query_batch(Q, mode=mode)
+    monkeypatch.setattr(_Call, "run", counted)
+    with pytest.raises(kinbin.SearchCancelled):
+        collection.query_batch(Q, mode=mode, cancel=cancel)
+    assert ran == [16, 16]
+    with pytest.raises(kinbin.SearchCancelled):
+        collection.query(Q[0], mode=mode, cancel=cancel)
+    sliced = collection.query_batch(Q, mode=mode, cancel=threading.Event())
+    assert ran == [16, 16, 16, 16, 8]
+    assert sliced.ids.tolist() == whole.ids.tolist()
+    np.testing.assert_array_equal(sliced.scores, whole.scores)
+    with pytest.raises(kinbin.InvalidInput, match=r"cancel is a threading\.Event"):
+        collection.query(Q[0], cancel=True)  # type: ignore[arg-type]

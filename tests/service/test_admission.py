@@ -256,3 +256,35 @@ async def test_a_request_that_waits_past_the_deadline_gets_503(tmp_path: Path) -
         held.gate.set()
         assert (await busy).status_code == 200
         assert len(held.begun) == 1
+
+
+async def test_a_running_search_is_told_when_its_client_leaves(admission: Admission) -> None:
+    """The event of a running call is set once its client has left, and what the call raises then is raised; a write has no event."""
+    leaving, cancel = asyncio.Event(), threading.Event()
+
+    def search() -> str:
+        assert cancel.wait(30)
+        raise InterruptedError
+
+    asked = asyncio.create_task(admission.run(search, writes=False, gone=leaving.wait, cancel=cancel))
+    await eventually(lambda: admission.running == 1)
+    assert not cancel.is_set()
+    leaving.set()
+    with pytest.raises(InterruptedError):
+        await asked
+
+
+async def test_a_client_that_stays_is_answered(admission: Admission, calls: Calls) -> None:
+    """A search that is watched for long and whose client stays ends with its answer, and nobody waits for the client any more."""
+    cancel = threading.Event()
+    watched = asyncio.Event()
+
+    async def gone() -> None:
+        watched.set()
+        await asyncio.Event().wait()
+
+    asked = asyncio.create_task(admission.run(calls.named("a"), writes=False, gone=gone, cancel=cancel))
+    await asyncio.wait_for(watched.wait(), 30)
+    calls.gate.set()
+    assert await asked == "a"
+    assert not cancel.is_set()

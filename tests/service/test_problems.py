@@ -29,6 +29,7 @@ STATUSES = {
     "FormatMismatch": 500,
     "StorageError": 500,
     "Closed": 503,
+    "SearchCancelled": 503,
     "KinbinError": 500,
     "InvalidInput": 422,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import CorruptData
+from kinbin.errors import CorruptData, SearchCancelled
 from kinbin.hashing import Sampler, band_keys
 from kinbin.kernels.lookup import NARROW_DIMENSION, lookup_space
 from kinbin.kernels.registry import Kernel
@@ -37,6 +37,11 @@ BANDS, EXACT, LINKS = 0, 1, 2
 PATHS = ("bands", "exact", "links")
 _FEW_ROWS = 512
 """So many rows that are not linked are scanned rather than hashed for."""
+_SLICE_NS = 2e8
+_LEAST_SLICE = 16
+"""Queries between two looks at whether a search was cancelled: so many as are scanned in some time, but no fewer."""
+_LEAST_UNSCANNED = 128
+"""The same where few of them will be scanned."""
 _SCAN_WALK = 32
 """Pool of the walk that tells a scan what is too far."""
 _SPARSE = 0.05
@@ -92,6 +97,8 @@ class Wanted:
     """Whether a walk's answers need the bands' certificate as well."""
     share: float = 1.0
     """Share of the rows that a filter lets through."""
+    cancel: threading.Event | None = None
+    """Once set, the search ends with SearchCancelled."""
 
 
 class _Scratch:
@@ -152,12 +159,13 @@ class Searcher:
 
         Raises:
             CorruptData: a stored number is out of bounds, or an answered row fails its check.
+        SearchCancelled: wanted.cancel was set.
         """
         cuts = parts(len(queries)) if len(queries) > 1 else []
         if len(cuts) < 2:
-            return _Call(self, reader, view, plan, queries, wanted, masks).run()
+            return _Call(self, reader, view, plan, queries, wanted, masks).run_in_slices()
         calls = [_Call(self, reader, view, plan, queries.slice(cut.start, cut.stop), wanted, masks) for cut in cuts]
-        return _joined(run_together([call.run for call in calls]))
+        return _joined(run_together([call.run_in_slices for call in calls]))
 
 
 class _Call:
@@ -180,6 +188,25 @@ class _Call:
         self.queries = queries
         self.wanted = wanted
         self.masks = masks
+
+    def run_in_slices(self) -> Found:
+        """Answer some queries after the other, and look whether the search was cancelled before each of these slices.
+
+        A slice is as large as a scan of all its queries is expected to take 0.2 s: what they share (tiles of codes in the cache, a
+        kernel call) is worth no more.
+        """
+        least = _LEAST_SLICE if self.wanted.mode == "exact" else _LEAST_UNSCANNED
+        size = max(least, int(_SLICE_NS / max(self.plan.scan_ns, 1.0)))
+        found = []
+        for start in range(0, len(self.queries), size) or (0,):
+            if self.wanted.cancel is not None and self.wanted.cancel.is_set():
+                raise SearchCancelled("the search was cancelled")
+            call = self
+            if size < len(self.queries):
+                some = self.queries.slice(start, min(start + size, len(self.queries)))
+                call = _Call(self.searcher, self.reader, self.view, self.plan, some, self.wanted, self.masks)
+            found.append(call.run())
+        return found[0] if len(found) == 1 else _joined(found)
 
     def run(self) -> Found:
         """Choose the path and take it."""

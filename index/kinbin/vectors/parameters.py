@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import threading
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,10 +29,13 @@ class Asked(NamedTuple):
     mode: str
     certify: bool
     include: Iterable[str]
+    cancel: threading.Event | None
 
     def checked(self) -> frozenset[str]:
         """Refuse malformed options. Returns what is to be included."""
         check_query(self.k, self.target, self.min_score, self.mode, self.certify)
+        if self.cancel is not None and not isinstance(self.cancel, threading.Event):
+            raise InvalidInput.of("bad_parameter", f"cancel is a threading.Event or None, not {type(self.cancel).__name__}", field="cancel")
         return included(self.include)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,8 +29,8 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["queries"])
 
-Search = Callable[[kinbin.Collection], dict[str, Any]]
-"""A search that is ready to run: gives the content of the answer, but for took_ms."""
+Search = Callable[[kinbin.Collection, threading.Event], dict[str, Any]]
+"""A search that is ready to run, until the event is set: gives the content of the answer, but for took_ms."""
 
 
 def parse_query(request: Request, media_type: str, body: bytes, settings: Settings) -> Search:
@@ -55,9 +56,10 @@ def _search_one(query: QueryRequest, settings: Settings) -> Search:
     identifier = query.id
     vector = None if identifier is not None else vector_in(query.vector, "#/vector")
 
-    def search(collection: kinbin.Collection) -> dict[str, Any]:
-        found = collection.query(vector, **chosen) if identifier is None else collection.query_id(identifier, **chosen)
-        return answer(found, query.include)
+    def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
+        if identifier is not None:
+            return answer(collection.query_id(identifier, cancel=cancel, **chosen), query.include)
+        return answer(collection.query(vector, cancel=cancel, **chosen), query.include)
 
     return search
 
@@ -69,8 +71,8 @@ def _search_many(
     check_answer_size(number, asked, settings)
     chosen = _library_options(asked, conditions)
 
-    def search(collection: kinbin.Collection) -> dict[str, Any]:
-        return {"answers": batch_answers(collection.query_batch(vectors, **chosen), asked.include)}
+    def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
+        return {"answers": batch_answers(collection.query_batch(vectors, cancel=cancel, **chosen), asked.include)}
 
     return search
 
@@ -101,12 +103,13 @@ async def query(request: Request, name: str) -> Response:
         started = time.perf_counter()
         service = service_of(request)
         search = parse_query(request, media_type, body, service.settings)
+        cancel = threading.Event()
 
         def run() -> bytes:
-            content = search(service.database.collection(name))
+            content = search(service.database.collection(name), cancel)
             return encode({**content, "took_ms": took_ms(started)})
 
-        return reply(await service.work(request, run))
+        return reply(await service.work(request, run, cancel=cancel))
 
 
 QUERY = route(
