@@ -173,6 +173,8 @@ CASES: dict[str, tuple[str, Call]] = {
     "ids without order": ("dense", lambda c, forms: c.add({"a", "b"}, np.ones((2, 3)))),
     "too few ids": ("dense", lambda c, forms: c.add(["a"], np.ones((2, 3)))),
     "too few payloads": ("dense", lambda c, forms: c.add(["a", "b"], np.ones((2, 3)), [None])),
+    "payloads that are no list": ("dense", lambda c, forms: c.add(["a", "b"], np.ones((2, 3)), 5)),
+    "payloads without order": ("dense", lambda c, forms: c.add(["a", "b"], np.ones((2, 3)), {"a": 1, "b": 2}.keys())),
     "NaN in a payload": ("dense", paying({"a": [NAN]})),
     "a dataclass in a payload": ("dense", paying({"a": Record()})),
     "a set in a payload": ("dense", paying({"a": {1}})),
@@ -186,6 +188,9 @@ CASES: dict[str, tuple[str, Call]] = {
     "an unknown mode of a query": ("dense", asking([1, 2, 3], mode="exat")),
     "a mode of another kind": ("dense", asking([1, 2, 3], mode="fast")),
     "an unknown include": ("dense", lambda c, forms: c.get(["here"], include=("vectors",))),
+    "an include of no names": ("dense", lambda c, forms: c.scroll(include=5)),
+    "certify as text": ("dense", asking([1, 2, 3], certify="yes")),
+    "ids that are no list": ("dense", lambda c, forms: c.get(5)),
     "an unknown operator": ("dense", asking([1, 2, 3], filter={"year": {"gte": 3}})),
     "an operator out of place": ("dense", asking([1, 2, 3], filter={"$gte": 3})),
     "a filter that is a list": ("dense", lambda c, forms: c.count([{"year": 3}])),
@@ -198,15 +203,20 @@ SCHEMA_CODES = {"invalid_field": "bad_parameter"}
 """Fields that the service judges by its schema have its code there."""
 
 
+def without_word(text: str) -> str:
+    """A message without the word or the type that arrived."""
+    return re.sub(r", not ('[^']*'|\w+)(?=;|$)", "", text)
+
+
 def told(error: Exception) -> tuple[str | None, str, int | None]:
-    """Code, words and position of a refusal by any side. The service repeats no word that was sent, so the library's is taken out."""
+    """Code, words and position of a refusal. The service repeats no word that was sent, so the others' are taken without it."""
     if isinstance(error, kinbin.InvalidInput):
         problem = error.problems[0]
-        return problem.code, re.sub(r", not ('[^']*'|\w+)(?=;|$)", "", problem.detail), problem.position
+        return problem.code, without_word(problem.detail), problem.position
     if isinstance(error, kinbin.ItemConflict):
         return error.code, str(error), None
     if isinstance(error, InvalidArgument):
-        return error.code, str(error.args[0]), error.position
+        return error.code, without_word(str(error.args[0])), error.position
     assert isinstance(error, ApiError)
     conflict = error.code == "item_conflict"
     position = error.errors[0].position if error.errors and not conflict else None

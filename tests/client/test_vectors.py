@@ -72,6 +72,7 @@ def test_form_has_its_json(vector: Any, expected: Any) -> None:
         (None, "this is null"),
         ({1.0, 2.0}, "tokens are strings, one of these is a fraction"),
         (["a", 1], "tokens are strings, one of these is int"),
+        (np.float32, "this is type"),
         (Tokens("ab"), "tokens are strings in a list or a set"),
         ({}, "similarity to it is undefined"),
         (np.array([True]), "dtype bool"),

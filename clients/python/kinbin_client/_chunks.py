@@ -84,6 +84,8 @@ def add_chunks(
     total, encoded = iterate_vectors(vectors)
     if len(names) != total:
         raise InvalidArgument(f"{total} vectors came with {len(names)} ids; send one for each", code="bad_parameter")
+    if payloads is not None and (isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence)):
+        raise InvalidArgument("payloads are a list of JSON objects (dict) or None, one for each id", code="bad_parameter")
     if payloads is not None and len(payloads) != total:
         raise InvalidArgument(f"{len(payloads)} payloads came with {total} ids; send one (or None) for each", code="bad_parameter")
     _refuse_duplicates(names)

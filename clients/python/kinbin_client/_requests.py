@@ -220,6 +220,8 @@ def _query_fields(
     fields: dict[str, Any] = {"k": k, "target_recall": target_recall, "mode": mode, "include": _names(include)}
     if min_score is not None:
         fields["min_score"] = min_score
+    if not isinstance(certify, bool):
+        raise InvalidArgument("certify is true or false", code="bad_parameter")
     if certify:
         # Only where it is asked for: services before links do not know it.
         fields["certify"] = certify
@@ -310,8 +312,8 @@ def id_list(ids: Sequence[str]) -> list[str]:
     """The ids as a list of plain strings; InvalidArgument for one string in place of a list, or for an id that is none."""
     if isinstance(ids, str | bytes):
         raise InvalidArgument("ids are a list of strings", code="bad_parameter")
-    listed: Any = ids.tolist() if hasattr(ids, "tolist") else ids
-    if isinstance(listed, str | bytes | Set | Mapping) or not isinstance(listed, Iterable):
+    listed: Any = ids.tolist() if hasattr(ids, "tolist") and not isinstance(ids, type) else ids
+    if isinstance(listed, str | bytes | Set | Mapping) or hasattr(listed, "tocsr") or not isinstance(listed, Iterable):
         raise InvalidArgument("ids are a list of strings", code="bad_parameter")
     listed = list(listed)
     for position, identifier in enumerate(listed):
@@ -324,7 +326,9 @@ def id_list(ids: Sequence[str]) -> list[str]:
 
 def _names(include: Include) -> list[str]:
     if isinstance(include, str):
-        raise InvalidArgument("include is a sequence of names, such as ('payload', 'vector'), not one string")
+        raise InvalidArgument("include is a sequence of names, such as ('payload', 'vector'), not one string", code="bad_parameter")
+    if not isinstance(include, Iterable) or hasattr(include, "tocsr") or getattr(include, "ndim", 1) == 0:
+        raise InvalidArgument(f"include lists some of vector, payload, not {type(include).__name__}", code="bad_parameter")
     return list(include)
 
 

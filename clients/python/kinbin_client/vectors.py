@@ -95,7 +95,7 @@ def encode_vector(vector: Vector) -> Any:
         return {"tokens": _counts(tokens)}
     if isinstance(given, Mapping):
         return _encode_mapping(given)
-    if hasattr(given, "tolist"):
+    if hasattr(given, "tolist") and not isinstance(given, type):
         return _array(given)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
         return list(given)
@@ -110,7 +110,7 @@ def iterate_vectors(vectors: Vectors) -> tuple[int, Iterator[Any]]:
     The iterator raises InvalidArgument with the position of a vector that cannot be encoded.
     """
     given: Any = vectors
-    if hasattr(given, "tocsr") or (hasattr(given, "tolist") and hasattr(given, "shape")):
+    if hasattr(given, "tocsr") or (hasattr(given, "tolist") and isinstance(getattr(given, "shape", None), tuple)):
         _refuse_masked(given)
         if len(given.shape) != 2:
             raise _bad(f"a batch is a matrix of shape (n, d) or a list of vectors, this array has {len(given.shape)} dimension(s)")
@@ -167,11 +167,12 @@ def _array(array: Any) -> Any:
 
 def _column(column: Any, words: str) -> list[Any]:
     """One of the two lists of Sparse; what has no order, or is text, is none."""
-    if hasattr(column, "tolist"):
+    if hasattr(column, "tolist") and not isinstance(column, type):
         _refuse_masked(column)
         listed: Any = column.tolist()
     else:
-        listed = column if isinstance(column, str | bytes | Set | Mapping) or not isinstance(column, Iterable) else list(column)
+        unordered = isinstance(column, str | bytes | Set | Mapping) or hasattr(column, "tocsr")
+        listed = column if unordered or not isinstance(column, Iterable) else list(column)
     if not isinstance(listed, list):
         raise _bad(f"{words}, this is {kind(column)}")
     return listed
