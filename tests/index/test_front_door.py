@@ -22,6 +22,7 @@ import kinbin.records
 
 TESTS = Path(__file__).resolve().parents[1]
 
+ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None"
 PUBLIC = [
     "KERNELS", "LIMITS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
@@ -47,9 +48,9 @@ PARAMETERS = {
     "Database.close": "()",
     "Collection.add": "(ids, X, payloads=None, mode='upsert')",
     "Collection.delete": "(ids=None, filter=None)",
-    "Collection.query": "(x, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None)",
-    "Collection.query_id": "(id, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None)",
-    "Collection.query_batch": "(Q, k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None)",
+    "Collection.query": f"(x, {ASKED})",
+    "Collection.query_id": f"(id, {ASKED})",
+    "Collection.query_batch": f"(Q, {ASKED})",
     "Collection.get": "(ids, include=('vector', 'payload'))",
     "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
     "Collection.count": "(filter=None)",
