@@ -19,6 +19,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from pydantic import ValidationError
 from uvicorn.supervisors import Multiprocess
 
 import kinbin
@@ -59,14 +60,17 @@ def run(
 ) -> None:
     """Serve until a signal. Arguments that are given come before the environment.
 
-    Raises ValueError for settings that cannot be (pydantic's says which), or for an address that
+    Raises ValueError for settings that cannot be, naming their variables but no values, or for an address that
     others can reach without a key. Exits with status 3 when the port or the database cannot
     be had.
     """
     given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
     given |= {"allowed_hosts": allowed_hosts, "log_format": log_format}
-    settings = settings or Settings()
-    settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
+    try:
+        settings = settings or Settings()
+        settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
+    except ValidationError as error:
+        raise ValueError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors(include_input=False))) from None
     settings.check_exposure()
     settings.export()
     config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
@@ -84,6 +88,12 @@ def run(
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         sys.exit(STARTUP_FAILURE)
+
+
+def _told(field: tuple[int | str, ...], message: str) -> str:
+    """What is wrong with a setting, by the name of its variable; no field: with several together."""
+    where = f"KINBIN_{str(field[0]).upper()}: " if field else ""
+    return where + message.removeprefix("Value error, ")
 
 
 def _check_data(settings: Settings) -> None:

@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _one_source_of_the_key(self) -> Self:
         if self.api_key is not None and self.api_key_file is not None:
-            raise ValueError("set api_key or api_key_file, not both")
+            raise ValueError("set KINBIN_API_KEY or KINBIN_API_KEY_FILE, not both")
         return self
 
     @cached_property

@@ -38,6 +38,14 @@ def test_a_wrong_setting_is_told_by_its_variable(
     assert "sécret" not in result.stderr
 
 
+def test_two_keys_are_told(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with two settings together names both."""
+    monkeypatch.setenv("KINBIN_API_KEY", "a")
+    monkeypatch.setenv("KINBIN_API_KEY_FILE", "b")
+    result = run("serve", "--data", data)
+    assert (result.exit_code, result.stderr) == (2, "Error: set KINBIN_API_KEY or KINBIN_API_KEY_FILE, not both\n")
+
+
 def test_an_address_that_is_none(run: Run) -> None:
     """A --url without a scheme is named, and the command counts as not understood."""
     result = run("stats", "--url", "nonsense")

@@ -42,8 +42,6 @@ def serve_command(
     with failing_in_one_line():
         check_port(host, port)
         try:
-            from pydantic import ValidationError
-
             from kinbin_service.server import run
         except ModuleNotFoundError as error:
             raise Failure(f"the server needs {error.name}: pip install 'kinbin[service]'") from None
@@ -52,9 +50,6 @@ def serve_command(
                 data=data, host=host, port=port, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts,
                 log_format="json" if as_json else None,
             )  # fmt: skip
-        except ValidationError as error:
-            wrong = "; ".join(f"KINBIN_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors(include_input=False))
-            raise Failure(wrong.replace("Value error, ", ""), 2) from None
         except ValueError as error:
             raise Failure(str(error), 2) from None
 
