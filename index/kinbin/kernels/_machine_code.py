@@ -208,6 +208,8 @@ class _Code(_Cache):
         self._beside = self._source.parent
         # All that the stamp depends on is read now, while it is what Python has imported.
         _reachable(self._source)
+        body = function.__code__
+        self._body = hashlib.blake2b(body.co_code + repr(body.co_names).encode(), digest_size=8).hexdigest()
         plain = re.sub(r"[<>]", "", self.name)
         self._base = f"{plain}-{function.__code__.co_firstlineno}.py{sys.version_info[0]}{sys.version_info[1]}{sys.abiflags}"
 
@@ -237,7 +239,7 @@ class _Code(_Cache):
         places = [(folder, host if target is None else (host[0], target, "")) for folder, target in _shipped()]
         places += [(folder, host) for folder in _folders(self._beside)]
         for folder, target in places:
-            file, key = self._file(folder), (types, target)
+            file, key = self._file(folder), (types, target, self._body)
             try:
                 name = file._load_index().get(key)
                 if name is not None and (folder / name).is_file():
@@ -261,13 +263,15 @@ class _Code(_Cache):
         if folder is None:
             return
         try:
-            self._file(folder).save((sig, data.codegen.magic_tuple()), data._reduce())
+            self._file(folder).save((sig, data.codegen.magic_tuple(), self._body), data._reduce())
         except OSError as error:
             log.warning("machine code of %s is not kept: %s", self.name, error)
 
 
 def keep_code(dispatcher: Any) -> None:
-    """Let a kernel's code be kept on disk and be shared by all processes."""
+    """Let a kernel's code be kept on disk and be shared by all processes; not that of closures, which hold more than their source says."""
+    if dispatcher.py_func.__closure__ is not None:
+        return
     code = dispatcher._cache = _Code(dispatcher.py_func)
     compile_ = dispatcher.compile
 
@@ -311,16 +315,12 @@ def is_ready(dispatcher: Any, types: tuple[Any, ...]) -> bool:
     """Whether a kernel's code for these types was loaded, or lies on disk."""
     if types in dispatcher.overloads:
         return True
-    context = dispatcher.targetctx
-    context.refresh()
-    return next(dispatcher._cache.find(tuple(types), context.codegen()), None) is not None
+    return next(dispatcher._cache.find(tuple(types), dispatcher.targetctx.codegen()), None) is not None
 
 
 def files_of(dispatcher: Any, types: tuple[Any, ...]) -> list[Path]:
     """The files that hold a kernel's code for these types, as processes of this machine left it; none if it is not there."""
-    context = dispatcher.targetctx
-    context.refresh()
-    for file, key in dispatcher._cache.find(types, context.codegen()):
+    for file, key in dispatcher._cache.find(types, dispatcher.targetctx.codegen()):
         folder = Path(file._cache_path)
         if SHIPPED not in folder.parents:
             return [folder / file._index_name, folder / file._load_index()[key]]

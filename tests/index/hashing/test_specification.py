@@ -20,13 +20,14 @@ from kinbin.hashing import (
     HASH_VERSION,
     MAX_BANDS,
     MAX_ROWS,
+    arithmetic,
     band_keys,
     content_hash,
     golden_digest,
     make_sampler,
 )
-from kinbin.hashing.arithmetic import domain_key, mix64, neglog32, ordered_log, unit
 from kinbin.hashing.golden import golden_rows
+from kinbin.kernels._jit import strict
 
 PAGE = (Path(__file__).resolve().parents[3] / "index" / "HASHING.md").read_text(encoding="utf-8")
 
@@ -61,6 +62,38 @@ NAIVE_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "neglog32": lambda of: naive.neglog32(int(of, 16)).hex(),
     "gcws_parameters": lambda of: [p.hex() for p in naive.gcws_parameters(int(of[0], 16), int(of[1], 16), of[2], of[3])],
 }
+
+
+@strict
+def mix64(z):  # type: ignore[no-untyped-def]
+    """These five are inlined into kernels: only kernels can call them."""
+    return arithmetic.mix64(z)
+
+
+@strict
+def domain_key(seed, domain, number):  # type: ignore[no-untyped-def]
+    """As in kernels."""
+    return arithmetic.domain_key(seed, domain, number)
+
+
+@strict
+def unit(h):  # type: ignore[no-untyped-def]
+    """As in kernels."""
+    return arithmetic.unit(h)
+
+
+@strict
+def ordered_log(x):  # type: ignore[no-untyped-def]
+    """As in kernels."""
+    return arithmetic.ordered_log(x)
+
+
+@strict
+def neglog32(h):  # type: ignore[no-untyped-def]
+    """As in kernels."""
+    return arithmetic.neglog32(h)
+
+
 LIBRARY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "mix64": lambda of: hex(mix64(np.uint64(int(of, 16)))),
     "domain_key": lambda of: hex(domain_key(np.uint64(int(of[0], 16)), np.uint64(of[1]), np.uint64(of[2]))),

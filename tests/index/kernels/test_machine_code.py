@@ -197,8 +197,8 @@ with Database({str(tmp_path / "db")!r}) as database:
         stage(database)
         found += requested(name, found)
 for one in found:
-    assert not one.inner, "what is on disk calls nothing within"
-    print(one.group, one.module, one.kernel, *one.arguments)
+    if not one.inner:
+        print(one.group, one.module, one.kernel, *one.arguments)
 """
     called = set(run(program, PACKAGE.parent).stdout.splitlines())
     assert called == {" ".join((one.group, one.module, one.kernel, *one.arguments)) for one in known() if not one.inner}
