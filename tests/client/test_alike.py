@@ -41,7 +41,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
             answer = await app.client.request(request.method, request.url, content=content, headers=request.headers)
             return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
-        async with AsyncClient("http://kinbin.test", transport=httpx.MockTransport(forward)) as client:
+        async with AsyncClient("http://localhost", transport=httpx.MockTransport(forward)) as client:
             with kinbin.open(tmp_path / "library") as database:
                 for name, options in CONFIGURATIONS.items():
                     database.create_collection(name, **options).add(["here"], [{0: 1.0, 2: 2.0}])
