@@ -32,6 +32,8 @@ SAMPLE_K = 10
 """The neighbour whose similarity is sampled."""
 SMALL = 1_000
 """Collections of at most so many live rows are scanned: it takes some 20 µs."""
+SHORT_SCAN_NS = 60_000.0
+"""Collections whose scan is expected to take no longer are scanned: bands are hardly faster there, and prove less."""
 DEFAULT_TARGET = 0.9
 AIM = 0.6
 """Verification aims above the target by so much of what it leaves out: at C = 0.96 for 0.9. Where all ten
@@ -270,7 +272,7 @@ class Plan:
     def prefers_scan(self) -> bool:
         """Whether a scan is expected to be faster than the bands: few rows, or low contrast."""
         live = int(self.descriptors[:, FIELDS["live"]].sum())
-        return live <= SMALL or self.scan_ns <= self.bands_ns
+        return live <= SMALL or self.scan_ns <= max(self.bands_ns, SHORT_SCAN_NS)
 
 
 _TABLES: dict[tuple[int, int, float], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
