@@ -101,8 +101,8 @@ class Answer:
     mode: str
     """"bands", "links" or "exact": the path that gave the answer."""
     out_of_distribution: bool = False
-    """Whether a walk found the query less similar to its neighbours than 99 in 100 stored rows are to theirs: its calibrated recall
-    says nothing of such a query. Auto completes the answer by bands or a scan."""
+    """Whether a walk found the query unlike the stored rows that its recall was calibrated on: less similar to its neighbours than 99
+    in 100 of them, or of another norm. Auto completes the answer by bands or a scan."""
     items: list[Item] | None = None
     """The items of `ids`, with what `include` asked for, from the snapshot that was searched; None: it asked for nothing."""
 

@@ -42,7 +42,7 @@ class Answer(_Model):
 
     `recall_lower_bound` is proved (None with the reason in `no_bound` when none can be stated, as of a
     walk over links: mode "links"); `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
-    `out_of_distribution`: the query is less similar to its neighbours than 99 in 100 stored items are to theirs.
+    `out_of_distribution`: the query is unlike the stored items that walks were calibrated on.
     """
 
     results: list[Hit]

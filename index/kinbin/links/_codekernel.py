@@ -25,6 +25,8 @@ SLOTS = 4096
 """Features beyond so many are hashed into this many slots before they are folded."""
 _MIX = U64(0x9E3779B97F4A7C15)
 RANK_ONE = np.float32(1 << 30)
+_SHAPES = 0.125
+"""What the distance of shapes weighs in a rank, beside the similarity that norms and shapes allow."""
 
 
 @inline
@@ -100,10 +102,17 @@ def estimated_similarity(distance, left_norm, right_norm):
 
 @inline
 def rank_of(distance, step, normalised, left_norm, right_norm):
-    """An integer that orders rows from near to far: the codes' distance, or (rows of different norms) their dissimilarity."""
+    """An integer that orders rows from near to far: the codes' distance, or (rows of different norms) their dissimilarity.
+
+    The similarity that norms and shapes allow at most is the same for many rows where the norms differ (all that could be a part of
+    the greater one): among these the distance of the shapes decides, which has a small share in every rank.
+    """
     if normalised:
         return U64(distance)
-    return U64((1.0 - estimated_similarity(distance * step, left_norm, right_norm)) * RANK_ONE)
+    # Of damaged codes the distance may be anything.
+    shapes = min(distance * step, 4.0)
+    dissimilarity = 1.0 - estimated_similarity(shapes, left_norm, right_norm)
+    return U64((dissimilarity + _SHAPES * 0.5 * shapes) / (1.0 + _SHAPES) * RANK_ONE)
 
 
 @reassoc

@@ -4,6 +4,9 @@ A sampled row stands for a query that is to come. Rows that came together are of
 one image, versions of one text), and a query to come has no doubles: so the rows that came just before and after the sampled one
 are left out of the walk and of the truth it is compared with. Where the order of rows says nothing, that leaves out a few at random.
 
+Queries to come may also be unlike all rows. Some that are made of sampled rows stand for these (`strange_queries`):
+they tell below which similarity walks of which width fail.
+
 Only neighbours that have something in common with the sampled row count: where fewer than k are alike, all other rows score 0
 and any of them would do, so finding them says nothing. A sampled row without such neighbours is no query at all.
 """
@@ -11,6 +14,7 @@ and any of them would do, so finding them says nothing. A sampled row without su
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +28,7 @@ from kinbin.search._linkkernel import GONE, place_rows, scan_codes, search_links
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
 from kinbin.search.build import Recipe, read_records
-from kinbin.search.links import CALIBRATED_K, HARD, Width
+from kinbin.search.links import CALIBRATED_K, HARD, SPREAD, Width
 from kinbin.search.view import View
 from kinbin.vectors.rows import Rows
 
@@ -40,6 +44,12 @@ _GROUPS = {1: 3, 10: 7, 100: 7}
 age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
 _LEFT_OUT = 128
 """One row in so many is left out before a sampled one, and as many after it."""
+_STRANGE = 66
+"""Queries like no row that are asked."""
+_FOUND = 0.9
+"""A walk fails a strange query if it finds a smaller share of its neighbours."""
+_LEAST_VALUE = 1e-30
+"""Smaller ones are no features (see `vectors.canonical`)."""
 _JUDGES = 32
 _NEIGHBOURHOOD = 200
 """Codes are judged by so many rows, each with so many that are nearest (itself among them)."""
@@ -109,16 +119,73 @@ def calibrate(
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
         return _Scores(np.zeros((len(picks), 1)), 1).as_json()
-    trial = _Trial(view, graph, coder, errors, recipe, places, picks, left_out, min(CALIBRATED_K[-1], most))
+    stage = _Stage(view, graph, coder, errors, recipe, places)
+    sampled = read_records(*view.addresses(places[picks]), recipe.wide)
+    trial = _Trial(stage, sampled, left_out, min(CALIBRATED_K[-1], most))
     truth, scanned = trial.exact()
     scores = _Scores(truth, most)
+    mixed = strange_queries(sampled, _STRANGE)
+    strange = _Trial(stage, mixed, np.zeros((len(mixed), 2), np.int64), min(CALIBRATED_K[-1], len(there)))
+    failures = _Failures(strange.exact()[0])
     # Where nothing is alike, no width would say anything, and walks are as wide as their pools: seconds for nothing.
     for pool in _POOLS if truth.max(initial=0.0) > 0.0 else ():
         check()
         scores.add(pool, *trial.walk(pool))
+        failures.add(pool, strange.walk(pool)[0])
         if scores.satisfied():
             break
-    return scores.as_json() | {"scanned": round(scanned, 1)}
+    norms = {} if recipe.kernel.normalised else {"norms": np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).tolist()}
+    return scores.as_json() | failures.as_json() | norms | {"scanned": round(scanned, 1)}
+
+
+def strange_queries(rows: Rows, count: int) -> Rows:
+    """Queries like no row, made of sampled ones: a third each are mixtures of two rows, of eight, and rows whose values lie elsewhere.
+
+    Rows lie in crowds, and what lies between crowds or far from all is what links lead to least surely. In a mixture each
+    row's shape counts alike, and the norm is the mean.
+    """
+    rng = np.random.default_rng(len(rows))
+    everywhere = np.unique(rows.features)
+    made = []
+    for i in range(count if len(rows) else 0):
+        some = rng.choice(len(rows), min(len(rows), (2, 8, 1)[i % 3]), replace=False)
+        features = np.concatenate([rows.row(one)[0] for one in some.tolist()])
+        shapes = np.concatenate([rows.row(one)[1] / rows.norms[one] for one in some.tolist()])
+        if i % 3 == 2:
+            features = rng.choice(everywhere, len(features), replace=False)
+        known, place = np.unique(features, return_inverse=True)
+        values = (np.bincount(place, shapes, len(known)) * (rows.norms[some].mean() / len(some))).astype(np.float32)
+        kept = np.abs(values) > _LEAST_VALUE
+        if kept.any():
+            made.append((known[kept], values[kept]))
+    sizes = np.cumsum([0] + [len(values) for _, values in made])
+    norms = [np.cumsum(np.abs(values).astype(np.float64))[-1] for _, values in made]
+    features, values = (np.concatenate(parts) for parts in zip((everywhere[:0], rows.values[:0]), *made, strict=True))
+    return Rows(sizes, features, values, np.array(norms, np.float64))
+
+
+class _Failures:
+    """How wide walks have to be for queries that are like no row."""
+
+    def __init__(self, truth: NDArray[np.float64]) -> None:
+        """truth (m, K): similarities of the true neighbours, best first."""
+        self._truth = truth
+        self._alike = np.cumsum(truth > 0.0, axis=1)
+        self._needs = {k: np.zeros(len(truth), np.int64) for k in CALIBRATED_K}
+
+    def add(self, pool: int, found: NDArray[np.float64]) -> None:
+        """What walks of one width found: similarities (m, K), best first. Widths rise."""
+        hits = np.cumsum(_hits(found, self._truth), axis=1)
+        for k, needs in self._needs.items():
+            rank = min(k, self._truth.shape[1]) - 1
+            enough = hits[:, rank] >= _FOUND * self._alike[:, rank]
+            needs[enough & (needs == 0)] = pool
+            needs[~enough] = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is stored: of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
+        kth = {k: self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K}
+        return {"strange": {str(k): [kth[k].round(5).tolist(), needs.tolist()] for k, needs in self._needs.items()}}
 
 
 class _Scores:
@@ -166,6 +233,7 @@ class _Scores:
             **{name: {str(k): values or [0.0] for k, values in of_k.items()} for name, of_k in recalls.items()},
             "alike": {str(k): round(len(alike[k]) / max(1, len(of)), 5) for k, of in kth.items()},
             "far": {str(k): _quantile(of, _FAR) for k, of in alike.items()},
+            "spread": {str(k): [_quantile(of, share) for share in SPREAD] for k, of in alike.items()},
             "hard": {str(k): _quantile(of, HARD) for k, of in alike.items()},
             "queries": len(self._truth),
         } | ({"met": self._met} if self._met else {})
@@ -196,21 +264,31 @@ def _mean(recalls: NDArray[np.float64]) -> float:
     return round(float(recalls.mean()), 5) if len(recalls) else 0.0
 
 
-class _Trial:
-    """Sampled rows as queries against a graph in arrays."""
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A graph in arrays over stored rows, to try walks on."""
 
-    def __init__(
-        self, view: View, graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe, places: NDArray[np.uint32],
-        picks: NDArray[np.int64], left_out: NDArray[np.int64], k: int,
-    ) -> None:  # fmt: skip
-        self._queries = read_records(*view.addresses(places[picks]), recipe.wide)
-        self._view, self._graph, self._coder, self._errors, self._recipe = view, graph, coder, errors, recipe
-        self._places, self._left_out = places, left_out
+    view: View
+    graph: Graph
+    coder: Coder
+    errors: NDArray[np.float32]
+    recipe: Recipe
+    places: NDArray[np.uint32]
+
+
+class _Trial:
+    """Some rows as queries against a graph in arrays."""
+
+    def __init__(self, stage: _Stage, queries: Rows, left_out: NDArray[np.int64], k: int) -> None:
+        """left_out (m, 2): of each query the first node that is left out, and the first one after those."""
+        self._queries, self._left_out = queries, left_out
+        self._view, self._graph, self._coder, self._errors, self._recipe = stage.view, stage.graph, stage.coder, stage.errors, stage.recipe
+        self._places = stage.places
         self._keep: list[object] = []
-        self._descriptor = graph.descriptor(self._keep)
-        self._space = WalkSpace(len(places), _POOLS[-1])
-        self._lookup = lookup_space(recipe.wide, self._queries.most_nonzeros)
-        shape = len(picks), k
+        self._descriptor = stage.graph.descriptor(self._keep)
+        self._space = WalkSpace(len(stage.places), _POOLS[-1])
+        self._lookup = lookup_space(stage.recipe.wide, queries.most_nonzeros)
+        shape = len(queries), k
         self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
 
     def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:

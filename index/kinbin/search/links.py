@@ -21,19 +21,26 @@ from kinbin.links._nodekernel import graph_of_fields
 from kinbin.links._packedkernel import QUAD
 from kinbin.links.codes import Coder, slots_for
 from kinbin.links.codetable import code_lines
-from kinbin.search._linkkernel import GONE, grown_pool, place_rows
+from kinbin.search._linkkernel import GONE, WIDE, grown_pool, place_rows
+from kinbin.search._linkkernel import HARD as HARD_FROM
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.transactions import Reader
 
-__all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "LinkSet", "Links", "Width", "worst_recalls"]
+__all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "SPREAD", "LinkSet", "Links", "Width", "worst_recalls"]
 
 CALIBRATED_K = (1, 10, 100)
 _NO_OFFSETS = np.empty(0, np.uint32)
 _VERIFYING = threading.Lock()
 _MET = 20.0
 """Nodes that a walk compares for each of its pool, where that was not measured."""
+_FAR_SHARE = 0.01
+_NORM_SLACK = 1.25
 MOST_WIDTH = 4096
 """Of a pool."""
+SPREAD = tuple(i / 32 for i in range(33))
+"""Shares of the calibrated queries of which the greatest similarity of a k-th neighbour is kept."""
+_NEIGHBOURS, _FAILED = 11, 3
+"""Walks are not trusted where they fail so many of so many strange queries that follow each other by similarity."""
 HARD = 1 / 8
 """The share of the calibrated queries whose k-th neighbours are the least similar: they are measured apart, and may get a wider pool."""
 
@@ -52,6 +59,10 @@ class Width:
     """Of the pool of such a query: see `grown_pool`."""
     alike: float = 1.0
     """Share of the calibrated queries whose k-th neighbour had anything in common with them."""
+    trusted: float = 0.0
+    """A query whose k-th answer is less similar than this, which is `far` or more, is not left to a walk."""
+    finished: float = 0.0
+    """Share of the calibrated queries that are not left to a walk, or whose k-th neighbour had nothing in common with them."""
     hard: float = 0.0
     """One calibrated query in eight had a k-th neighbour that was less similar than this."""
     wide: int = 0
@@ -197,6 +208,43 @@ class LinkSet:
         Queries whose k-th neighbour had nothing in common with them are left out: see `alike_for`.
         """
         return _far_at(self.header["calibration"], k)
+
+    def trusted_from(self, width: Width, k: float) -> float:
+        """The similarity from which walks of this width find the k nearest of strange queries, too; 0 if that is not known."""
+        strange = self.header["calibration"].get("strange")
+        if strange is None or k > CALIBRATED_K[-1]:
+            return 0.0
+        similarity, needs = (np.array(part) for part in strange[str(next(one for one in CALIBRATED_K if one >= k))])
+        order = np.argsort(-similarity, kind="stable")
+        similarity, needs = similarity[order], needs[order]
+        pool = np.where(similarity >= width.beam[HARD_FROM], width.pool, width.beam[WIDE])
+        failed = ((needs == 0) | (needs > pool)) & (similarity > 0.0)
+        together = np.convolve(failed, np.ones(_NEIGHBOURS), "valid") if len(failed) >= _NEIGHBOURS else np.zeros(0)
+        too_many = np.flatnonzero(together >= _FAILED)
+        if not len(too_many):
+            return 0.0
+        first = too_many[0] + int(np.flatnonzero(failed[too_many[0] :])[0])
+        return float(np.nextafter(similarity[first], 1.0))
+
+    def similarity_at(self, share: float, k: float) -> float:
+        """The similarity below which this share of the calibrated queries has its k-th neighbour; 0 if that is not known."""
+        spread = self.header["calibration"].get("spread")
+        if spread is None or k > CALIBRATED_K[-1]:
+            return 0.0
+        return float(np.interp(share, SPREAD, spread[str(next(one for one in CALIBRATED_K if one >= k))]))
+
+    def share_below(self, similarity: float, k: float) -> float:
+        """The share of the calibrated queries whose k-th neighbour is less similar, of those that have anything in common with it."""
+        spread = self.header["calibration"].get("spread")
+        if spread is None or k > CALIBRATED_K[-1]:
+            return _FAR_SHARE
+        return max(_FAR_SHARE, float(np.interp(similarity, spread[str(next(one for one in CALIBRATED_K if one >= k))], SPREAD)))
+
+    @property
+    def norms(self) -> tuple[float, float]:
+        """The range that the norms of queries have if they are like those of the rows (all but 1 % at either end, and a quarter more)."""
+        low, high = self.header["calibration"].get("norms", (0.0, np.inf))
+        return low / _NORM_SLACK, high * _NORM_SLACK
 
     def alike_for(self, k: float) -> float:
         """The share of the calibrated queries whose k-th neighbour had anything in common with them."""

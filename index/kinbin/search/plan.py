@@ -45,6 +45,8 @@ LINK_LEAST = 0.5
 LEAST_ALIKE = 0.5
 """Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
 told from one that missed its neighbours, and has to be completed."""
+STRANGE_COST = 0.25
+"""The similarity from which a walk is trusted is set so that completing the usual queries below it adds at most so much to a walk."""
 FAR_SCAN_NS = 1_000_000.0
 """A query that a walk finds far is scanned if that is expected to take no longer (some 100,000 rows). One query in a hundred is far."""
 FAR_MOST = 24
@@ -229,7 +231,7 @@ class LinkPlan:
         """Predicted time of a walk, and of searching in another way besides for queries that are found far."""
         links = self.links.set
         met = (1.0 - HARD) * links.met(width.pool) + HARD * links.met(max(width.pool, width.wide))
-        return _WALK_NS + met * (_NODE_NS + links.compare_ns) + (1.0 - 0.99 * width.alike) * self.other_ns
+        return _WALK_NS + met * (_NODE_NS + links.compare_ns) + width.finished * self.other_ns
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
@@ -237,10 +239,14 @@ class LinkPlan:
         least = self.target + LINK_LEAST * (1.0 - self.target)
         width, of_all = links.width_for(k, self.aim, least), links.width_for(rank, self.aim, least)
         pool = max(width.pool / share, of_all.pool)
-        return Width(
+        wanted = Width(
             min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
-            links.alike_for(rank), of_all.hard, min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
+            links.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
         )  # fmt: skip
+        # Walks over a share of the rows are as wide as for the nearest of all.
+        affordable = links.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
+        trusted = max(wanted.far, min(affordable, links.trusted_from(wanted, rank)))
+        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - links.share_below(trusted, rank)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

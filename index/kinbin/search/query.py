@@ -48,6 +48,7 @@ _SPARSE = 0.05
 """A filter that lets a smaller share of the rows through is answered by scoring just those."""
 _FIRST = np.zeros(1, np.int64)
 _NOBODY = np.empty(0, np.int64)
+_ANY_NORM = 0.0, float("inf")
 _NO_SKIPS = np.zeros((1024, 2), np.int64)
 
 
@@ -69,7 +70,7 @@ class Found:
     path: NDArray[np.int8]
     """(m,) BANDS, EXACT (complete) or LINKS."""
     far: NDArray[np.bool_]
-    """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.far`)."""
+    """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.trusted`), or its norm is."""
 
     def rows(self, which: NDArray[np.int64]) -> Found:
         """A copy of some of the answers."""
@@ -256,11 +257,18 @@ class _Call:
     def mark_far(self, found: Found, width: Width) -> NDArray[np.int64]:
         """Mark the queries that a walk found far. Returns them, and those of which that is not known: fewer than k rows were met."""
         last = found.similarity[:, -1]
-        if last.size == 1 and last.item() > 0.0 and last.item() >= width.far:
+        low, high = self.norms
+        if last.size == 1 and last.item() > 0.0 and last.item() >= width.trusted and low <= self.queries.norms.item() <= high:
             return _NOBODY
-        unsure = (last < width.far) | (last <= 0.0)
+        unsure = (last < width.trusted) | (last <= 0.0) | (self.queries.norms < low) | (self.queries.norms > high)
         found.far[:] = unsure & (last >= 0.0)
         return np.flatnonzero(unsure)
+
+    @property
+    def norms(self) -> tuple[float, float]:
+        """The range of the norms of queries that are like the linked rows."""
+        assert self.view.links is not None
+        return _ANY_NORM if self.searcher.kernel.normalised else self.view.links.set.norms
 
     def finish(self, which: NDArray[np.int64], found: Found) -> None:
         """Search further for queries that a walk found far: to the target, by bands or a scan, whichever is expected to be faster.

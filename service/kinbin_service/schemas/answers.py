@@ -66,7 +66,7 @@ class OneAnswer(BaseModel):
     out_of_distribution: Annotated[
         bool,
         Field(
-            description="only there when true: the query is less similar to its neighbours than 99 in 100 stored items are to theirs; "
+            description="only there when true: the query is unlike the stored items that walks were calibrated on; "
             "mode auto completes such an answer by bands or a scan"
         ),
     ] = False

@@ -12,8 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import kinbin
-from kinbin.search.calibration import _hits, _Scores
+from kinbin.kernels._jit import strict
+from kinbin.links._codekernel import rank_of
+from kinbin.search.calibration import _hits, _Scores, strange_queries
+from kinbin.search.links import LinkSet, Width
 from kinbin.search.plan import Plan
+from kinbin.vectors.canonical import canonical_rows
 from linked import names, still
 
 pytestmark = pytest.mark.recall
@@ -235,7 +239,7 @@ def test_links_of_an_earlier_version_are_walked_as_they_were_calibrated(clustere
     with collection._reading() as (_, view):
         links = view.links.set
         new = dict(links.header["calibration"])
-        old = {key: value for key, value in new.items() if key not in ("hard", "hard_recall", "weakest", "alike")}
+        old = {key: value for key, value in new.items() if key not in ("hard", "hard_recall", "weakest", "alike", "strange", "spread")}
         monkeypatch.setitem(links.header, "calibration", old)
         width = links.width_for(K, 0.98, 0.95)
         assert width.pool == next(p for p, r in zip(old["pools"], old["recall"]["10"], strict=True) if r >= 0.98 and p >= K)
@@ -244,3 +248,92 @@ def test_links_of_an_earlier_version_are_walked_as_they_were_calibrated(clustere
         assert links.alike_for(K) == 0.0
     answers = collection.query_batch(usual, target_recall=0.9 + 3e-7)
     assert "links" not in answers.modes
+
+
+@pytest.mark.parametrize("kernel", ["gmm", "minmax"])
+@pytest.mark.parametrize("factor", [0.5, 2.0, 3.0])
+def test_queries_of_another_norm_than_the_rows_are_not_left_to_a_walk(kernel: str, factor: float, db: kinbin.Database) -> None:
+    """Where rows have one sum, and kernels that compare sums are asked with another, all rows may be as similar as sums allow."""
+    X, usual, _ = clusters(4_200)
+    X /= X.sum(axis=1, keepdims=True)
+    usual /= usual.sum(axis=1, keepdims=True)
+    collection = linked(db, X, kernel=kernel, dim=200)
+    assert not collection.query_batch(usual).out_of_distribution.all()
+    answers = collection.query_batch(factor * usual)
+    exact = collection.query_batch(factor * usual, mode="exact")
+    assert recall(answers, exact).mean() >= 0.99
+    if "links" in collection.query_batch(usual).modes:
+        assert answers.out_of_distribution.all()
+        assert collection.query(factor * usual[0]).out_of_distribution
+
+
+@strict
+def ranks_of(distances, step, left, right, ranks):  # type: ignore[no-untyped-def]
+    """Ranks of rows of one norm as seen from one of another."""
+    for x in range(len(distances)):
+        ranks[x] = rank_of(distances[x], step, False, left, right)
+
+
+def ranks_at(distances: list[int], left: float, right: float) -> list[int]:
+    """The same, of codes of 1,024 steps."""
+    ranks = np.empty(len(distances), np.uint64)
+    ranks_of(np.array(distances, np.uint32), 2.0 / 1024, left, right, ranks)
+    return [int(rank) for rank in ranks]
+
+
+def test_shapes_decide_where_norms_allow_the_same() -> None:
+    """Rows that could all be a part of a greater query are ranked by the distance of their shapes, not as ties."""
+    ranks = ranks_at([0, 100, 300, 600, 900, 1_024, 2**32 - 1], 1.0, 3.0)
+    assert ranks == sorted(set(ranks))
+    assert ranks[-1] < 2**32
+    equal = ranks_at([0, 100, 300, 600, 900], 1.0, 1.0)
+    assert equal[0] == 0
+    assert equal == sorted(set(equal))
+
+
+def test_strange_queries_are_made_of_rows_and_like_none(rng: np.random.Generator) -> None:
+    """A third each are mixtures of two rows, of eight, and rows whose values lie elsewhere: canonical rows, with the norms of rows."""
+    X = rng.random((40, 30)).astype(np.float32) * (rng.random((40, 30)) < 0.4)
+    X[:, 0] += 0.1
+    rows = canonical_rows(X * rng.choice([-1, 1], X.shape), dim=30, signed=True)
+    made = strange_queries(rows, 9)
+    assert len(made) == 9
+    for i in range(9):
+        features, values = made.row(i)
+        assert (np.diff(features.astype(np.int64)) > 0).all()
+        assert np.isfinite(values).all()
+        assert (values != 0).all()
+        assert made.norms[i] == pytest.approx(np.abs(values).sum(), rel=1e-5)
+        assert made.norms[i] <= rows.norms.max() * 1.001
+    assert len(strange_queries(rows.slice(0, 0), 9)) == 0
+
+
+def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
+    """Three of eleven that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
+    similarity = np.linspace(0.9, 0.1, 66)
+    needs = np.full(66, 20)
+    links = object.__new__(LinkSet)
+    object.__setattr__(links, "header", {"calibration": {"strange": {str(k): [similarity.tolist(), needs.tolist()] for k in (1, 10, 100)}}})
+    width = Width(24, True, hard=0.5, wide=48)
+    assert links.trusted_from(width, 10) == 0.0
+    needs[[30, 31, 45, 46, 47, 60]] = 0
+    needs[:12] = 24
+    links.header["calibration"]["strange"]["10"] = [similarity.tolist(), needs.tolist()]
+    assert links.trusted_from(width, 10) == pytest.approx(similarity[45])
+    assert links.trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
+    assert links.trusted_from(width, 1_000) == 0.0
+
+
+def test_lonely_rows_do_not_hide_that_queries_are_strange(db: kinbin.Database) -> None:
+    """A few rows that are like no other make a low similarity usual; queries of noise are found all the same, or told of."""
+    X, usual, _ = clusters(6_000)
+    rng = np.random.default_rng(8)
+    lonely = np.zeros((90, 200))
+    for row in lonely:
+        row[rng.choice(200, 3, replace=False)] = rng.random(3) + 0.1
+    X[rng.permutation(6_000)[:90]] = lonely
+    collection = linked(db, X, dim=200)
+    noise = rng.random((ASKED, 200))
+    answers = collection.query_batch(noise)
+    assert recall(answers, collection.query_batch(noise, mode="exact")).mean() >= 0.9
+    assert recall(collection.query_batch(usual), collection.query_batch(usual, mode="exact")).mean() >= 0.95
