@@ -83,7 +83,7 @@ def test_what_a_walk_does_not_score_is_too_far(
     if asked == "all" and k < 40:
         rest = pair.linked.stats()["links"]["unlinked_rows"]
         spared = (everything.verified - some.verified).sum() / (everything.verified - rest).sum()
-        assert spared > 0.1, "codes spared too few rows to prove anything"
+        assert spared > 0.05, "codes spared too few rows to prove anything"
 
 
 @pytest.mark.parametrize("mode", ["links", "auto"])

@@ -147,7 +147,7 @@ def test_auto_walks_the_links(kernel: str, kind: str, lives: Callable[[str, str]
     for stage in ("built", "linked again"):
         found = lives(kernel, kind)[stage, MODES[3]]
         walked = [mode == "links" for mode in found.modes]
-        assert np.mean(walked) >= 0.95
+        assert np.mean(walked) >= 0.8
         assert all(walks != far for walks, far in zip(walked, found.far, strict=True))
 
 
