@@ -160,8 +160,10 @@ class Searcher:
 
         Raises:
             CorruptData: a stored number is out of bounds, or an answered row fails its check.
-        SearchCancelled: wanted.cancel was set.
+            SearchCancelled: wanted.cancel was set.
         """
+        if len(queries) == 1 and wanted.cancel is None:
+            return _Call(self, reader, view, plan, queries, wanted, masks).run()
         cuts = parts(len(queries)) if len(queries) > 1 else []
         if len(cuts) < 2:
             return _Call(self, reader, view, plan, queries, wanted, masks).run_in_slices()
@@ -257,18 +259,22 @@ class _Call:
     def mark_far(self, found: Found, width: Width) -> NDArray[np.int64]:
         """Mark the queries that a walk found far. Returns them, and those of which that is not known: fewer than k rows were met."""
         last = found.similarity[:, -1]
-        low, high = self.norms
-        if last.size == 1 and last.item() > 0.0 and last.item() >= width.trusted and low <= self.queries.norms.item() <= high:
-            return _NOBODY
+        low, high = _ANY_NORM if self.searcher.kernel.normalised else self.linked_norms()
+        if last.size == 1:
+            # One query alone: arrays would take as long as all else that is done here.
+            similarity = last.item()
+            if similarity > 0.0 and similarity >= width.trusted and low <= self.queries.norms.item() <= high:
+                return _NOBODY
+            found.far[0] = similarity >= 0.0
+            return _FIRST
         unsure = (last < width.trusted) | (last <= 0.0) | (self.queries.norms < low) | (self.queries.norms > high)
         found.far[:] = unsure & (last >= 0.0)
         return np.flatnonzero(unsure)
 
-    @property
-    def norms(self) -> tuple[float, float]:
+    def linked_norms(self) -> tuple[float, float]:
         """The range of the norms of queries that are like the linked rows."""
         assert self.view.links is not None
-        return _ANY_NORM if self.searcher.kernel.normalised else self.view.links.set.norms
+        return self.view.links.set.norms
 
     def finish(self, which: NDArray[np.int64], found: Found) -> None:
         """Search further for queries that a walk found far: to the target, by bands or a scan, whichever is expected to be faster.

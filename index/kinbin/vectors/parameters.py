@@ -17,6 +17,7 @@ __all__ = ["Asked", "at_most", "check_query", "cursor_after", "included", "one_o
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Asked(NamedTuple):
@@ -90,6 +91,8 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
 
 def included(include: Iterable[str]) -> frozenset[str]:
     """What parts of items are wanted."""
+    if type(include) is tuple and not include:
+        return _NOTHING
     wanted = set()
     # One after the other: what is no list of names may be endless.
     for name in [include] if isinstance(include, str) or not _is_iterable(include) else include:
