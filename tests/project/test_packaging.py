@@ -135,6 +135,9 @@ with kinbin.open(sys.argv[1]) as database:
         collection.link()
         for mode in ("bands", "links", "exact"):
             assert collection.query(vectors[7], mode=mode).ids[0] == "7"
+told = []
+kinbin.warm_up(progress=told.append)
+assert {one.pending for one in told} == {()}, told
 print(len(compiled.buffer), kinbin.__file__)
 """
 

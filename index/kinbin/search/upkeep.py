@@ -25,6 +25,8 @@ __all__ = ["SEAL_ROWS", "Task", "Upkeep", "current", "must_seal", "next_task"]
 
 SEAL_ROWS = 8_192
 """Fresh rows that are sealed into a run."""
+QUIET_SEAL_ROWS = 4_096
+"""The same once writes have paused: so many rows may be linked, and what is linked lies in runs."""
 FAN_IN = 4
 """At least so many runs are merged at a time while rows arrive."""
 DEAD_SHARE = 0.3
@@ -48,12 +50,13 @@ def must_seal(view: View) -> bool:
 def next_task(view: View, *, quiet: bool = False) -> Task | None:
     """What should be done to this view, if anything.
 
+    Fresh rows are sealed when they are `SEAL_ROWS` (`QUIET_SEAL_ROWS` when quiet).
     Runs are merged from the newest backwards, as many as possible, when they are at least `FAN_IN`
     (2 when quiet) and none is larger than all others together (three quarters of all, when quiet): so a
     row is written about log4(n / SEAL_ROWS) times.
     """
     count = len(view.runs)
-    if must_seal(view):
+    if must_seal(view) or (quiet and view.fresh.rows >= QUIET_SEAL_ROWS):
         return Task(count, count, seal=True)
     sizes = [run.rows for run in view.runs]
     fewest, largest = (2, 0.75) if quiet else (FAN_IN, 0.5)

@@ -56,11 +56,17 @@ class _Count:
         self._wanted = wanted
         self._progress = progress
         self._began = time.monotonic()
-        self.missing = [one for one in wanted if not one.is_ready()]
+        self.missing = list(wanted)
+        self.look()
 
     def look(self) -> bool:
-        """Look again on disk; whether something is missing."""
+        """Look again on disk; whether something is missing.
+
+        Inner kernels are missed only by outer ones that are: code that came with the package has them in it.
+        """
         self.missing = [one for one in self.missing if not one.is_ready()]
+        groups = {one.group for one in self.missing if not one.inner}
+        self.missing = [one for one in self.missing if one.group in groups]
         return bool(self.missing)
 
     def tell(self, now: Sequence[str] = ()) -> None:

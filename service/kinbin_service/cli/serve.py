@@ -65,4 +65,6 @@ def check_port(host: str, port: int) -> None:
         try:
             probe.bind(address)
         except OSError as error:
-            raise Failure(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port, or end what listens there") from None
+            raise Failure(
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another --port (PORT=… with make), or end what listens there"
+            ) from None

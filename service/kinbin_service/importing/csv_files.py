@@ -136,7 +136,8 @@ class CsvFile:
         for column in self._columns.vector:
             name = self._columns.names[column].strip()
             if first and all(_number(cells[column]) is None for cells in first):
-                doubtful[name] = f"column {shown(name)} has no number in its first rows ({shown(first[0][column])})"
+                comma = " (numbers need a decimal point)" if _number(first[0][column].replace(",", ".")) is not None else ""
+                doubtful[name] = f"column {shown(name)} has no number in its first rows ({shown(first[0][column])}){comma}"
             elif column not in sure and name.casefold() in _NO_FEATURES:
                 doubtful[name] = f"column {shown(name)} is hardly a feature, by its name"
         if doubtful:

@@ -224,11 +224,14 @@ def view(fresh: int, *runs: int | tuple[int, int]) -> Any:
 
 
 SEAL = kinbin.search.upkeep.SEAL_ROWS
+QUIET_SEAL = kinbin.search.upkeep.QUIET_SEAL_ROWS
 
 TASKS: list[tuple[str, Any, bool, Task | None]] = [
     ("nothing", view(0), False, None),
     ("a few fresh rows", view(SEAL - 1), False, None),
-    ("a few fresh rows, quiet", view(SEAL - 1), True, None),
+    ("too few fresh rows to be linked, quiet", view(QUIET_SEAL - 1), True, None),
+    ("enough fresh rows to be linked", view(QUIET_SEAL), False, None),
+    ("enough fresh rows to be linked, quiet", view(QUIET_SEAL), True, Task(0, 0, seal=True)),
     ("enough fresh rows", view(SEAL), False, Task(0, 0, seal=True)),
     ("fresh rows before merges", view(SEAL, 9, 9, 9, 9), False, Task(4, 4, seal=True)),
     ("three runs alike", view(0, 9, 9, 9), False, None),
