@@ -141,7 +141,8 @@ def test_serve_on_a_port_in_use(data: Path, run: Run, taken_port: int) -> None:
     """A port that something listens on is told in one line, before a database is made."""
     result = run("serve", "--data", data, "--port", taken_port)
     assert result.exit_code == 1
-    expected = f"Error: cannot listen on 127.0.0.1:{taken_port}: Address already in use; choose another --port, or end what listens there\n"
+    advice = "choose another --port (PORT=… with make), or end what listens there"
+    expected = f"Error: cannot listen on 127.0.0.1:{taken_port}: Address already in use; {advice}\n"
     assert result.stderr == expected
     assert not data.exists()
 
