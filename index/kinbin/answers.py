@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinbin.kernels.registry import Kernel
 from kinbin.records import Answer, AnswerBatch
-from kinbin.search.query import BANDS, EXACT, LINKS, PATHS, Found
+from kinbin.search.found import BANDS, EXACT, LINKS, PATHS, Found
 from kinbin.search.view import View
 from kinbin.storage.transactions import Reader
 

@@ -26,9 +26,10 @@ from kinbin.matching import Filters
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
 from kinbin.search.build import Recipe
 from kinbin.search.filters import compile_filter
+from kinbin.search.found import Wanted
 from kinbin.search.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.search.plan import plan_query
-from kinbin.search.query import Searcher, Wanted, fresh_keys, is_wide
+from kinbin.search.query import Searcher, fresh_keys, is_wide
 from kinbin.search.upkeep import Upkeep, must_seal
 from kinbin.search.view import View, Views
 from kinbin.storage.group import Edit, GroupCommit

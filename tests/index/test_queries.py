@@ -14,7 +14,8 @@ import kinbin
 import naive
 from background import no_background
 from kinbin import Answer, AnswerBatch
-from kinbin.search.query import Found, _Call
+from kinbin.search.found import Found
+from kinbin.search.query import _Call
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

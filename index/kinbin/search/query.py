@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from kinbin.search._bandkernel import CORRUPT, FRESH_BANDS, TRUNCATED, search_ba
 from kinbin.search._linkkernel import BROKEN, scan_codes, search_links
 from kinbin.search._rundata import FIELDS
 from kinbin.search._scankernel import scan
+from kinbin.search.found import BANDS, EXACT, LINKS, Found, Wanted, cut_below, empty, joined, new_rows
 from kinbin.search.links import MOST_WIDTH, Width
 from kinbin.search.plan import Plan, postings_cap
 from kinbin.search.threads import parts, run_together
@@ -25,7 +25,7 @@ from kinbin.search.view import View
 from kinbin.storage.transactions import Reader
 from kinbin.vectors.rows import Rows
 
-__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "Searcher", "Wanted", "fresh_keys", "is_wide"]
+__all__ = ["Searcher", "fresh_keys", "is_wide"]
 
 
 def is_wide(dim: int | None) -> bool:
@@ -33,8 +33,6 @@ def is_wide(dim: int | None) -> bool:
     return dim is None or dim > NARROW_DIMENSION
 
 
-BANDS, EXACT, LINKS = 0, 1, 2
-PATHS = ("bands", "exact", "links")
 _FEW_ROWS = 512
 """So many rows that are not linked are scanned rather than hashed for."""
 _SLICE_NS = 2e8
@@ -50,56 +48,6 @@ _FIRST = np.zeros(1, np.int64)
 _NOBODY = np.empty(0, np.int64)
 _ANY_NORM = 0.0, float("inf")
 _NO_SKIPS = np.zeros((1024, 2), np.int64)
-
-
-@dataclass(slots=True, eq=False)
-class Found:
-    """Raw answers to m queries: rows, not yet ids."""
-
-    similarity: NDArray[np.float64]
-    """(m, k), best first, -1 where there is none."""
-    run: NDArray[np.int64]
-    """(m, k) place of the run in the view, -1 where there is none."""
-    row: NDArray[np.int64]
-    """(m, k) local row."""
-    candidates: NDArray[np.int64]
-    verified: NDArray[np.int64]
-    truncated: NDArray[np.bool_]
-    certificate: NDArray[np.float64]
-    """(m,) at the similarity reached; nan where it was not asked for; meaningless where truncated."""
-    path: NDArray[np.int8]
-    """(m,) BANDS, EXACT (complete) or LINKS."""
-    far: NDArray[np.bool_]
-    """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.trusted`), or its norm is."""
-
-    def rows(self, which: NDArray[np.int64]) -> Found:
-        """A copy of some of the answers."""
-        return Found(*(getattr(self, name)[which] for name in self.__slots__))
-
-    def put(self, which: NDArray[np.int64], part: Found) -> None:
-        """Replace some of the answers."""
-        for name in self.__slots__:
-            getattr(self, name)[which] = getattr(part, name)
-
-
-@dataclass(slots=True, eq=False)
-class Wanted:
-    """What is asked of a search."""
-
-    k: int
-    least: float
-    """Answers below this similarity are not wanted."""
-    target: float
-    mode: str
-    """"bands": bands only. "exact": a scan. "links": walks, and bands for rows that are not linked. "auto": what is expected to
-    be fastest for the target, and a scan for each query that bands cannot certify at it; a walk that finds its query far is
-    completed by bands or a scan."""
-    certify: bool = False
-    """Whether a walk's answers need the bands' certificate as well."""
-    share: float = 1.0
-    """Share of the rows that a filter lets through."""
-    cancel: threading.Event | None = None
-    """Once set, the search ends with SearchCancelled."""
 
 
 class _Scratch:
@@ -168,7 +116,7 @@ class Searcher:
         if len(cuts) < 2:
             return _Call(self, reader, view, plan, queries, wanted, masks).run_in_slices()
         calls = [_Call(self, reader, view, plan, queries.slice(cut.start, cut.stop), wanted, masks) for cut in cuts]
-        return _joined(run_together([call.run_in_slices for call in calls]))
+        return joined(run_together([call.run_in_slices for call in calls]))
 
 
 class _Call:
@@ -209,12 +157,12 @@ class _Call:
                 some = self.queries.slice(start, min(start + size, len(self.queries)))
                 call = _Call(self.searcher, self.reader, self.view, self.plan, some, self.wanted, self.masks)
             found.append(call.run())
-        return found[0] if len(found) == 1 else _joined(found)
+        return found[0] if len(found) == 1 else joined(found)
 
     def run(self) -> Found:
         """Choose the path and take it."""
         wanted, plan = self.wanted, self.plan
-        found = _empty(len(self.queries), wanted.k)
+        found = empty(len(self.queries), wanted.k)
         everyone = _FIRST if len(self.queries) == 1 else np.arange(len(self.queries))
         if wanted.mode == "exact":
             return self.scan(everyone, found, afresh=True)
@@ -240,7 +188,7 @@ class _Call:
             call.walk(part, width, 0.0, grows=True)
             found.put(unsure, part)
         if auto and wanted.least > 0.0:
-            _cut(found, wanted.least)
+            cut_below(found, wanted.least)
         if wanted.certify:
             self.bands(self.descriptors(self.plan.descriptors), found, more=True)
             if auto:
@@ -294,7 +242,7 @@ class _Call:
         call, part = self.only(which, found)
         before = part.run.copy(), part.row.copy()
         call.bands(self.descriptors(plan.descriptors), part, more=True)
-        missed = _new_rows(before, part)
+        missed = new_rows(before, part)
         found.put(which, part)
         shown = np.maximum(min(2, self.wanted.k), part.certificate * self.wanted.k / 2)
         self.scan(which[part.truncated | (missed >= shown)], found)
@@ -473,33 +421,6 @@ def _no_skips(m: int) -> NDArray[np.int64]:
 def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
     """(n, 128) keys of fresh rows: the top halves of the keys of bands of one hash."""
     return (band_keys(codes, 1, FRESH_BANDS) >> np.uint32(16)).astype(np.uint16)
-
-
-def _joined(answers: list[Found]) -> Found:
-    """The answers of the parts of a batch, in order."""
-    return Found(*(np.concatenate([getattr(one, name) for one in answers]) for name in Found.__slots__))
-
-
-def _empty(m: int, k: int) -> Found:
-    """Room for m answers; similarity, run and row are what the first kernel writes."""
-    return Found(
-        np.empty((m, k)), np.empty((m, k), np.int64), np.empty((m, k), np.int64), np.zeros(m, np.int64),
-        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.empty(m), np.zeros(m, np.int8), np.zeros(m, np.bool_),
-    )  # fmt: skip
-
-
-def _new_rows(before: tuple[NDArray[np.int64], NDArray[np.int64]], found: Found) -> NDArray[np.int64]:
-    """(m,) how many of the answers were not there before. before: runs and rows (m, k)."""
-    known = (found.run[:, :, None] == before[0][:, None, :]) & (found.row[:, :, None] == before[1][:, None, :])
-    new: NDArray[np.int64] = (~known.any(axis=2)).sum(axis=1)
-    return new
-
-
-def _cut(found: Found, least: float) -> None:
-    """Take out answers below a similarity."""
-    below = found.similarity < least
-    found.similarity[below] = -1.0
-    found.run[below] = found.row[below] = -1
 
 
 def _check_all(numbers: NDArray[np.int64]) -> None:

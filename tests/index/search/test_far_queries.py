@@ -207,7 +207,7 @@ def test_where_a_scan_is_dear_bands_tell_whether_the_walk_failed(clustered: Any,
     assert set(np.array(answers.modes)[far]) <= {"links", "exact"}
     assert all(answers[int(i)].recall_lower_bound is not None for i in far)
     # A walk that finds nothing of what the bands know of is not left at that.
-    monkeypatch.setattr("kinbin.search.query._new_rows", lambda before, found: np.full(len(found.path), K))
+    monkeypatch.setattr("kinbin.search.query.new_rows", lambda before, found: np.full(len(found.path), K))
     failed = collection.query_batch(strange, target_recall=0.9 + 2e-7)
     assert set(np.array(failed.modes)[failed.out_of_distribution]) == {"exact"}
     assert recall(failed, exact)[failed.out_of_distribution].min() == 1.0

@@ -62,6 +62,8 @@ def test_what_a_walk_does_not_score_is_too_far(
     """A walk answers what it would if all of its pool were scored, as it is where codes may be wrong by anything."""
     # What is walked on for is told by codes where they prove it: those that may be wrong by anything prove nothing.
     monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
+    # Pools that hold rows to be spared, whatever calibration finds enough.
+    monkeypatch.setattr(LinkSet, "width_for", lambda *_: Width(max(48, 2 * k), True))
     pair = pairs(kernel, kind)
     options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.949}
     if asked in SHARES:
@@ -83,7 +85,7 @@ def test_what_a_walk_does_not_score_is_too_far(
     if asked == "all" and k < 40:
         rest = pair.linked.stats()["links"]["unlinked_rows"]
         spared = (everything.verified - some.verified).sum() / (everything.verified - rest).sum()
-        assert spared > 0.05, "codes spared too few rows to prove anything"
+        assert spared > 0.1, "codes spared too few rows to prove anything"
 
 
 @pytest.mark.parametrize("mode", ["links", "auto"])
