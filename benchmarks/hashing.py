@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import kinbin
 from common import SPREAD, Options, Skipped, data_set, interleaved, run, spread
 from kinbin.hashing import make_sampler
-from kinbin.vectors.canonical import canonical_rows
+from kinbin.rows.canonical import canonical_rows
 from report import figure, paragraphs, table
 from truth import Exact
 from vector_sets import word_counts

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
         StorageError,
         StorageFull,
     )
-    from kinbin.kernels.registry import KERNELS, Kernel
     from kinbin.limits import LIMITS, Limit
+    from kinbin.query.threads import set_threads
     from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
-    from kinbin.search.threads import set_threads
-    from kinbin.vectors.shingles import shingles
-    from kinbin.vectors.tokens import token_feature
+    from kinbin.rows.shingles import shingles
+    from kinbin.rows.tokens import token_feature
+    from kinbin.spaces.registry import KERNELS, Kernel
     from kinbin.warmup import Compiling, warm_up
     from kinbin.warmup.display import showing_compilation
 
@@ -87,12 +87,12 @@ _HOMES = {
         "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
         "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
     ),
-    "kinbin.kernels.registry": "KERNELS Kernel",
+    "kinbin.spaces.registry": "KERNELS Kernel",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Item Page Sparse Tokens",
-    "kinbin.search.threads": "set_threads",
-    "kinbin.vectors.shingles": "shingles",
-    "kinbin.vectors.tokens": "token_feature",
+    "kinbin.query.threads": "set_threads",
+    "kinbin.rows.shingles": "shingles",
+    "kinbin.rows.tokens": "token_feature",
     "kinbin.warmup": "Compiling warm_up",
     "kinbin.warmup.display": "showing_compilation",
 }

@@ -11,34 +11,34 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kinbin.answers import Names, answer_batch, answer_one
-from kinbin.contents import Contents
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
-from kinbin.janitor import Janitor, LinkThread
-from kinbin.kernels.denserows import dense_row, dense_rows
-from kinbin.kernels.registry import KERNELS
-from kinbin.kernels.rowscore import pack_rows, record_offsets
 from kinbin.limits import limit
-from kinbin.matching import Filters
+from kinbin.parameters import INCLUDE, Asked, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.query.answers import Names, answer_batch, answer_one
+from kinbin.query.contents import Contents
+from kinbin.query.filters import compile_filter
+from kinbin.query.found import Wanted
+from kinbin.query.matching import Filters
+from kinbin.query.plan import plan_query
+from kinbin.query.search import Searcher, fresh_keys, is_wide
+from kinbin.query.view import View, Views
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
-from kinbin.search.build import Recipe
-from kinbin.search.filters import compile_filter
-from kinbin.search.found import Wanted
-from kinbin.search.linking import LEAST_ROWS, Linker, Progress, is_due
-from kinbin.search.plan import plan_query
-from kinbin.search.query import Searcher, fresh_keys, is_wide
-from kinbin.search.upkeep import Upkeep, must_seal
-from kinbin.search.view import View, Views
+from kinbin.rows.canonical import canonical_rows
+from kinbin.rows.dense import dense_row, dense_rows
+from kinbin.rows.identity import check_ids, encode_payloads
+from kinbin.rows.record import pack_rows, record_offsets
+from kinbin.rows.rows import Rows
+from kinbin.segments.source import Recipe
+from kinbin.spaces.registry import KERNELS
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
-from kinbin.vectors.canonical import canonical_rows
-from kinbin.vectors.identity import check_ids, encode_payloads
-from kinbin.vectors.parameters import INCLUDE, Asked, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
-from kinbin.vectors.rows import Rows
+from kinbin.upkeep.janitor import Janitor, LinkThread
+from kinbin.upkeep.linking import LEAST_ROWS, Linker, Progress, is_due
+from kinbin.upkeep.sealing import Upkeep, must_seal
 
 __all__ = ["Collection"]
 

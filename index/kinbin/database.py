@@ -20,12 +20,12 @@ import numpy as np
 from kinbin.collection import Collection
 from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
-from kinbin.kernels.registry import Kernel, kernel_named
 from kinbin.limits import limit
+from kinbin.parameters import one_of
+from kinbin.rows.identity import check_name
+from kinbin.spaces.registry import Kernel, kernel_named
 from kinbin.storage.errors import translated
 from kinbin.storage.store import Store, sync_directory
-from kinbin.vectors.identity import check_name
-from kinbin.vectors.parameters import one_of
 
 __all__ = ["Database", "open"]
 

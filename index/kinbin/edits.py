@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData, ItemConflict
+from kinbin.query.filters import Predicate
+from kinbin.query.view import View
 from kinbin.records import AddResult, DeleteResult
-from kinbin.search.filters import Predicate
-from kinbin.search.view import Run, View
+from kinbin.segments.run import Run
 from kinbin.storage.format import FRESH_BANDS, Commit, State
 from kinbin.storage.transactions import Writer
 

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
+from kinbin.links.linkset import worst_recalls
+from kinbin.links.search import GONE, WIDE
+from kinbin.query.plan import Plan
+from kinbin.query.search import fresh_keys
+from kinbin.query.view import View, Views
 from kinbin.records import CheckReport, CollectionConfig
-from kinbin.search._linkkernel import GONE, WIDE
-from kinbin.search.build import Source, iterate_rows
-from kinbin.search.linking import unpacked
-from kinbin.search.links import worst_recalls
-from kinbin.search.plan import Plan
-from kinbin.search.query import fresh_keys
-from kinbin.search.view import Run, View, Views
+from kinbin.segments.run import Run
+from kinbin.segments.source import Source, iterate_rows
 from kinbin.storage.format import Part
 from kinbin.storage.transactions import Reader
+from kinbin.upkeep.linking import unpacked
 
 __all__ = ["check_store", "describe"]
 

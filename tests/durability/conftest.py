@@ -51,7 +51,7 @@ def watched(watched_of_session: Nursery) -> Iterator[Nursery]:
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are sealed after 64 rows."""
-    monkeypatch.setattr("kinbin.search.upkeep.SEAL_ROWS", 64)
+    monkeypatch.setattr("kinbin.upkeep.sealing.SEAL_ROWS", 64)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 import kinbin
 import kinbin.collection
-import kinbin.janitor
-import kinbin.search.linking
-import kinbin.search.upkeep
+import kinbin.upkeep.janitor
+import kinbin.upkeep.linking
+import kinbin.upkeep.sealing
 from kinbin.errors import CorruptData, StorageFull
 from linked import link_sets
 from nursery import until
@@ -23,7 +23,7 @@ from workload import DIM
 
 pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]
 
-janitor: Any = kinbin.janitor
+janitor: Any = kinbin.upkeep.janitor
 QUIET = {"failures": 0, "in_a_row": 0, "last_failure": None}
 
 
@@ -40,7 +40,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed work is tried again at once, and links wait for no long pause."""
     monkeypatch.setattr(janitor, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(janitor, "QUIET_SECONDS", 0.01)
-    monkeypatch.setattr(kinbin.search.linking, "LEAST_ROWS", 64)
+    monkeypatch.setattr(kinbin.upkeep.linking, "LEAST_ROWS", 64)
     monkeypatch.setattr(kinbin.collection, "LEAST_ROWS", 64)
 
 
@@ -57,7 +57,7 @@ def test_no_error_ends_background_work(
     """Whatever is raised, the work is tried again without another write until it is done; each failure is logged and counted."""
     raised: list[Exception] = []
     times = 2
-    owner, name = (kinbin.search.upkeep.Upkeep, "_perform") if work == "upkeep" else (kinbin.search.linking.Linker, "_write")
+    owner, name = (kinbin.upkeep.sealing.Upkeep, "_perform") if work == "upkeep" else (kinbin.upkeep.linking.Linker, "_write")
     original = getattr(owner, name)
 
     def fail_first(*arguments: Any) -> Any:
@@ -86,7 +86,7 @@ def test_stats_say_what_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*arguments: Any) -> Any:
         raise Fault("\udcff" + "planted " * 200)
 
-    monkeypatch.setattr(kinbin.search.upkeep.Upkeep, "_perform", fail)
+    monkeypatch.setattr(kinbin.upkeep.sealing.Upkeep, "_perform", fail)
     with kinbin.open(folder) as database:
         collection = database.collection("c")
         assert collection.stats()["background"] == {"upkeep": QUIET, "links": QUIET}

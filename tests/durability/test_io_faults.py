@@ -146,8 +146,8 @@ def test_a_disk_that_becomes_full_during_a_large_merge(small_disk: Path, nursery
 
 def test_no_room_for_the_work_space_of_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the file of a merge's work space gets no room, that is StorageFull, answers go on, and the next upkeep merges."""
-    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
-    monkeypatch.setattr("kinbin.search.upkeep.SEAL_ROWS", 64)
+    monkeypatch.setattr("kinbin.bands.build._IN_MEMORY", 0)
+    monkeypatch.setattr("kinbin.upkeep.sealing.SEAL_ROWS", 64)
     vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
 
     def refuse(*arguments: int) -> None:
@@ -190,7 +190,7 @@ def test_room_is_taken_where_it_cannot_be_reserved(tmp_path: Path, monkeypatch: 
     else:
         monkeypatch.setattr("os.posix_fallocate", refuse)
     monkeypatch.setattr("os.pwrite", write_a_part)
-    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
+    monkeypatch.setattr("kinbin.bands.build._IN_MEMORY", 0)
     vectors = np.random.default_rng(3).random((2_000, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
@@ -210,7 +210,7 @@ def test_no_room_where_none_can_be_reserved(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.delattr("os.posix_fallocate")
     monkeypatch.setattr("os.pwrite", refuse)
-    monkeypatch.setattr("kinbin.search.build._IN_MEMORY", 0)
+    monkeypatch.setattr("kinbin.bands.build._IN_MEMORY", 0)
     vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)

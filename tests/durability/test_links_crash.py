@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import kinbin
-import kinbin.janitor
+import kinbin.upkeep.janitor
 from crashing import failing_write
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageFull
-from kinbin.search.election import elected
+from kinbin.upkeep.election import elected
 from linked import link_findings, link_sets, orphans, still
 from nursery import Nursery, until
 from workload import DIM, Stored, Workload
@@ -257,7 +257,7 @@ def test_a_collection_may_be_dropped_while_it_is_linked(folder: Path, quiet: Non
 
 def test_links_outlive_seals_and_merges(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows linked in several runs stay linked, all of them, when those are merged into one; answers are the same."""
-    monkeypatch.setattr("kinbin.search.linking.LEAST_ROWS", 64)
+    monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 64)
     vectors = (np.random.default_rng(SEED).random((300, DIM)) + 0.01).astype(np.float32)
     for start in range(0, 300, 100):
         collection.add([f"v{i}" for i in range(start, start + 100)], vectors[start : start + 100])
@@ -286,7 +286,7 @@ def test_links_outlive_seals_and_merges(collection: kinbin.Collection, monkeypat
 
 def test_one_process_links_at_a_time(folder: Path, nursery: Nursery, quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process links, others find the work taken, in every collection of the database, and link() waits for it."""
-    monkeypatch.setattr("kinbin.search.linking.LEAST_ROWS", 16)
+    monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 16)
     with kinbin.open(folder) as database, ThreadPoolExecutor(1) as threads:
         collection = database.collection("c")
         expected = grown(collection, link_at=None)
@@ -354,8 +354,8 @@ def test_the_other_process_answers_by_links(folder: Path, nursery: Nursery, quie
 
 def test_rows_are_linked_in_the_background(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough rows are linked by themselves when writes pause, those that come later too, and closing waits for no build."""
-    monkeypatch.setattr("kinbin.search.linking.LEAST_ROWS", 64)
-    monkeypatch.setattr("kinbin.janitor.QUIET_SECONDS", 0.02)
+    monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 64)
+    monkeypatch.setattr("kinbin.upkeep.janitor.QUIET_SECONDS", 0.02)
     vectors = (np.random.default_rng(SEED).random((400, DIM)) + 0.01).astype(np.float32)
     with kinbin.open(folder) as database:
         collection = database.collection("c")
@@ -372,10 +372,10 @@ def test_rows_are_linked_in_the_background(folder: Path, monkeypatch: pytest.Mon
 
 def test_background_linking_survives_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while rows are linked in the background reaches nobody and does not end it: the next write or query has it tried again."""
-    monkeypatch.setattr("kinbin.search.linking.LEAST_ROWS", 64)
-    monkeypatch.setattr("kinbin.janitor.QUIET_SECONDS", 0.02)
+    monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 64)
+    monkeypatch.setattr("kinbin.upkeep.janitor.QUIET_SECONDS", 0.02)
     failures: list[threading.Thread] = []
-    original = kinbin.search.linking.Linker._write
+    original = kinbin.upkeep.linking.Linker._write
 
     def write(self: Any, *arguments: Any) -> int:
         if not failures:
@@ -383,7 +383,7 @@ def test_background_linking_survives_an_error(folder: Path, monkeypatch: pytest.
             raise StorageFull("planted")
         return original(self, *arguments)
 
-    monkeypatch.setattr(kinbin.search.linking.Linker, "_write", write)
+    monkeypatch.setattr(kinbin.upkeep.linking.Linker, "_write", write)
     with kinbin.open(folder) as database:
         collection = database.collection("c")
         vectors = np.random.default_rng(1).random((400, DIM)) + 0.01

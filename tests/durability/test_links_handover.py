@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kinbin
+import kinbin.bands.build
 import kinbin.links.graph
-import kinbin.search.build
-import kinbin.search.linking
-from kinbin.search.election import is_wanted
+import kinbin.upkeep.linking
+from kinbin.upkeep.election import is_wanted
 from linked import link_sets, orphans, still
 from nursery import until
 from workload import DIM
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]
 LONG = 60.0
 ROWS = 600
 graph_module: Any = kinbin.links.graph
-linking: Any = kinbin.search.linking
+linking: Any = kinbin.upkeep.linking
 
 
 class Pieces:
@@ -134,7 +134,7 @@ def test_link_does_not_wait_until_links_are_written(database: kinbin.Database, p
     """A background build that is being written lets go of the lock of merges, too; it is written anew, not linked or calibrated anew."""
     collection: Any = database.collection("c")
     calibrated = []
-    calibrate, put = linking.calibrate, kinbin.search.build.Parts.put
+    calibrate, put = linking.calibrate, kinbin.bands.build.Parts.put
     writing = threading.Event()
 
     def calibrate_and_count(*arguments: Any) -> Any:
@@ -148,7 +148,7 @@ def test_link_does_not_wait_until_links_are_written(database: kinbin.Database, p
         put(self, *arguments)
 
     monkeypatch.setattr(linking, "calibrate", calibrate_and_count)
-    monkeypatch.setattr(kinbin.search.build.Parts, "put", put_when_wanted)
+    monkeypatch.setattr(kinbin.bands.build.Parts, "put", put_when_wanted)
     with ThreadPoolExecutor(1) as threads:
         building = threads.submit(collection._linker.step, quiet=True)
         assert writing.wait(LONG)

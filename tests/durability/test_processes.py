@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import kinbin
+from kinbin.bands import build
 from kinbin.errors import Closed, CollectionNotFound
-from kinbin.search import build, upkeep
 from kinbin.storage.store import Store
+from kinbin.upkeep import sealing as upkeep
 from nursery import Child, Nursery
 from workload import DIM, Stored, Workload, findings
 

@@ -15,8 +15,8 @@ import pytest
 import kinbin
 from crashing import failing_write
 from kinbin.errors import Closed, CorruptData, KinbinError, StorageFull
-from kinbin.search import upkeep as upkeep_module
 from kinbin.storage.format import Part
+from kinbin.upkeep import sealing as upkeep_module
 from workload import Stored, Workload, findings
 
 pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]

@@ -237,7 +237,7 @@ def test_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 import numpy as np
-from kinbin.kernels._machine_code import REQUESTED
+from kinbin.native.machine_code import REQUESTED
 import kinbin
 kinbin.warm_up()
 assert os.listdir(sys.argv[1]) == [], "temporary files were left"

@@ -14,8 +14,8 @@ import kinbin
 import naive
 from background import no_background
 from kinbin import Answer, AnswerBatch
-from kinbin.search.found import Found
-from kinbin.search.query import _Call
+from kinbin.query.found import Found
+from kinbin.query.search import _Call
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -325,8 +325,8 @@ def test_the_seed_decides_the_answers_of_the_bands(shape: str, db: kinbin.Databa
 @pytest.mark.parametrize("mode", ["auto", "bands", "exact"])
 def test_a_cancelled_search_ends_between_slices(mode: str, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the event is set no further slice of a batch is begun, and the search raises; unset it changes no answer."""
-    monkeypatch.setattr("kinbin.search.query._SLICE_NS", 0.0)
-    monkeypatch.setattr("kinbin.search.query._LEAST_UNSCANNED", 16)
+    monkeypatch.setattr("kinbin.query.search._SLICE_NS", 0.0)
+    monkeypatch.setattr("kinbin.query.search._LEAST_UNSCANNED", 16)
     rng = np.random.default_rng(3)
     collection = db.create_collection("c", dim=8, seed=1)
     collection.add([str(i) for i in range(1_500)], rng.random((1_500, 8)))

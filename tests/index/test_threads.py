@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinbin
-import kinbin.search.upkeep
+import kinbin.upkeep.sealing
 from background import no_background
 
 A, B = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
@@ -145,7 +145,7 @@ def test_one_of_many_inserts_of_an_id_wins(collection: kinbin.Collection) -> Non
 
 def test_threads_may_use_a_collection_at_once(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread finds its own items as it left them, and an old one too, through adds, deletes, seals and merges of all threads."""
-    monkeypatch.setattr(kinbin.search.upkeep, "SEAL_ROWS", 24)
+    monkeypatch.setattr(kinbin.upkeep.sealing, "SEAL_ROWS", 24)
     collection.add(["anchor"], [A])
 
     def work(number: int) -> None:
@@ -168,7 +168,7 @@ def test_threads_may_use_a_collection_at_once(collection: kinbin.Collection, mon
 
 def test_background_work_seals_and_merges(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without being asked, fresh rows become runs and runs are merged, and close waits for what is going on."""
-    monkeypatch.setattr(kinbin.search.upkeep, "SEAL_ROWS", 50)
+    monkeypatch.setattr(kinbin.upkeep.sealing, "SEAL_ROWS", 50)
     collection = db.create_collection("c", dim=8)
     X = np.random.default_rng(1).random((1_000, 8)) + 0.01
     for start in range(0, 1_000, 25):
@@ -189,7 +189,7 @@ def test_rows_that_a_dead_process_left_are_sealed_by_who_asks(tmp_path: Path, mo
     rows = np.random.default_rng(0).random((300, 3)) + 0.01
     with no_background(), kinbin.open(tmp_path) as database:
         database.create_collection("c", dim=3, seed=1).add([str(i) for i in range(300)], rows)
-    monkeypatch.setattr(kinbin.search.upkeep, "SEAL_ROWS", 200)
+    monkeypatch.setattr(kinbin.upkeep.sealing, "SEAL_ROWS", 200)
     with kinbin.open(tmp_path) as database:
         collection = database.collection("c")
         assert not collection.stats()["runs"]

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import kinbin
-from kinbin.kernels.specialisations import known
+from kinbin.native.specialisations import known
 
 STATES = [
     kinbin.Compiling(0, 3, ("scan", "sweep"), ("small", "links"), 0.0, 0.1),
@@ -59,7 +59,7 @@ from numba.core import event
 import kinbin
 compiled = event.RecordingListener()
 states = []
-from kinbin.kernels import _jit
+from kinbin.native import jit as _jit
 event.register("numba:compile", compiled)
 kinbin.warm_up(states.append, ["small"])
 print(len(compiled.buffer), states[0].done, states[-1].done, len({name for state in states for name in state.now}) > 5)

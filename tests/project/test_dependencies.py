@@ -103,7 +103,7 @@ def test_client_extra_is_the_client_of_the_same_version() -> None:
 @pytest.mark.parametrize("name", ["numba", "llvmlite"])
 def test_private_names_are_used_of_tried_versions_only(name: str) -> None:
     """Where private names of a package are used, its next minor version, which may lack them, is not taken."""
-    kernels = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "index/kinbin/kernels").glob("*.py"))
+    kernels = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "index/kinbin/native").glob("*.py"))
     assert re.search(r"\._cache\._|_nrt=", kernels)
     (requirement,) = (Requirement(text) for text in BASE if Requirement(text).name == name)
     major, minor, *_ = map(int, version(name).split("."))

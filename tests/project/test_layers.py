@@ -22,7 +22,7 @@ FORBIDDEN = [
     ("kinbin.hashing", "kinbin.storage"),
     ("kinbin.storage", "kinbin.hashing"),
     ("kinbin.database", "lmdb"),
-    ("kinbin.search", "numba"),
+    ("kinbin.query", "numba"),
     ("kinbin.hashing", "llvmlite"),
     ("kinbin.records", "pydantic"),
     ("kinbin.database", "kinbin_service.settings"),
@@ -39,7 +39,7 @@ FORBIDDEN = [
 ALLOWED = [
     ("kinbin.database", "kinbin.errors"),
     ("kinbin.storage", "lmdb"),
-    ("kinbin.kernels._jit", "numba"),
+    ("kinbin.native.jit", "numba"),
     ("kinbin_service.app", "kinbin"),
     ("kinbin_service.app", "kinbin.errors"),
     ("kinbin_service.app", "kinbin.limits"),

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 import pytest
 
-import kinbin.janitor
-import kinbin.search.upkeep
+import kinbin.upkeep.janitor
+import kinbin.upkeep.sealing
 
 
 @contextmanager
 def no_background(seal_rows: int | None = None) -> Iterator[None]:
     """Inside, nothing is sealed or merged but by `upkeep` and `compact`; `seal_rows`: that many fresh rows are sealed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinbin.janitor.Janitor, "wake", lambda janitor: None)
-        patch.setattr(kinbin.janitor.Janitor, "look", lambda janitor: None)
+        patch.setattr(kinbin.upkeep.janitor.Janitor, "wake", lambda janitor: None)
+        patch.setattr(kinbin.upkeep.janitor.Janitor, "look", lambda janitor: None)
         if seal_rows is not None:
-            patch.setattr(kinbin.search.upkeep, "SEAL_ROWS", seal_rows)
+            patch.setattr(kinbin.upkeep.sealing, "SEAL_ROWS", seal_rows)
         yield

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import kinbin
 import naive
-from kinbin.vectors.canonical import canonical_rows
-from kinbin.vectors.rows import Rows
+from kinbin.rows.canonical import canonical_rows
+from kinbin.rows.rows import Rows
 
 WIDTH = 64
 VALUES = st.floats(-1e3, 1e3, width=32).filter(lambda value: abs(value) >= 1e-3)

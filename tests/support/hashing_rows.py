@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.vectors.rows import Rows
+from kinbin.rows.rows import Rows
 from naive_hashing import Row, float32, norm
 
 AWKWARD: list[Row] = [

@@ -170,9 +170,9 @@ def lose_the_map(connection: Connection, path: str) -> None:
 
 def merge_on_a_full_disk(connection: Connection, path: str, ballast: str) -> None:
     """Merge with the work space in a file, as a merge of a million rows has it, on a disk that has room for half of that."""
-    import kinbin.search.build
+    import kinbin.bands.build
 
-    module: Any = kinbin.search.build
+    module: Any = kinbin.bands.build
     module._IN_MEMORY = 0
     vectors = np.random.default_rng(1).random((2000, 24)) + 0.01
     with kinbin.open(path) as database:

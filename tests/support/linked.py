@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import kinbin
-import kinbin.janitor
-import kinbin.links.codes
+import kinbin.codes.coder
+import kinbin.upkeep.janitor
 import naive
 from background import no_background
 from crashing import at_write, die, make_runs_small
@@ -105,8 +105,8 @@ def names(numbers: Iterable[int]) -> list[str]:
 def still() -> Iterator[None]:
     """Inside, nothing is sealed, merged or linked in the background, and codes of sparse rows are chosen in less time, a little worse."""
     with no_background(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinbin.links.codes, "_MERGED_SLOTS", 256)
-        patch.setattr(kinbin.janitor.LinkThread, "wake", lambda thread: None)
+        patch.setattr(kinbin.codes.coder, "_MERGED_SLOTS", 256)
+        patch.setattr(kinbin.upkeep.janitor.LinkThread, "wake", lambda thread: None)
         yield
 
 

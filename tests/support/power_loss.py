@@ -126,9 +126,9 @@ def opened_with(flags: dict[str, Any]) -> Iterator[None]:
 
 def record_history(connection: Connection, path: str, record: str, seed: int, steps: int, flags: dict[str, Any]) -> None:
     """Do steps of a workload with sealing and merging in between, noting each one that is acknowledged."""
-    import kinbin.search.upkeep
+    import kinbin.upkeep.sealing
 
-    kinbin.search.upkeep.SEAL_ROWS = 48
+    kinbin.upkeep.sealing.SEAL_ROWS = 48
     shim = Shim()
     shim.record(record)
     workload = Workload(seed, "p")

@@ -5,10 +5,11 @@ Every stored bit is specified in HASHING.md and guarded by `golden_digest`.
 
 from __future__ import annotations
 
+from kinbin.hashing.arithmetic import MAX_BANDS, MAX_ROWS
 from kinbin.hashing.certificate import IMPOSSIBLE, binomial_tail, certificate, similarity_needed, suggested_similarity
 from kinbin.hashing.golden import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
 from kinbin.hashing.keys import band_keys, content_hash
-from kinbin.hashing.sampler import MAX_BANDS, MAX_ROWS, SAMPLERS, Sampler, default_sampler, make_sampler
+from kinbin.hashing.sampler import SAMPLERS, Sampler, default_sampler, make_sampler
 
 __all__ = [
     "EXPECTED_GOLDEN_DIGEST",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.hashing.arithmetic import GAMMA, mix64, ordered_log, split_feature, unit
-from kinbin.kernels._jit import inline, strict
+from kinbin.native.jit import inline, strict
 
 __all__ = ["ParameterTable", "resolve"]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kinbin.kernels._jit import inline
+from kinbin.native.jit import inline
 
 __all__ = [
     "DOMAIN_DARTS",

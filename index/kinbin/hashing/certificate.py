@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes
 from kinbin.hashing.arithmetic import MAX_BANDS
-from kinbin.kernels._jit import strict
+from kinbin.native.jit import strict
 
 __all__ = ["IMPOSSIBLE", "binomial_tail", "certificate", "similarity_needed", "suggested_similarity"]
 

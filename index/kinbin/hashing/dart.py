@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
 from kinbin.hashing.arithmetic import DOMAIN_DARTS, GAMMA, MAX_BANDS, MAX_ROWS, domain_key, mix64, neglog32, split_feature
-from kinbin.kernels._jit import inline, owning, strict
-from kinbin.vectors.rows import Rows
+from kinbin.native.jit import inline, owning, strict
+from kinbin.rows.rows import Rows
 
 __all__ = ["DartSampler"]
 

@@ -26,8 +26,8 @@ from kinbin.hashing.arithmetic import (
     ordered_log,
     split_feature,
 )
-from kinbin.kernels._jit import inline, owning, strict
-from kinbin.vectors.rows import Rows
+from kinbin.native.jit import inline, owning, strict
+from kinbin.rows.rows import Rows
 
 __all__ = ["DEFAULT_TABLE_BYTES", "GcwsSampler"]
 

@@ -15,7 +15,7 @@ from kinbin.hashing.arithmetic import MAX_BANDS, MAX_ROWS
 from kinbin.hashing.dart import DartSampler
 from kinbin.hashing.gcws import GcwsSampler
 from kinbin.hashing.keys import band_keys, content_hash
-from kinbin.vectors.rows import Rows
+from kinbin.rows.rows import Rows
 
 __all__ = ["EXPECTED_GOLDEN_DIGEST", "HASH_VERSION", "golden_digest", "golden_rows"]
 

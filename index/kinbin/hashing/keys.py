@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
 from kinbin.hashing.arithmetic import GAMMA, mix64
-from kinbin.kernels._jit import owning, strict
-from kinbin.vectors.rows import Rows
+from kinbin.native.jit import owning, strict
+from kinbin.rows.rows import Rows
 
 __all__ = ["band_keys", "content_hash"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kinbin.hashing.arithmetic import MAX_BANDS, MAX_ROWS
 from kinbin.hashing.dart import DartSampler
 from kinbin.hashing.gcws import DEFAULT_TABLE_BYTES, GcwsSampler
-from kinbin.vectors.rows import Rows
+from kinbin.rows.rows import Rows
 
 __all__ = ["GCWS_DEFAULT_BYTES", "MAX_BANDS", "MAX_ROWS", "SAMPLERS", "Sampler", "default_sampler", "make_sampler"]
 

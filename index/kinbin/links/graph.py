@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.kernels._memory import address_of
-from kinbin.links._codekernel import MOST_BYTES
-from kinbin.links._graphkernel import MOST_LINKS, insert, reach, repair
-from kinbin.links._nodekernel import graph_of_fields
-from kinbin.links._packedkernel import TABLE_WORDS
-from kinbin.links.codetable import Codes
+from kinbin.codes.folded import MOST_BYTES
+from kinbin.codes.nodes import graph_of_fields
+from kinbin.codes.packed import TABLE_WORDS
+from kinbin.codes.table import Codes
+from kinbin.links.walk import MOST_LINKS, insert, reach, repair
+from kinbin.native.memory import address_of
 
 __all__ = ["ENTRIES", "POOL", "Graph", "WalkSpace"]
 

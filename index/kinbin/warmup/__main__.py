@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kinbin.database import Database
-from kinbin.kernels.specialisations import TABLE, Specialisation, requested, written
+from kinbin.native.specialisations import TABLE, Specialisation, requested, written
 from kinbin.warmup import warm_up
 from kinbin.warmup.display import showing_compilation
 from kinbin.warmup.shipping import all_levels, ship

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import kinbin.kernels.specialisations
-from kinbin.kernels._machine_code import lock_byte, lock_file, writable_folder
-from kinbin.kernels.specialisations import Specialisation, known
+import kinbin.native.specialisations
+from kinbin.native.machine_code import lock_byte, lock_file, writable_folder
+from kinbin.native.specialisations import Specialisation, known
 
 __all__ = ["Compiling", "compile_missing"]
 
@@ -87,7 +87,7 @@ def compile_missing(groups: Sequence[str], progress: Progress | None) -> None:
     Returns when it is there, or when no process could be started or no folder be written: callers compile what they need then.
     """
     wanted = [one for one in known() if one.group in groups]
-    folder = writable_folder(Path(kinbin.kernels.specialisations.__file__).parent)
+    folder = writable_folder(Path(kinbin.native.specialisations.__file__).parent)
     count = _Count(wanted, progress)
     count.tell()
     while folder is not None and count.missing:

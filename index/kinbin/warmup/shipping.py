@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kinbin.kernels._machine_code import LEVELS, target_name
-from kinbin.kernels.specialisations import known
+from kinbin.native.machine_code import LEVELS, target_name
+from kinbin.native.specialisations import known
 from kinbin.warmup.pool import compile_missing
 from kinbin.warmup.workload import STAGES
 

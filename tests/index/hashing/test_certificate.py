@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from kinbin.hashing import IMPOSSIBLE, MAX_BANDS, binomial_tail, certificate, similarity_needed, suggested_similarity
-from kinbin.kernels._jit import strict
+from kinbin.native.jit import strict
 
 
 def exact_tail(bands: int, p: float, c: int) -> Fraction:

@@ -16,7 +16,7 @@ import kinbin.hashing
 from hashing_rows import AWKWARD, random_rows, rows_of
 from kinbin.hashing import MAX_BANDS, MAX_ROWS, SAMPLERS, Sampler, _gcws_table, default_sampler, gcws, make_sampler
 from kinbin.hashing.gcws import GcwsSampler, _race
-from kinbin.vectors.rows import Rows
+from kinbin.rows.rows import Rows
 
 TINY_TABLE = 1
 """Bytes that hold nothing: the table keeps its least size, 16 slots."""

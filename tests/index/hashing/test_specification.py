@@ -27,7 +27,7 @@ from kinbin.hashing import (
     make_sampler,
 )
 from kinbin.hashing.golden import golden_rows
-from kinbin.kernels._jit import strict
+from kinbin.native.jit import strict
 
 PAGE = (Path(__file__).resolve().parents[3] / "index" / "HASHING.md").read_text(encoding="utf-8")
 

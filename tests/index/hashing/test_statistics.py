@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hashing_rows import rows_of_csr, rows_of_dense
 from kinbin.hashing import MAX_BANDS, MAX_ROWS, band_keys, certificate, make_sampler
-from kinbin.vectors.rows import Rows
+from kinbin.rows.rows import Rows
 
 Loader = Callable[[str], dict[str, NDArray[Any]]]
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from coded import WIDTH, codes_of
-from kinbin.kernels._jit import strict
-from kinbin.links._graphkernel import EMPTY, MOST_LINKS, enter, leave, reach, walk, walk_on, widen
-from kinbin.links.codetable import Codes
+from kinbin.codes.table import Codes
 from kinbin.links.graph import ENTRIES, LINKS, Graph, WalkSpace
+from kinbin.links.walk import EMPTY, MOST_LINKS, enter, leave, reach, walk, walk_on, widen
+from kinbin.native.jit import strict
 
 
 def built(codes: NDArray[np.uint8], *, normalised: bool = True, seed: int = 0) -> Graph:

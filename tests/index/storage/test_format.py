@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import naive_format
 from kinbin.errors import CorruptData, FormatMismatch
-from kinbin.kernels.rowscore import four_are_sound, pack_rows, record_offsets
+from kinbin.rows.record import four_are_sound, pack_rows, record_offsets
 from kinbin.storage import format as fmt
 from kinbin.storage.format import FORMAT_VERSION, FRESH_BANDS, Commit, Part, State
 

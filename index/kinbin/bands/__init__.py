@@ -1,0 +1,1 @@
+"""Band tables: built, searched, and chosen."""

@@ -1,0 +1,1 @@
+"""Rows as short codes, whose distance bounds that of the rows."""

@@ -1,0 +1,253 @@
+"""Choosing codes for some rows: bytes or packed entries, how many bytes, which features share one, and what a step stands for.
+
+Chosen by measured error: of the widths that a row's features can be folded into, the smallest whose nearest
+codes hold the true nearest rows; packed entries where they are faster, or where no number of bytes is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.codes.folded import LANES, MOST_BYTES, SLOTS, encode, fold_rows, merge_buckets
+from kinbin.codes.nodes import graph_of_fields, node_distance, probe_node, release_probe
+from kinbin.codes.packed import QUAD, TABLE_WORDS, pack
+from kinbin.codes.table import Codes
+from kinbin.native.jit import strict
+from kinbin.rows.rows import Rows
+
+__all__ = ["Coder", "choose_coder", "folded_coder", "packed_coder", "slots_for"]
+
+WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_BYTES)
+"""Bytes a code may have."""
+ENOUGH = 0.99
+"""The quality (`Coder.recall`) at which a code is not made wider."""
+_MERGED_SLOTS = 1024
+"""Rarer slots beyond so many are pooled at random before slots are merged by what they lose."""
+_PAIRS = 3_072
+"""Pairs of rows whose distances foldings keep. With 768, foldings of one set differed more than widths do."""
+_UNSEEN = 32
+"""One bucket in so many is kept for features that a sample does not show."""
+_SAMPLE_ROWS = 8_192
+_SAMPLE_CELLS = 1 << 23
+"""Rows times slots of the sample."""
+_CLIPS = 5
+_PACKED_LEVELS = 65_535
+_FINEST = 2.0**-31
+"""No step is smaller: sums of weights fit 32 bits."""
+_LINE_NS, _ENTRY_NS = 1.6, 1.0
+"""What it takes to compare 64 bytes, and one packed entry. The second was measured; the first is its share of a walk's step."""
+_NODE_NS, _FAR_LINE_NS = 13.0, 7.0
+"""What a walk takes for a node besides the comparison, and what 64 more bytes take it that come from memory: both measured."""
+_CACHED_BYTES = 1 << 25
+"""Of codes that are taken to lie in the caches."""
+_LOST = 30.0
+"""Walks by codes that lose a share x of the neighbours are taken to be exp(_LOST x) times as wide. A guess that decides three sets as
+measured walks do: word counts of two sizes for packed codes (the smaller just so), colour histograms for bytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coder:
+    """How rows become codes."""
+
+    width: int
+    """Bytes a code; 0: codes are packed entries, of whatever number."""
+    hashed: bool
+    """Whether features are hashed into slots first."""
+    buckets: NDArray[np.uint16]
+    """(slots,) the byte of each slot; none where codes are packed."""
+    step: float
+    """What one unit of a byte or a weight stands for, of a row that sums to 1."""
+    offset: float
+    """The byte that stands for nothing: 0, or 128 where values are signed."""
+    recall: float
+    """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
+
+    def compare_ns(self, size: float) -> float:
+        """Predicted time to compare a code of so many bytes, in the mean, once it is in the cache."""
+        return _LINE_NS * size / LANES if self.width else _ENTRY_NS * size / 4
+
+    def encode(self, rows: Rows) -> tuple[Codes, NDArray[np.float32]]:
+        """Codes and errors (n,) of n rows."""
+        errors = np.empty(len(rows), np.float32)
+        if self.width:
+            codes = np.empty((len(rows), self.width), np.uint8)
+            encode(rows.indptr, rows.features, rows.values, rows.norms, self.hashed, self.buckets, self.step, self.offset, codes, errors)
+            return Codes.of_bytes(codes), errors
+        nonzeros = int(rows.indptr[-1] - rows.indptr[0])
+        words, offsets = np.empty(nonzeros + (QUAD + 1) * len(rows), np.uint32), np.empty(len(rows), np.uint32)
+        used = pack(
+            rows.indptr, rows.features, rows.values, rows.norms, self.step, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors
+        )
+        starts = np.append(offsets.astype(np.int64), used // QUAD)
+        return Codes(0, words[:used].reshape(-1, QUAD), starts), errors
+
+    def probes(self, rows: Rows) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Codes (m, width) and errors (m,) of queries; packed codes are laid out one at a time, so that there are none of them."""
+        codes, errors = self.encode(rows)
+        return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
+
+    def to_header(self) -> dict[str, Any]:
+        """All but the buckets, as JSON."""
+        return {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": round(self.recall, 4)}
+
+    @classmethod
+    def from_header(cls, data: dict[str, Any], buckets: NDArray[np.uint16]) -> Coder:
+        """From JSON and the buckets."""
+        return cls(data["width"], data["hashed"], buckets, data["step"], data["offset"], data["recall"])
+
+
+def slots_for(dim: int | None) -> tuple[bool, int]:
+    """Whether features of rows of this dimension are hashed into slots, and how many slots there are."""
+    return (True, SLOTS) if dim is None or dim > SLOTS else (False, dim)
+
+
+def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], nodes: int) -> Coder:
+    """Codes for so many rows like these (a sample of what is to be encoded; some thousands are enough).
+
+    neighbourhoods: rows in groups of so many: a row, and its nearest of *all* rows in order. Codes are judged by them.
+    Cost: 0.2 to 0.4 s; 1 to 2 s for sparse rows of many features.
+    """
+    near, size = neighbourhoods
+    packed = packed_coder(rows, near, size)
+    folded = folded_coder(rows, dim, near, size, nodes)
+    entries = len(near.values) / max(1, len(near))
+    return packed if _cost(packed, 4 * entries) < _cost(folded, folded.width) else folded
+
+
+def _cost(coder: Coder, size: float) -> float:
+    """What one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
+    return coder.compare_ns(size) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+
+
+def _walk_cost(coder: Coder, nodes: int) -> float:
+    """The same of codes of bytes of so many nodes, with all that a walk does besides, and with the way from memory."""
+    lines = coder.width / LANES
+    step = _NODE_NS + lines * (_LINE_NS if nodes * coder.width <= _CACHED_BYTES else _FAR_LINE_NS)
+    return step * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+
+
+def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
+    """Packed entries whose largest weight is that of the rows."""
+    largest = float((np.abs(rows.values) / np.repeat(rows.norms, np.diff(rows.indptr))).max())
+    coder = Coder(0, True, np.empty(0, np.uint16), max(largest / _PACKED_LEVELS, _FINEST), 0.0, 1.0)
+    codes, _ = coder.encode(near)
+    keep: list[object] = []
+    graph = graph_of_fields(codes.fields(keep))
+    distance = np.empty((len(near) // size, size), np.float32)
+    _group_distances(graph, np.zeros(TABLE_WORDS, np.uint16), distance)
+    return replace(coder, recall=_recall(distance[:, 1:]))
+
+
+@strict
+def _group_distances(graph, table, distance):  # type: ignore[no-untyped-def]
+    """Distances of the codes of groups of nodes from the first of their group."""
+    groups, size = distance.shape
+    for g in range(groups):
+        probe = probe_node(graph, g * size, table)
+        for x in range(size):
+            distance[g, x] = node_distance(graph, g * size + x, probe, table)
+        release_probe(graph, g * size, table)
+
+
+def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int, nodes: int) -> Coder:
+    """Bytes: of the widths up to the smallest that is enough, the one with the cheapest walks."""
+    hashed, count = slots_for(dim)
+    sample = rows.slice(0, min(len(rows), _SAMPLE_ROWS, _SAMPLE_CELLS // count))
+    best: Coder | None = None
+    for width, buckets in _foldings(sample, hashed, count):
+        groups = _fold(near, hashed, buckets, width).reshape(-1, size, width)
+        found, step, offset = max(
+            (_recall(_distances(_round(groups, *scale))), *scale) for scale in _scales(_fold(sample, hashed, buckets, width))
+        )
+        coder = Coder(width, hashed, buckets, step, offset, found)
+        if best is None or _walk_cost(coder, nodes) < _walk_cost(best, nodes):
+            best = coder
+        if found >= ENOUGH:
+            break
+    assert best is not None
+    return best
+
+
+def _distances(groups: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(groups, size - 1) L1 distances of the codes of groups from the first of their group."""
+    distance: NDArray[np.float32] = np.abs(groups[:, 1:] - groups[:, :1]).sum(axis=2)
+    return distance
+
+
+def _recall(distance: NDArray[np.float32]) -> float:
+    """Of groups of rows, by columns in their true order: the share of the nearer half among as many nearest codes, and a fifth more.
+
+    Not of the ten nearest: stored rows often have a few near doubles, which any code finds. A query has none; its neighbours
+    are a crowd like the one behind the doubles.
+    """
+    size = distance.shape[1] + 1
+    nearest = size // 2
+    if not nearest:
+        return 1.0
+    worst = np.sort(distance, axis=1)[:, min(nearest + nearest // 5, size - 1) - 1 :][:, :1]
+    return float((distance[:, :nearest] <= worst).mean())
+
+
+def _foldings(sample: Rows, hashed: bool, count: int) -> list[tuple[int, NDArray[np.uint16]]]:
+    """(width, bucket of each slot) for every width that saves something, ascending."""
+    rng = np.random.default_rng(len(sample))
+    whole = -(-count // LANES) * LANES
+    widths = [width for width in WIDTHS if width < count]
+    pooled = _pool_rare(_fold(sample, hashed, np.arange(count, dtype=np.uint16), count), rng)
+    out: list[tuple[int, NDArray[np.uint16]]] = []
+    if widths:
+        pools = int(pooled.max()) + 1
+        some = _fold(sample.slice(0, min(len(sample), 4 * _PAIRS)), hashed, pooled, pools)
+        left, right = rng.integers(0, len(some), (2, _PAIRS))
+        differences = some[left] - some[right]
+        seen = np.flatnonzero(differences.any(axis=0))
+        # What the sample's pairs do not show may come: it has some buckets of its own, or it would blur the others.
+        spare = {width: min(pools - len(seen), max(1, width // _UNSEEN)) for width in widths}
+        merged = [width for width in widths if width - spare[width] < len(seen)]
+        table = np.empty((len(merged), len(seen)), np.uint16)
+        merge_buckets(np.ascontiguousarray(differences[:, seen].T), np.array([w - spare[w] for w in merged[::-1]], np.int64), table)
+        for width in widths:
+            buckets = width - 1 - rng.permutation(pools) % max(1, spare[width])
+            buckets[seen] = table[merged[::-1].index(width)] if width in merged else np.arange(len(seen))
+            out.append((width, buckets.astype(np.uint16)[pooled]))
+    if whole <= WIDTHS[-1]:
+        out.append((whole, np.arange(count, dtype=np.uint16)))
+    return out
+
+
+def _pool_rare(weights: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Slots pooled into at most _MERGED_SLOTS: the heavier half have one each, the others share the rest at random."""
+    count = weights.shape[1]
+    if count <= _MERGED_SLOTS:
+        return np.arange(count, dtype=np.uint16)
+    half = _MERGED_SLOTS // 2
+    pool = np.empty(count, np.uint16)
+    order = np.argsort(-np.abs(weights).sum(axis=0), kind="stable")
+    pool[order[:half]] = np.arange(half)
+    pool[order[half:]] = half + rng.permutation(count - half) % (_MERGED_SLOTS - half)
+    return pool
+
+
+def _fold(rows: Rows, hashed: bool, buckets: NDArray[np.uint16], width: int) -> NDArray[np.float32]:
+    """(n, width) sums of the slots of each bucket."""
+    out = np.zeros((len(rows), width), np.float32)
+    fold_rows(rows.indptr, rows.features, rows.values, rows.norms, hashed, buckets, out)
+    return out
+
+
+def _scales(folded: NDArray[np.float32]) -> list[tuple[float, float]]:
+    """(step, offset) to choose from: a larger step rounds more, a smaller one cuts more of the largest values off."""
+    signed = bool(folded.min() < 0)
+    levels, offset = (127, 128.0) if signed else (255, 0.0)
+    most = float(np.abs(folded).max()) or 1.0
+    return [(most / levels * 0.5 ** (i / 2), offset) for i in range(_CLIPS)]
+
+
+def _round(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[np.float32]:
+    """The codes, as float32."""
+    codes: NDArray[np.float32] = np.clip(np.rint(folded / np.float32(step)) + np.float32(offset), 0, 255)
+    return codes

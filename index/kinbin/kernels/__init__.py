@@ -1,1 +1,0 @@
-"""Exact kernels and everything they share: the door to numba, memory by address, the row record."""

@@ -1,0 +1,319 @@
+"""What walks over a graph find, measured on the collection's own rows: the quality of codes, and how wide a walk has to be.
+
+A sampled row stands for a query that is to come. Rows that came together are often near doubles of each other (patches of
+one image, versions of one text), and a query to come has no doubles: so the rows that came just before and after the sampled one
+are left out of the walk and of the truth it is compared with. Where the order of rows says nothing, that leaves out a few at random.
+
+Queries to come may also be unlike all rows. Some that are made of sampled rows stand for these (`strange_queries`):
+they tell below which similarity walks of which width fail.
+
+Only neighbours that have something in common with the sampled row count: where fewer than k are alike, all other rows score 0
+and any of them would do, so finding them says nothing. A sampled row without such neighbours is no query at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.codes.coder import Coder
+from kinbin.errors import CorruptData
+from kinbin.links.graph import Graph, WalkSpace
+from kinbin.links.linkset import CALIBRATED_K, HARD, SPREAD, Width
+from kinbin.links.search import GONE, place_rows, scan_codes, search_links
+from kinbin.rows.lookup import lookup_space
+from kinbin.rows.rows import Rows
+from kinbin.segments.descriptors import FIELDS
+from kinbin.segments.scan import scan
+from kinbin.segments.segments import Segments
+from kinbin.segments.source import Recipe, read_records
+
+__all__ = ["calibrate", "neighbourhoods"]
+
+_POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
+_QUERIES = 256
+_SATISFIED = 0.998
+_FAR = 0.01
+"""One in so many calibrated queries is as far from its neighbours as what is told of (`LinkSet.far_for`)."""
+_GROUPS = {1: 3, 10: 7, 100: 7}
+"""By k: recall is told for so many groups of the queries that are not hard as well, once by the similarity of their neighbours and once by
+age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
+_LEFT_OUT = 128
+"""One row in so many is left out before a sampled one, and as many after it."""
+_STRANGE = 66
+"""Queries like no row that are asked."""
+_FOUND = 0.9
+"""A walk fails a strange query if it finds a smaller share of its neighbours."""
+_LEAST_VALUE = 1e-30
+"""Smaller ones are no features (see `vectors.canonical`)."""
+_JUDGES = 32
+_NEIGHBOURHOOD = 200
+"""Codes are judged by so many rows, each with so many that are nearest (itself among them)."""
+
+
+def _left_out(picks: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    """(m, 2) of sampled rows: the first row that is left out, and the first one after those."""
+    reach = rows // _LEFT_OUT
+    return np.stack([np.maximum(picks - reach, 0), np.minimum(picks + reach + 1, rows)], axis=1)
+
+
+def neighbourhoods(view: Segments, recipe: Recipe) -> tuple[Rows, int]:
+    """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
+    dead = [np.unpackbits(run.dead, bitorder="little")[: run.rows] for run in view.runs]
+    alive = np.flatnonzero(np.concatenate(dead) == 0)
+    picks = np.sort(np.random.default_rng(len(alive)).permutation(alive)[:_JUDGES])
+    queries = read_records(*view.addresses(picks), recipe.wide)
+    left_out = _left_out(picks, sum(run.rows for run in view.runs))
+    size = max(1, min(_NEIGHBOURHOOD, len(alive) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0)) + 1))
+    nearest = np.empty((len(picks), size), np.int64)
+    nearest[:, 0] = picks
+    if size > 1:
+        for i, (first, past) in enumerate(left_out.tolist()):
+            masks = [run.dead | _bits(len(run.dead), first - base, past - base) for run, base in view.bases()]
+            nearest[i, 1:] = _nearest(view, recipe, queries.slice(i, i + 1), masks, size - 1)
+    return read_records(*view.addresses(nearest.reshape(-1)), recipe.wide), size
+
+
+def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[NDArray[np.uint8]], count: int) -> NDArray[np.int64]:
+    """(count,) places of the nearest rows of one query, of those that no mask hides."""
+    descriptors = view.descriptors[:-1].copy()
+    descriptors[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in masks]
+    shape = 1, count
+    out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((1, 4), np.int64)
+    scan(
+        descriptors, recipe.wide, recipe.kernel.normalised, query.indptr, query.features, query.values, query.norms, 0.0, False,
+        *lookup_space(recipe.wide, query.most_nonzeros), *out,
+    )  # fmt: skip
+    if (out[1] < 0).any():
+        raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
+    places: NDArray[np.int64] = (out[2] + np.array([base for _, base in view.bases()], np.int64)[out[1]])[0]
+    return places
+
+
+def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
+    """(size,) bytes in which the bits first … past-1 are set, as far as they are inside."""
+    out = np.zeros(8 * size, np.uint8)
+    out[max(first, 0) : max(past, 0)] = 1
+    return np.packbits(out, bitorder="little")
+
+
+def calibrate(
+    view: Segments, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
+
+    Cost: 0.5 to 0.8 s for 50,000 rows.
+    """
+    nodes = len(row_numbers)
+    places = np.full(nodes, GONE, np.uint32)
+    for run, base in view.bases():
+        place_rows(row_numbers, run.row_numbers, base, places)
+    there = np.flatnonzero(places != GONE)
+    picks = np.sort(np.random.default_rng(nodes).permutation(there)[:_QUERIES])
+    left_out = _left_out(picks, nodes)
+    most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
+    if most < 1:
+        return _Scores(np.zeros((len(picks), 1)), 1).as_json()
+    stage = _Stage(view, graph, coder, errors, recipe, places)
+    sampled = read_records(*view.addresses(places[picks]), recipe.wide)
+    trial = _Trial(stage, sampled, left_out, min(CALIBRATED_K[-1], most))
+    truth, scanned = trial.exact()
+    scores = _Scores(truth, most)
+    mixed = strange_queries(sampled, _STRANGE)
+    strange = _Trial(stage, mixed, np.zeros((len(mixed), 2), np.int64), min(CALIBRATED_K[-1], len(there)))
+    failures = _Failures(strange.exact()[0])
+    # Where nothing is alike, no width would say anything, and walks are as wide as their pools: seconds for nothing.
+    for pool in _POOLS if truth.max(initial=0.0) > 0.0 else ():
+        check()
+        scores.add(pool, *trial.walk(pool))
+        failures.add(pool, strange.walk(pool)[0])
+        if scores.satisfied():
+            break
+    norms = {} if recipe.kernel.normalised else {"norms": np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).tolist()}
+    return scores.as_json() | failures.as_json() | norms | {"scanned": round(scanned, 1)}
+
+
+def strange_queries(rows: Rows, count: int) -> Rows:
+    """Queries like no row, made of sampled ones: a third each are mixtures of two rows, of eight, and rows whose values lie elsewhere.
+
+    Rows lie in crowds, and what lies between crowds or far from all is what links lead to least surely. In a mixture each
+    row's shape counts alike, and the norm is the mean.
+    """
+    rng = np.random.default_rng(len(rows))
+    everywhere = np.unique(rows.features)
+    made = []
+    for i in range(count if len(rows) else 0):
+        some = rng.choice(len(rows), min(len(rows), (2, 8, 1)[i % 3]), replace=False)
+        features = np.concatenate([rows.row(one)[0] for one in some.tolist()])
+        shapes = np.concatenate([rows.row(one)[1] / rows.norms[one] for one in some.tolist()])
+        if i % 3 == 2:
+            features = rng.choice(everywhere, len(features), replace=False)
+        known, place = np.unique(features, return_inverse=True)
+        values = (np.bincount(place, shapes, len(known)) * (rows.norms[some].mean() / len(some))).astype(np.float32)
+        kept = np.abs(values) > _LEAST_VALUE
+        if kept.any():
+            made.append((known[kept], values[kept]))
+    sizes = np.cumsum([0] + [len(values) for _, values in made])
+    norms = [np.cumsum(np.abs(values).astype(np.float64))[-1] for _, values in made]
+    features, values = (np.concatenate(parts) for parts in zip((everywhere[:0], rows.values[:0]), *made, strict=True))
+    return Rows(sizes, features, values, np.array(norms, np.float64))
+
+
+class _Failures:
+    """How wide walks have to be for queries that are like no row."""
+
+    def __init__(self, truth: NDArray[np.float64]) -> None:
+        """truth (m, K): similarities of the true neighbours, best first."""
+        self._truth = truth
+        self._alike = np.cumsum(truth > 0.0, axis=1)
+        self._needs = {k: np.zeros(len(truth), np.int64) for k in CALIBRATED_K}
+
+    def add(self, pool: int, found: NDArray[np.float64]) -> None:
+        """What walks of one width found: similarities (m, K), best first. Widths rise."""
+        hits = np.cumsum(_hits(found, self._truth), axis=1)
+        for k, needs in self._needs.items():
+            rank = min(k, self._truth.shape[1]) - 1
+            enough = hits[:, rank] >= _FOUND * self._alike[:, rank]
+            needs[enough & (needs == 0)] = pool
+            needs[~enough] = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is stored: of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
+        kth = {k: self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K}
+        return {"strange": {str(k): [kth[k].round(5).tolist(), needs.tolist()] for k, needs in self._needs.items()}}
+
+
+class _Scores:
+    """What walks of rising width found of the true neighbours of sampled rows."""
+
+    def __init__(self, truth: NDArray[np.float64], most: int) -> None:
+        """truth (m, K): similarities of the true neighbours, best first, of which there are `most` at most; queries by age."""
+        self._truth = truth
+        self._ranks = {k: min(k, most) for k in CALIBRATED_K}
+        alike = np.cumsum(truth > 0.0, axis=1)
+        self._alike = {k: alike[:, rank - 1] for k, rank in self._ranks.items()}
+        self._pools: list[int] = []
+        self._met: list[float] = []
+        self._recall: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+        self._hard: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+        self._weakest: dict[int, list[float]] = {k: [] for k in CALIBRATED_K}
+
+    def add(self, pool: int, found: NDArray[np.float64], met: float) -> None:
+        """What walks of one width found: similarities (m, K), best first, and how many nodes they compared."""
+        self._pools.append(pool)
+        self._met.append(round(met, 1))
+        hits = np.cumsum(_hits(found, self._truth), axis=1)
+        for k, rank in self._ranks.items():
+            alike = self._alike[k]
+            said = np.flatnonzero(alike)
+            recalls = hits[said, rank - 1] / alike[said]
+            self._recall[k].append(_mean(recalls))
+            order = np.argsort(self._truth[said, rank - 1], kind="stable")
+            few = -(-len(said) // round(1 / HARD))
+            self._hard[k].append(_mean(recalls[order[:few]]))
+            others = recalls[np.sort(order[few:])], recalls[order[few:]]
+            self._weakest[k].append(min(_mean(group) for one in others for group in np.array_split(one, _GROUPS[k])))
+
+    def satisfied(self) -> bool:
+        """Whether wider walks have nothing to add."""
+        return self._recall[10][-1] >= _SATISFIED and self._recall[100][-1] >= 0.98
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is stored with the link set."""
+        kth = {k: self._truth[:, rank - 1] for k, rank in self._ranks.items()}
+        alike = {k: of[of > 0.0] for k, of in kth.items()}
+        recalls = {"recall": self._recall, "hard_recall": self._hard, "weakest": self._weakest}
+        return {
+            "pools": self._pools or [_POOLS[0]],
+            **{name: {str(k): values or [0.0] for k, values in of_k.items()} for name, of_k in recalls.items()},
+            "alike": {str(k): round(len(alike[k]) / max(1, len(of)), 5) for k, of in kth.items()},
+            "far": {str(k): _quantile(of, _FAR) for k, of in alike.items()},
+            "spread": {str(k): [_quantile(of, share) for share in SPREAD] for k, of in alike.items()},
+            "hard": {str(k): _quantile(of, HARD) for k, of in alike.items()},
+            "queries": len(self._truth),
+        } | ({"met": self._met} if self._met else {})
+
+
+def _hits(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(m, K) whether each true neighbour that has anything in common with its query was found.
+
+    found and truth (m, K) are similarities, best first, truth the best of all rows. They are compared as multisets: of
+    neighbours that are equally similar as many are hits as were found. A row scores the same on every path.
+    """
+    hits = np.zeros(truth.shape, np.int64)
+    place = np.zeros(len(truth), np.int64)
+    rows = np.arange(len(truth))
+    for x in range(truth.shape[1]):
+        hits[:, x] = (truth[:, x] > 0.0) & (found[rows, place] == truth[:, x])
+        place += hits[:, x]
+    return hits
+
+
+def _quantile(similarities: NDArray[np.float64], share: float) -> float:
+    """The similarity that all but a share reached; 0 of none."""
+    return round(float(np.quantile(similarities, share)), 5) if len(similarities) else 0.0
+
+
+def _mean(recalls: NDArray[np.float64]) -> float:
+    """The mean; 0 of none: what was not measured reaches nothing."""
+    return round(float(recalls.mean()), 5) if len(recalls) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A graph in arrays over stored rows, to try walks on."""
+
+    view: Segments
+    graph: Graph
+    coder: Coder
+    errors: NDArray[np.float32]
+    recipe: Recipe
+    places: NDArray[np.uint32]
+
+
+class _Trial:
+    """Some rows as queries against a graph in arrays."""
+
+    def __init__(self, stage: _Stage, queries: Rows, left_out: NDArray[np.int64], k: int) -> None:
+        """left_out (m, 2): of each query the first node that is left out, and the first one after those."""
+        self._queries, self._left_out = queries, left_out
+        self._view, self._graph, self._coder, self._errors, self._recipe = stage.view, stage.graph, stage.coder, stage.errors, stage.recipe
+        self._places = stage.places
+        self._keep: list[object] = []
+        self._descriptor = stage.graph.descriptor(self._keep)
+        self._space = WalkSpace(len(stage.places), _POOLS[-1])
+        self._lookup = lookup_space(stage.recipe.wide, queries.most_nonzeros)
+        shape = len(queries), k
+        self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+
+    def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:
+        """Similarities (m, k) of what walks with this pool find, and how many nodes they compared, in the mean."""
+        space, queries, coder = self._space, self._queries, self._coder
+        counts = np.empty((2, len(queries)), np.int64)
+        search_links(
+            self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._errors,
+            self._graph.entries, self._left_out, Width(pool, reaches=False).beam, False, self._view.descriptors, self._recipe.wide,
+            self._recipe.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, 0.0,
+            space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
+            *self._lookup, *self._out, counts[0], counts[1],
+        )  # fmt: skip
+        return self._out[0].copy(), float(counts[0].mean())
+
+    def exact(self) -> tuple[NDArray[np.float64], float]:
+        """Similarities (m, k) of the true neighbours, and how many rows were scored for those of one query, in the mean."""
+        self.walk(_POOLS[-1])
+        queries, coder = self._queries, self._coder
+        numbers = np.zeros((len(queries), 4), np.int64)
+        scan_codes(
+            self._descriptor, coder.step, self._places, self._errors, *coder.probes(queries), self._space.table_for(coder.width),
+            self._left_out,
+            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
+            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out, numbers,
+        )  # fmt: skip
+        return self._out[0].copy(), float(numbers[:, 1].mean())

@@ -1,0 +1,1 @@
+"""The door to numba, machine code on disk, and memory by address."""

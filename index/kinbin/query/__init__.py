@@ -1,0 +1,1 @@
+"""One query: options, route, search, answer."""

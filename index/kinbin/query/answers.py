@@ -1,0 +1,226 @@
+"""From rows found to answers: ids, printed scores, bounds or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Container, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found
+from kinbin.query.view import View
+from kinbin.records import Answer, AnswerBatch
+from kinbin.spaces.registry import Kernel
+from kinbin.storage.transactions import Reader
+
+__all__ = ["Names", "answer_batch", "answer_one"]
+
+_MOST_NAMES = 500_000
+"""Rows whose ids are remembered in a process."""
+_Key = tuple[int, int]
+_Name = str | tuple[str, ...]
+
+
+class Names:
+    """The ids of rows, as strings, remembered: a look into the store costs 2 µs a row, and every answer names ten.
+
+    They are forgotten when the state says that the ids of some living row have changed. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch: _Key | None = None
+        self._runs: dict[int, NDArray[np.object_]] = {}
+        self._fresh: dict[int, _Name] = {}
+        self._count = 0
+
+    def of(self, reader: Reader, view: View, found: Found) -> NDArray[np.object_]:
+        """(m, k) the id of each row found; a tuple for a row of several items, None where there is no row."""
+        out = np.full(found.row.shape, None, object)
+        with self._lock:
+            self._keep_up(reader, view)
+            # The arrays of this epoch: another thread may begin a new one meanwhile.
+            runs, fresh = self._runs, self._fresh
+        for i in range(len(view.runs) + 1):
+            here = found.run == i
+            if not here.any():
+                continue
+            if i == len(view.runs):
+                out[here] = self._fresh_names(reader, view, found.row[here], fresh)
+            else:
+                names = runs.get(view.runs[i].number)
+                if names is None:
+                    names = runs.setdefault(view.runs[i].number, np.full(view.runs[i].rows, None, object))
+                out[here] = self._run_names(reader, view.runs[i].row_numbers, found.row[here], names)
+        return out
+
+    def of_one(self, reader: Reader, view: View, found: Found) -> list[_Name | None]:
+        """(k) the ids of the rows of a single answer: what `of` gives, without arrays, which cost more than ten rows."""
+        with self._lock:
+            self._keep_up(reader, view)
+            runs, fresh = self._runs, self._fresh
+        out: list[_Name | None] = []
+        for run, row in zip(found.run[0].tolist(), found.row[0].tolist(), strict=True):
+            if run < 0:
+                out.append(None)
+                continue
+            name: _Name | None
+            if run == len(view.runs):
+                number = int(view.fresh.row_numbers[row])
+                name = fresh.get(number)
+                if name is None:
+                    name = fresh[number] = _decoded(reader.owners([number])[0])
+                    self._count += 1
+            else:
+                here = view.runs[run]
+                names = runs.get(here.number)
+                if names is None:
+                    names = runs.setdefault(here.number, np.full(here.rows, None, object))
+                name = names[row]
+                if name is None:
+                    name = names[row] = _decoded(reader.owners([int(here.row_numbers[row])])[0])
+                    self._count += 1
+            out.append(name)
+        return out
+
+    def _keep_up(self, reader: Reader, view: View) -> None:
+        """Forget everything if ids may have changed, or if it is too much; and the runs that are no more."""
+        epoch = reader.opening, view.state.renames
+        if epoch != self._epoch or self._count > _MOST_NAMES:
+            self._epoch, self._runs, self._fresh, self._count = epoch, {}, {}, 0
+        if len(self._runs) > len(view.runs):
+            listed = {run.number for run in view.runs}
+            self._runs = {number: names for number, names in self._runs.items() if number in listed}
+
+    def _run_names(
+        self, reader: Reader, row_numbers: NDArray[np.uint64], local: NDArray[np.int64], names: NDArray[np.object_]
+    ) -> NDArray[np.object_]:
+        got = names[local]
+        missing = np.unique(local[got == None])  # noqa: E711 - element by element
+        if len(missing):
+            owners = reader.owners(row_numbers[missing].tolist())
+            for place, ids in zip(missing.tolist(), owners, strict=True):
+                names[place] = _decoded(ids)
+            self._count += len(missing)
+            got = names[local]
+        return got
+
+    def _fresh_names(self, reader: Reader, view: View, local: NDArray[np.int64], names: dict[int, _Name]) -> NDArray[np.object_]:
+        rows: list[int] = view.fresh.row_numbers[local].tolist()
+        missing = list({row for row in rows if row not in names})
+        for row, ids in zip(missing, reader.owners(missing), strict=True):
+            names[row] = _decoded(ids)
+        self._count += len(missing)
+        out = np.empty(len(rows), object)
+        out[:] = [names[row] for row in rows]
+        return out
+
+
+def _decoded(ids: list[bytes]) -> _Name:
+    return ids[0].decode() if len(ids) == 1 else tuple(key.decode() for key in ids)
+
+
+def answer_batch(
+    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
+) -> AnswerBatch:
+    """Arrays of ids, scores and certificates. names: as of `Names.of`. allowed: ids that a filter lets through (None: all)."""
+    scores = np.where(found.similarity >= 0.0, found.similarity, np.nan)
+    if tuple in set(map(type, names.flat)):
+        names, scores = _spread(names, scores, allowed)
+    names, scores = _of_width(names, None, k), _of_width(scores, np.nan, k)
+    scores = kernel.score(scores)
+    certificate = np.where(found.path == EXACT, 1.0, found.certificate)
+    certificate[found.truncated] = np.nan
+    if min_score is None:
+        certificate[(found.path == BANDS) & (names[:, -1] == None)] = np.nan  # noqa: E711 - element by element
+    else:
+        below = scores < min_score
+        names[below], scores[below] = None, np.nan
+    return AnswerBatch(
+        names, scores, certificate, list(_reasons(found, certificate)), found.verified, found.candidates,
+        [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.far,
+    )  # fmt: skip
+
+
+def answer_one(
+    found: Found, names: list[_Name | None], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
+) -> Answer:
+    """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
+    ids: list[str] = []
+    similarity = found.similarity[0]
+    if min_score is None and len(names) <= k and set(map(type, names)) == {str}:
+        ids = names  # type: ignore[assignment]
+        scores = kernel.score(similarity)
+    else:
+        kept: list[float] = []
+        for name, one_similarity in zip(names, similarity.tolist(), strict=True):
+            if name is None:
+                continue
+            score = kernel.score(one_similarity)
+            if min_score is not None and score < min_score:
+                continue
+            for one in name if isinstance(name, tuple) else (name,):
+                if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
+                    ids.append(one)
+                    kept.append(score)
+        scores = np.array(kept)
+    path = int(found.path[0])
+    cut = bool(found.truncated[0])
+    bound = 1.0 if path == EXACT else float(found.certificate[0])
+    short = min_score is None and path == BANDS and len(ids) < k
+    no_bound = _reason(math.isnan(bound), cut, path, short)
+    return Answer(
+        ids, scores, None if no_bound else bound, no_bound, int(found.verified[0]), int(found.candidates[0]),
+        ["postings"] if cut else [], PATHS[path], bool(found.far[0]),
+    )  # fmt: skip
+
+
+def _reason(missing: bool, cut: bool, path: int, short: bool) -> str | None:
+    """Why an answer has no bound; None: it has one."""
+    if cut:
+        return "a cap was hit: see truncated"
+    if short:
+        return "fewer than k items were found"
+    if missing:
+        return "links give no bound; certify asks the bands for one" if path == LINKS else "fewer than k items were found"
+    return None
+
+
+def _reasons(found: Found, certificate: NDArray[np.float64]) -> Iterator[str | None]:
+    """Why an answer has no bound."""
+    for bound, cut, path in zip(certificate.tolist(), found.truncated.tolist(), found.path.tolist(), strict=True):
+        yield _reason(math.isnan(bound), cut, path, False)
+
+
+def _spread(
+    names: NDArray[np.object_], scores: NDArray[np.float64], allowed: Container[bytes] | None
+) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
+    """One entry for each id of rows that several items share."""
+    shared = [i for i, ids in enumerate(names.tolist()) if tuple in set(map(type, ids))]
+    answers: list[list[tuple[str, float]]] = []
+    for i in shared:
+        answer: list[tuple[str, float]] = []
+        for name, value in zip(names[i].tolist(), scores[i].tolist(), strict=True):
+            if isinstance(name, tuple):
+                answer += [(one, value) for one in name if allowed is None or one.encode() in allowed]
+            elif name is not None:
+                answer.append((name, value))
+        answers.append(answer)
+    width = max(names.shape[1], *map(len, answers))
+    wide_names, wide_scores = _of_width(names, None, width).copy(), _of_width(scores, np.nan, width).copy()
+    for i, answer in zip(shared, answers, strict=True):
+        wide_names[i], wide_scores[i] = None, np.nan
+        wide_names[i, : len(answer)] = [name for name, _ in answer]
+        wide_scores[i, : len(answer)] = [value for _, value in answer]
+    return wide_names, wide_scores
+
+
+def _of_width(values: NDArray[Any], filler: object, k: int) -> NDArray[Any]:
+    """(m, k) the first k columns, padded."""
+    m, width = values.shape
+    if width >= k:
+        return values[:, :k]
+    return np.concatenate([values, np.full((m, k - width), filler, values.dtype)], axis=1)

@@ -1,0 +1,67 @@
+"""Stored items in the form they are returned in: vectors and payloads, read in the snapshot that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import orjson
+
+from kinbin.errors import CorruptData
+from kinbin.query.view import View
+from kinbin.records import Item, Sparse
+from kinbin.rows.rows import Rows
+from kinbin.segments.source import read_records
+from kinbin.storage.transactions import Reader
+
+__all__ = ["Contents"]
+
+
+class Contents:
+    """Reads the contents of items of one collection. Every call is made inside a snapshot of the view's state."""
+
+    def __init__(self, dim: int | None, wide: bool) -> None:
+        self._dim = dim
+        self._wide = wide
+
+    def of(self, reader: Reader, view: View, ids: Iterable[str], wanted: frozenset[str]) -> dict[str, Item]:
+        """The items of ids that are there, by id.
+
+        Raises:
+            CorruptData: one of them is not there, or its vector is damaged.
+        """
+        keys = [identifier.encode() for identifier in dict.fromkeys(ids)]
+        entries = []
+        for key, known in zip(keys, reader.items(keys), strict=True):
+            if known is None:
+                raise CorruptData("a row names an item that is not there: the files are damaged; restore a copy")
+            entries.append((key, *known))
+        return {item.id: item for item in self.items(view, entries, wanted)}
+
+    def items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: frozenset[str]) -> list[Item]:
+        """Items of (id, row, payload), with what is wanted of them."""
+        vectors: list[Any] = [None] * len(entries)
+        if "vector" in wanted and entries:
+            rows = self.rows(view, [row for _, row, _ in entries])
+            vectors = [self._vector(rows, i) for i in range(len(entries))]
+        payload = "payload" in wanted
+        return [
+            Item(key.decode(), vector, orjson.loads(data) if payload and data else None)
+            for (key, _, data), vector in zip(entries, vectors, strict=True)
+        ]
+
+    def rows(self, view: View, numbers: list[int]) -> Rows:
+        """Stored rows by number, checked."""
+        places = [view.find(row)[1:] for row in numbers]
+        return read_records(
+            np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide
+        )
+
+    def _vector(self, rows: Rows, i: int) -> Any:
+        features, values = rows.row(i)
+        if self._dim is None:
+            return Sparse(features.copy(), values.copy())
+        out = np.zeros(self._dim, np.float32)
+        out[features] = values
+        return out

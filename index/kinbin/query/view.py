@@ -1,0 +1,129 @@
+"""What one process knows of a collection at one moment: runs read in place, fresh rows mirrored.
+
+A `View` is immutable once made and belongs to one state of the store: it may be used by any number of
+threads, each inside a read snapshot of that very state (the addresses lie in the store's map). `Views`
+keeps the newest and brings it forward cheaply: after a commit it reads the new journal entries only;
+after a seal or a merge it reads the headers of the runs that are new.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.links.linkset import Links, LinkSet
+from kinbin.segments.fresh import Fresh
+from kinbin.segments.run import Run
+from kinbin.segments.segments import Segments, described
+from kinbin.storage.format import Commit, State
+from kinbin.storage.transactions import Reader
+
+__all__ = ["View", "Views"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View(Segments):
+    """The collection at one state."""
+
+    state: State
+    links: Links | None
+    """None: not built, or damaged (`check` tells)."""
+    plans: dict[float, object] = field(default_factory=dict)
+    """What `plan` has worked out, by target."""
+
+    @classmethod
+    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None) -> View:
+        """Describe runs and fresh rows for the kernels."""
+        live, total = sum(run.live for run in runs) + fresh.live, sum(run.rows for run in runs) + fresh.rows
+        return cls(runs, fresh, described(runs, fresh), live, total, state, links)
+
+    @property
+    def unlinked_rows(self) -> int:
+        """Rows in runs that no link set covers, dead ones included."""
+        tails = (0,) * len(self.runs) if self.links is None else self.links.tails
+        return sum(run.rows - tail for run, tail in zip(self.runs, tails, strict=True))
+
+
+class Views:
+    """The newest view of one store, brought forward on demand. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: tuple[int, bytes, View] | None = None
+        """Opening of the files, state record, view."""
+
+    def at(self, reader: Reader) -> View | None:
+        """The view of the reader's state; None if this process has already moved past it (read again)."""
+        record = reader.state_record()
+        newest = self._newest
+        if newest is not None and newest[1] == record and newest[0] == reader.opening:
+            return newest[2]
+        state = reader.state()
+        with self._lock:
+            newest = self._newest
+            # Addresses of another opening are void.
+            view = newest[2] if newest is not None and newest[0] == reader.opening else None
+            if view is not None:
+                if view.state == state:
+                    return view
+                if view.state.sequence > state.sequence or view.state.manifest > state.manifest:
+                    return None
+            view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
+            self._newest = reader.opening, record, view
+            return view
+
+
+def _advanced(view: View, reader: Reader, state: State) -> View:
+    """The view brought forward to a later state."""
+    if view.state.manifest != state.manifest:
+        return _loaded(view, reader, state)
+    commits = _commits(reader, view.state.sequence, state)
+    gone = np.concatenate([np.empty(0, np.uint64), *(commit.dead for commit in commits)])
+    return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits), view.links)
+
+
+def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:
+    """The run with those of the gone rows that are in it dead."""
+    inside = gone[(gone >= run.row_numbers[0]) & (gone <= run.row_numbers[-1])]
+    if not len(inside):
+        return run
+    place = np.searchsorted(run.row_numbers, inside)
+    return run.with_dead(place[run.row_numbers[place] == inside])
+
+
+def _loaded(view: View | None, reader: Reader, state: State) -> View:
+    """A view read from the manifest; runs that are known keep their places."""
+    known = {run.number: run for run in view.runs} if view is not None else {}
+    runs = []
+    for number in reader.manifest():
+        run = known.get(number)
+        runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
+    fresh = Fresh().extended(_commits(reader, state.sealed, state))
+    return View.of(state, tuple(runs), fresh, _links(view, reader, tuple(run.row_numbers for run in runs)))
+
+
+def _links(view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:
+    """The link set, placed in these runs. One that is damaged is done without: bands and scans need no links."""
+    try:
+        for number in reader.link_sets():
+            known = view.links.set if view is not None and view.links is not None and view.links.set.number == number else None
+            return Links.of(known or LinkSet.load(reader, number), runs)
+    except (CorruptData, KeyError, TypeError, ValueError):
+        return None
+    return None
+
+
+def _commits(reader: Reader, after: int, state: State) -> list[Commit]:
+    """The commits after one number, up to the state's: each of them has its journal entry.
+
+    Raises:
+        CorruptData: one is missing.
+    """
+    entries = list(reader.journal(after))
+    if [number for number, _ in entries] != list(range(after + 1, state.sequence + 1)):
+        raise CorruptData(f"the journal has not just the commits {after + 1} to {state.sequence}: the files are damaged; restore a copy")
+    return [commit for _, commit in entries]

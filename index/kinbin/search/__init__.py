@@ -1,1 +1,0 @@
-"""Finding rows: runs and views, bands and scan, plan, sealing and merging."""

@@ -1,0 +1,1 @@
+"""Runs and fresh rows: where stored rows lie."""

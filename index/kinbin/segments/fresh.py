@@ -1,0 +1,83 @@
+"""Rows that are in the journal only, mirrored in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.segments.descriptors import FRESH_BANDS
+from kinbin.storage.format import Commit
+
+__all__ = ["Fresh"]
+
+
+class Fresh:
+    """A mirror of the rows that are in the journal only.
+
+    Arrays grow in place beyond `rows`, so that older views, which know fewer rows, stay right.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.live = 0
+        self.keys = np.zeros((64, FRESH_BANDS), np.uint16)
+        self.addresses = np.zeros(64, np.uint64)
+        self.rooms = np.zeros(64, np.uint64)
+        self.row_numbers = np.zeros(64, np.uint64)
+        self.hashes = np.zeros(64, np.uint64)
+        self.zeros = np.zeros(64, np.uint32)
+        self.dead = np.zeros(8, np.uint8)
+        self._records: list[NDArray[np.uint8]] = []
+
+    def extended(self, commits: list[Commit]) -> Fresh:
+        """A mirror with the rows and deaths of more commits; shares its arrays with this one."""
+        out = Fresh.__new__(Fresh)
+        out.__dict__.update(self.__dict__)
+        out._records = self._records.copy()
+        for commit in commits:
+            out._append(commit)
+        gone = np.concatenate([commit.dead for commit in commits]) if commits else np.empty(0, np.uint64)
+        local = out.locals(gone)
+        if len(local):
+            out.dead = out.dead.copy()
+            np.bitwise_or.at(out.dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
+        out.live = out.rows - int(np.bitwise_count(out.dead).sum())
+        return out
+
+    def _append(self, commit: Commit) -> None:
+        more = len(commit)
+        if not more:
+            return
+        if len(commit.records) != commit.offsets[-1]:
+            raise CorruptData("a journal entry's rows have not the size it gives")
+        stop = self.rows + more
+        if stop > len(self.hashes):
+            self._grow(max(stop, 2 * len(self.hashes)))
+        records = commit.records
+        here = slice(self.rows, stop)
+        self.keys[here] = commit.keys
+        self.addresses[here] = np.uint64(records.__array_interface__["data"][0]) + commit.offsets[:-1].astype(np.uint64)
+        self.rooms[here] = np.diff(commit.offsets)
+        self.row_numbers[here] = np.arange(commit.first_row, commit.first_row + more, dtype=np.uint64)
+        self.hashes[here] = commit.hashes
+        self._records.append(records)
+        self.rows = stop
+
+    def _grow(self, capacity: int) -> None:
+        capacity = -(-capacity // 64) * 64
+        for name in ("keys", "addresses", "rooms", "row_numbers", "hashes", "zeros", "dead"):
+            old = getattr(self, name)
+            size = capacity // 8 if name == "dead" else capacity
+            new = np.zeros((size, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+    def locals(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Places of those of the given row numbers that are fresh."""
+        known = self.row_numbers[: self.rows]
+        place = np.searchsorted(known, rows)
+        inside = place < self.rows
+        inside[inside] = known[place[inside]] == rows[inside]
+        found: NDArray[np.int64] = place[inside]
+        return found

@@ -1,0 +1,110 @@
+"""A sealed run: immutable rows and tables, read in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Part
+from kinbin.storage.transactions import Reader
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A sealed run: its rows and tables lie in the store's map, its dead bits are a copy."""
+
+    number: int
+    header: dict[str, Any]
+    rows: int
+    offsets: NDArray[np.uint32]
+    row_numbers: NDArray[np.uint64]
+    content: NDArray[np.uint64]
+    content_rows: NDArray[np.uint32]
+    blocks: NDArray[np.uint64]
+    lengths: NDArray[np.uint64]
+    tables: NDArray[np.uint64]
+    dead: NDArray[np.uint8]
+    live: int
+    plans: dict[float, object]
+    """What `plan` has worked out for this run, by target."""
+
+    @classmethod
+    def load(cls, reader: Reader, number: int) -> Run:
+        """Read a run's header and places.
+
+        What tells which row is whose is verified here, once: a row's own check could not see that it is
+        answered in place of another. Cost: about 2 µs a block and band, 8 ns a row;
+        blocks and tables themselves are not read.
+        """
+        header = reader.run_header(number)
+        rows = int(header["rows"])
+        blocks, lengths = reader.run_places(number, Part.BLOCK)
+        tables, sizes = reader.run_places(number, Part.BAND)
+        if len(tables) != header["bands"] or len(blocks) != -(-rows >> header["block_shift"]):
+            raise CorruptData(f"run {number} has {len(tables)} bands and {len(blocks)} blocks, its header says otherwise")
+        table_bytes = 4 * ((1 << header["slot_bits"]) + 1) + header["posting_bytes"] * rows
+        if (sizes != max(table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
+            raise CorruptData(f"a band of run {number} has not the size its header gives")
+        dead = reader.run_dead(number, rows)
+        return cls(
+            number,
+            header,
+            rows,
+            np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
+            np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
+            np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
+            np.frombuffer(_sized(reader.run_part(number, Part.CONTENT_ROWS), 4 * rows), "<u4"),
+            blocks,
+            lengths,
+            tables,
+            dead,
+            rows - int(np.bitwise_count(dead).sum()),
+            {},
+        )
+
+    def with_dead(self, local: NDArray[np.int64]) -> Run:
+        """A copy in which these local rows are dead as well."""
+        dead = self.dead.copy()
+        np.bitwise_or.at(dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
+        return self.replaced(dead)
+
+    def replaced(self, dead: NDArray[np.uint8]) -> Run:
+        """A copy with other dead bits."""
+        return Run(
+            self.number, self.header, self.rows, self.offsets, self.row_numbers, self.content, self.content_rows,
+            self.blocks, self.lengths, self.tables, dead, self.rows - int(np.bitwise_count(dead).sum()), self.plans,
+        )  # fmt: skip
+
+    def local(self, row: int) -> int:
+        """The place of a row number in this run, or -1."""
+        place = int(np.searchsorted(self.row_numbers, np.uint64(row)))
+        return place if place < self.rows and int(self.row_numbers[place]) == row else -1
+
+    def is_dead(self, local: int) -> bool:
+        """Whether the row at this place must not be answered."""
+        return bool(self.dead[local >> 3] >> (local & 7) & 1)
+
+    def place(self, local: int) -> tuple[int, int]:
+        """Address of a row's record and the bytes left in its block."""
+        block = local >> self.header["block_shift"]
+        offset = int(self.offsets[local])
+        return int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
+
+    def places(self, locals_: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Addresses and rooms of many rows."""
+        block = locals_ >> self.header["block_shift"]
+        offset = self.offsets[locals_].astype(np.uint64)
+        rooms = self.lengths[block].astype(np.int64) - offset.astype(np.int64)
+        return self.blocks[block] + offset, rooms
+
+
+def _sized(body: memoryview, size: int) -> memoryview:
+    if len(body) != size:
+        raise CorruptData(f"a part of a run has {len(body)} bytes, its header gives {size}")
+    return body

@@ -1,0 +1,85 @@
+"""The rows of one state: its runs and the rows that are fresh, as kernels are told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.native.memory import address_of
+from kinbin.segments.descriptors import FIELDS, FRESH_BANDS, RUN_WIDTH
+from kinbin.segments.fresh import Fresh
+from kinbin.segments.run import Run
+
+__all__ = ["Segments", "described"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Runs and fresh rows. `descriptors` tells kernels of all runs, the fresh rows last."""
+
+    runs: tuple[Run, ...]
+    fresh: Fresh
+    descriptors: NDArray[np.uint64]
+    live_rows: int
+    """Distinct vectors that can be answered."""
+    total_rows: int
+    """Rows in the runs and the journal, dead ones included."""
+
+    def bases(self) -> list[tuple[Run, int]]:
+        """Each run, with the rows of the runs before it."""
+        return [(run, int(base)) for run, base in zip(self.runs, self.descriptors[:, FIELDS["base"]], strict=False)]
+
+    def addresses(self, places: NDArray[np.integer[Any]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Addresses and rooms of sealed rows given by their places: rows of the runs before, plus the local row."""
+        addresses, rooms = np.empty(len(places), np.uint64), np.empty(len(places), np.int64)
+        signed = places.astype(np.int64)
+        for run, base in self.bases():
+            here = (signed >= base) & (signed < base + run.rows)
+            addresses[here], rooms[here] = run.places(signed[here] - base)
+        return addresses, rooms
+
+    def find(self, row: int) -> tuple[int, int, int]:
+        """Of a row number: the place of its run in `runs` (len(runs): fresh), its address and its room.
+
+        Raises:
+            CorruptData: no run has it.
+        """
+        for i, run in enumerate(self.runs):
+            if int(run.row_numbers[0]) <= row <= int(run.row_numbers[-1]):
+                local = run.local(row)
+                if local >= 0:
+                    return i, *run.place(local)
+        local_fresh = self.fresh.locals(np.array([row], np.uint64))
+        if len(local_fresh):
+            return len(self.runs), int(self.fresh.addresses[local_fresh[0]]), int(self.fresh.rooms[local_fresh[0]])
+        raise CorruptData(f"row {row} is in no run: the files are damaged; restore a copy")
+
+
+def described(runs: tuple[Run, ...], fresh: Fresh) -> NDArray[np.uint64]:
+    """The descriptors of runs, and of the fresh rows behind them."""
+    table = np.zeros((len(runs) + 1, RUN_WIDTH), np.uint64)
+    base = 0
+    for row, run in zip(table, runs, strict=False):
+        header = run.header
+        _describe(
+            row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
+            posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=address_of(run.offsets),
+            blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead),
+            collect=1, base=base, live=run.live,
+        )  # fmt: skip
+        base += run.rows
+    _describe(
+        table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=address_of(fresh.zeros),
+        blocks=address_of(fresh.addresses), lengths=address_of(fresh.rooms), mask=address_of(fresh.dead), collect=1, base=base,
+        fresh_keys=address_of(fresh.keys), live=fresh.live,
+    )  # fmt: skip
+    return table
+
+
+def _describe(row: NDArray[np.uint64], **fields: int) -> None:
+    for name, value in fields.items():
+        row[FIELDS[name]] = value

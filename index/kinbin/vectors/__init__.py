@@ -1,1 +1,0 @@
-"""From user input to canonical rows: the only place where input is validated."""

@@ -1,0 +1,281 @@
+"""Packed codes: the same graphs and walks as codes of bytes, lower bounds of true distances, and work space that is left clear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import naive
+from coded import SPARSE_ROWS, WIDTH, canonical, codes_of, shape_distance
+from kinbin.codes.coder import Coder, packed_coder
+from kinbin.codes.nodes import clear_probe, fill_probe, node_distance, probe_node, release_probe
+from kinbin.codes.packed import QUAD, TABLE_WORDS, packed_slot
+from kinbin.codes.table import Codes
+from kinbin.links.graph import Graph, WalkSpace
+from kinbin.links.walk import EMPTY, walk
+from kinbin.native.jit import owning, strict
+from kinbin.rows.rows import Rows
+
+STEPS = st.floats(2**-31, 0.3)
+NO_BUCKETS = np.empty(0, np.uint16)
+
+
+def packed(step: float) -> Coder:
+    """A coder of packed entries."""
+    return Coder(0, True, NO_BUCKETS, step, 0.0, 1.0)
+
+
+def as_entries(codes: NDArray[np.uint8]) -> Codes:
+    """The same codes, with an entry for each byte that is not zero: all distances are those of the bytes."""
+    parts = []
+    for code in codes:
+        (slots,) = np.nonzero(code)
+        entries = (code[slots].astype(np.uint32) << 16) | (slots * 97).astype(np.uint32)
+        words = np.zeros(-(-(2 + len(entries)) // QUAD) * QUAD, np.uint32)
+        words[0], words[1], words[2 : 2 + len(entries)] = len(words) // QUAD, code.sum(dtype=np.uint32), entries
+        parts.append(Codes(0, words.reshape(-1, QUAD), np.array([0, len(words) // QUAD])))
+    return Codes.joined(0, len(codes), parts)
+
+
+def some_codes(n: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Codes in clusters, many of whose bytes are zero."""
+    return codes_of(n, seed) * (np.random.default_rng(seed).random((n, WIDTH)) < 0.4).astype(np.uint8)
+
+
+@strict
+def slot(feature, negative):  # type: ignore[no-untyped-def]
+    """`packed_slot`, callable."""
+    return packed_slot(feature, negative)
+
+
+@strict
+def distances(graph, one, table, out):  # type: ignore[no-untyped-def]
+    """Distances of all nodes from one of them."""
+    probe = probe_node(graph, one, table)
+    for node in range(len(out)):
+        out[node] = node_distance(graph, node, probe, table)
+    release_probe(graph, one, table)
+
+
+@owning
+def distances_of_row(graph, features, values, norm, step, table, out):  # type: ignore[no-untyped-def]
+    """Distances of all nodes from a row; returns the row's error."""
+    none = np.empty(0)
+    nothing = np.empty(0, np.uint8)
+    probe, error = fill_probe(graph, features, values, norm, True, np.empty(0, np.uint16), step, 0.0, none, nothing, table)
+    for node in range(len(out)):
+        out[node] = node_distance(graph, node, probe, table)
+    clear_probe(features, values, table)
+    return error
+
+
+def graph_of(codes: Codes, *, normalised: bool = True) -> Graph:
+    """A graph without links."""
+    norms = np.random.default_rng(0).lognormal(0, 0.3, len(codes)).astype(np.float32)
+    return Graph.empty(codes, norms, 0.001, normalised)
+
+
+# ------------------------------------------------------------------------------------------- two layouts
+
+
+def test_distances_of_entries_are_those_of_bytes() -> None:
+    """A code has the same distance from another in either layout: by all pairs, codes of zeros and of one entry among them."""
+    codes = some_codes(60)
+    codes[0], codes[1, 1:], codes[2] = 0, 0, 255
+    graph = graph_of(as_entries(codes))
+    keep: list[object] = []
+    table = np.zeros(TABLE_WORDS, np.uint16)
+    for one in range(60):
+        out = np.empty(60, np.int64)
+        distances(graph.descriptor(keep), one, table, out)
+        np.testing.assert_array_equal(out, np.abs(codes.astype(int) - codes[one].astype(int)).sum(axis=1))
+        assert not table[:-2].any(), "the table was not left clear"
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_graphs_over_entries_are_those_over_bytes(normalised: bool) -> None:
+    """Built, thinned, extended and walked, a graph is the same to the last link in either layout."""
+    codes, more = some_codes(1_500), some_codes(200, seed=4)
+    kept = np.random.default_rng(1).random(1_500) < 0.7
+    renamed = np.where(kept, np.cumsum(kept) - 1, -1)
+    stay = np.flatnonzero(kept)
+    total = len(stay) + 200
+    made = []
+    for form in (Codes.of_bytes, as_entries):
+        graph = graph_of(form(codes), normalised=normalised)
+        assert graph.insert(np.arange(1_500), lambda done: True)
+        width = graph.codes.width
+        codes_now = Codes.joined(width, total, [graph.codes.take(stay), form(more)])
+        thinned = graph.thinned(codes_now, np.concatenate([graph.norms[stay], np.ones(200, np.float32)]), renamed)
+        assert thinned.insert(np.arange(len(stay), total), lambda done: True)
+        keep: list[object] = []
+        space = WalkSpace(total, 40)
+        pools = []
+        descriptor = thinned.descriptor(keep)
+        for node in range(0, total, 50):
+            table = space.table_for(width)
+            _, sound = walk(
+                descriptor, thinned.step, normalised, probe_of(descriptor, node, table), table, np.float32(1.0), thinned.entries, 0, 0, 40,
+                space.pool, space.visited, space.listed, space.found,
+            )  # fmt: skip
+            if table is not None:
+                table[:] = 0
+            assert sound
+            assert EMPTY not in space.pool
+            pools.append(space.pool.copy())
+        made.append((graph.links, thinned.links, np.array(pools)))
+    for bytes_made, entries_made in zip(*made, strict=True):
+        np.testing.assert_array_equal(bytes_made, entries_made)
+
+
+@strict
+def probe_of(graph, node, table):  # type: ignore[no-untyped-def]
+    """`probe_node`, callable."""
+    return probe_node(graph, node, table)
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+
+def sharing_slots(count: int) -> list[int]:
+    """Features of one slot."""
+    wanted = int(slot(np.uint64(1), False))
+    return [feature for feature in range(1, 2_000_000) if ((2 * feature * 0x9E3779B97F4A7C15) & (2**64 - 1)) >> 48 == wanted][:count]
+
+
+COLLIDING = sharing_slots(8)
+COLLIDING_ROWS = st.dictionaries(
+    st.sampled_from([*COLLIDING, 2, 3]), st.floats(-9, 9, width=32).filter(lambda value: abs(value) > 1e-3), min_size=1, max_size=8
+)
+
+
+def test_colliding_features_are_there() -> None:
+    """The features that the next tests rely on have one slot, and a feature of either sign has two."""
+    assert len(COLLIDING) == 8
+    assert len({int(slot(np.uint64(feature), False)) for feature in COLLIDING}) == 1
+    assert slot(np.uint64(7), False) != slot(np.uint64(7), True)
+    spread = {int(slot(np.uint64(feature), False)) for feature in range(10_000)}
+    assert 0 <= min(spread) <= max(spread) < 2**16
+    assert len(spread) > 9_000
+
+
+@given(rows=st.lists(SPARSE_ROWS | COLLIDING_ROWS, min_size=2, max_size=4), step=STEPS)
+def test_distances_are_lower_bounds(rows: list[dict[int, float]], step: float) -> None:
+    """However coarse the step, and where features share a slot: step · distance − both errors is not above the true L1 distance."""
+    coder, made = packed(step), canonical(rows)
+    codes, errors = coder.encode(made)
+    keep: list[object] = []
+    graph = graph_of(codes).descriptor(keep)
+    table = np.zeros(TABLE_WORDS, np.uint16)
+    for i, left in enumerate(rows):
+        out = np.empty(len(rows), np.int64)
+        a, b = made.indptr[i], made.indptr[i + 1]
+        error = distances_of_row(graph, made.features[a:b], made.values[a:b], made.norms[i], step, table, out)
+        assert error == errors[i], "a row has the same error as a probe and as a code"
+        assert not table[:-2].any()
+        by_node = np.empty(len(rows), np.int64)
+        distances(graph, i, table, by_node)
+        np.testing.assert_array_equal(out, by_node)
+        for j, right in enumerate(rows):
+            assert step * out[j] - float(errors[i]) - float(errors[j]) <= shape_distance(left, right) + 1e-9
+
+
+@given(row=SPARSE_ROWS, step=st.floats(1e-6, 0.3))
+def test_codes_are_the_rows_rounded(row: dict[int, float], step: float) -> None:
+    """Of a row without collisions: one entry for each weight that does not round to nothing, the nearest there is, and its error."""
+    weights = {feature: value / sum(map(abs, row.values())) for feature, value in row.items()}
+    made = canonical([row])
+    codes, errors = packed(step).encode(made)
+    quads = codes.data
+    entries = {int(word) & 0xFFFF: int(word) >> 16 for word in quads.reshape(-1)[2:] if word}
+    expected: dict[int, int] = {}
+    off = 0.0
+    for feature, value in weights.items():
+        own = min(round(abs(value) / step), 65_535)
+        where = int(slot(np.uint64(feature), value < 0))
+        assume(where not in expected)
+        expected[where] = own
+        off += abs(abs(value) - step * own)
+    # A weight in the middle between two steps may go either way.
+    assert entries.keys() <= expected.keys()
+    assert all(abs(entries.get(where, 0) - own) <= 1 for where, own in expected.items())
+    assert quads[0, 0] == len(quads)
+    assert quads[0, 1] == sum(entries.values())
+    assert off - 2 * step <= errors[0] <= off * (1 + 1e-5) + 2 * step + 1e-8
+
+
+def test_weights_are_cut_off_where_sixteen_bits_end() -> None:
+    """A weight that is more than 65,535 steps, alone or with others of its slot, is that many, and the rest counts as error."""
+    made = canonical([{COLLIDING[0]: 3.0, COLLIDING[1]: 2.0, 2: 1.0}, {5: 1.0}])
+    codes, errors = packed(1e-5).encode(made)
+    first, second = codes.data[: codes.starts[1]].reshape(-1), codes.data[codes.starts[1] :].reshape(-1)
+    assert sorted(int(word) >> 16 for word in first[2:] if word) == [16_667, 65_535]
+    assert first[1] == 16_667 + 65_535
+    assert int(second[2]) >> 16 == second[1] == 65_535
+    np.testing.assert_allclose(errors, [5 / 6 - 0.65535, 1 - 0.65535], atol=1e-4)
+
+
+def test_the_step_is_that_of_the_largest_weight() -> None:
+    """The chosen step makes of the largest weight 65,535 and keeps the nearest rows nearest; sums fit 32 bits for any rows."""
+    rng = np.random.default_rng(0)
+    rows = canonical([{int(feature): float(value) for feature, value in zip(rng.permutation(400)[:30], rng.random(30) + 0.1, strict=True)}
+                      for _ in range(40)])  # fmt: skip
+    coder = packed_coder(rows, rows, 20)
+    codes, errors = coder.encode(rows)
+    assert coder.width == 0
+    assert int((codes.data.reshape(-1) >> 16).max()) == 65_535
+    assert errors.max() < 1e-4
+    tiny = Rows(np.array([0, 50_000]), np.arange(50_000, dtype=np.uint64), np.full(50_000, 1e-12, np.float32), np.array([1.0]))
+    assert packed_coder(tiny, tiny, 1).step == 2.0**-31
+
+
+# ----------------------------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize("form", [Codes.of_bytes, as_entries])
+def test_codes_taken_apart_and_put_together(form: Any, rng: np.random.Generator) -> None:
+    """Codes that are taken, joined, scattered, or stored in blocks and read back, are the codes."""
+    codes = some_codes(300)
+    table = form(codes)
+    assert len(table) == 300
+    assert table.equals(form(codes))
+    assert not table.equals(form(codes[:299]))
+    assert not table.equals(form(some_codes(300, seed=1)))
+    order = rng.permutation(300)
+    assert table.take(order).equals(form(codes[order]))
+    halves = [table.take(np.arange(0, 120)), table.take(np.arange(120, 120)), table.take(np.arange(120, 300))]
+    assert Codes.joined(table.width, 300, iter(halves)).equals(table)
+    parts = [(order[:100], form(codes[order[:100]])), (order[100:], form(codes[order[100:]]))]
+    assert Codes.scattered(table.width, 300, parts).equals(table)
+    for size in (1, 1_000, 4_096, 10**9):
+        shift, blocks, offsets = table.stored(size)
+        assert len(blocks) == -(-300 >> shift)
+        assert Codes.of_blocks(table.width, shift, blocks, offsets).equals(table)
+
+
+def test_blocks_that_are_not_codes_are_refused() -> None:
+    """Packed codes whose places do not follow each other are not read."""
+    shift, blocks, offsets = as_entries(some_codes(100)).stored(4_096)
+    for wrong in (offsets + 1, offsets[::-1].copy(), np.zeros_like(offsets)):
+        with pytest.raises(ValueError, match="end to end"):
+            Codes.of_blocks(0, shift, blocks, wrong)
+    with pytest.raises(ValueError, match="end to end"):
+        Codes.of_blocks(0, shift, [block * 0 for block in blocks], offsets)
+
+
+def test_rows_come_out_of_their_codes() -> None:
+    """Read by hand, as FORMAT.md says: entries are a row's weights, in steps, under the slots of its features."""
+    row = {3: 2.0, 10**12: -1.0, 2**62: 5.0}
+    step = 1 / 65_535
+    codes, _ = packed(step).encode(canonical([row]))
+    words = codes.data.reshape(-1)
+    weights = {int(word) & 0xFFFF: (int(word) >> 16) * step for word in words[2:] if word}
+    expected = {
+        ((2 * feature + (value < 0)) * 0x9E3779B97F4A7C15 % 2**64) >> 48: abs(value) / 8 for feature, value in naive.row(row).items()
+    }
+    assert weights == pytest.approx(expected, abs=step)

@@ -1,0 +1,205 @@
+"""Machine code of kernels on disk: when it is stale, where it lies, and who compiles."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kinbin
+from kinbin.native.machine_code import LEVELS, lock_byte, lock_file
+from kinbin.native.specialisations import known
+
+PACKAGE = Path(kinbin.__file__).parent
+
+STAMPS = """
+from pathlib import Path
+import kinbin
+from kinbin.native.machine_code import stamp
+print(*(stamp(Path(kinbin.__file__).parent / name) for name in ("segments/scan.py", "codes/packed.py", "rows/dense.py")))
+"""
+
+KERNEL = """
+import numpy as np
+from numba.core import event
+from kinbin.native.jit import inline, strict
+
+@inline
+def twice(x):
+    return x + x
+
+@strict
+def total(values):
+    sum = 0.0
+    for x in range(len(values)):
+        sum += twice(values[x])
+    return sum
+
+if __name__ == "__mp_main__":
+    compiled = event.RecordingListener()
+    event.register("numba:compile", compiled)
+    print(total(np.ones(4)), sum(kind.is_start for _, kind in compiled.buffer))
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, without machine code."""
+    return Path(shutil.copytree(PACKAGE, tmp_path / "copy" / "kinbin", ignore=shutil.ignore_patterns("__pycache__", "_machine_code")))
+
+
+def run(program: str, path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, with a folder to import from first."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=100, check=True)
+
+
+def stamps(package: Path) -> list[str]:
+    """Of a kernel of scans, one of packed codes, and one that rests on limits."""
+    return run(STAMPS, package.parent).stdout.split()
+
+
+def edit(path: Path) -> None:
+    """Change a file."""
+    path.write_text(path.read_text() + "\n# another line\n")
+
+
+def test_code_is_stale_when_what_it_was_made_from_has_changed(package: Path) -> None:
+    """A kernel's stamp changes with its own file, with kernels that it calls and with constants, and with nothing else."""
+    scan, packed, dense = stamps(package)
+    edit(package / "links" / "_packedkernel.py")
+    after = stamps(package)
+    assert [after[0] == scan, after[1] == packed, after[2] == dense] == [True, False, True]
+    scan, packed, dense = after
+    edit(package / "rows" / "record.py")
+    after = stamps(package)
+    assert [after[0] == scan, after[1] == packed, after[2] == dense] == [False, True, True]
+    scan, packed, dense = after
+    edit(package / "limits.py")
+    after = stamps(package)
+    assert [after[1] == packed, after[2] == dense] == [True, False]
+    edit(package / "database.py")
+    assert stamps(package) == after
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A folder with a module of kernels."""
+    (tmp_path / "sums.py").write_text(KERNEL)
+    return tmp_path
+
+
+CALL = 'import runpy; runpy.run_path({path!r}, run_name="__mp_main__")'
+
+
+def call(kernel: Path, **environment: str) -> tuple[str, int, str]:
+    """The result, how many functions were compiled, and the log, of a process that calls the kernel."""
+    done = run(CALL.format(path=str(kernel / "sums.py")), kernel, **environment)
+    result, compiled = done.stdout.split()
+    return result, int(compiled), done.stderr
+
+
+def test_code_is_kept_for_the_next_process(kernel: Path) -> None:
+    """What one process compiles the next one loads; what is damaged is compiled again."""
+    assert call(kernel)[:2] == ("8.0", 2)
+    assert call(kernel)[:2] == ("8.0", 0)
+    for path in (kernel / "__pycache__").glob("*.nbc"):
+        path.write_bytes(path.read_bytes()[:-100])
+    result, compiled, log = call(kernel)
+    assert (result, compiled) == ("8.0", 2)
+    assert "damaged" in log
+    assert call(kernel)[:2] == ("8.0", 0)
+
+
+def test_code_stays_in_memory_where_nothing_can_be_written(kernel: Path) -> None:
+    """Without a folder that can be written kernels work, and the log says what that costs."""
+    for name in ("__pycache__", "cache", "numba"):
+        (kernel / name).touch()
+    for closed in ({"XDG_CACHE_HOME": str(kernel / "cache")}, {"NUMBA_CACHE_DIR": str(kernel / "numba")}):
+        result, compiled, log = call(kernel, **closed)
+        assert (result, compiled) == ("8.0", 2)
+        assert "compiled in memory" in log
+
+
+def test_processes_share_the_work(kernel: Path) -> None:
+    """Of processes that need a kernel at the same time one compiles it, the others wait and load it."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(kernel)!r})\n" + CALL.format(path=str(kernel / "sums.py"))]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    outputs = [process.communicate(timeout=100)[0].split() for process in processes]
+    assert [result for result, _ in outputs] == ["8.0"] * 4
+    assert sum(int(compiled) for _, compiled in outputs) == 2
+
+
+def test_a_claim_dies_with_its_holder(tmp_path: Path) -> None:
+    """A process that is killed while it compiles holds up nobody."""
+    program = f"""
+import sys, time
+from pathlib import Path
+from kinbin.native.machine_code import lock_byte, lock_file
+with lock_file(Path({str(tmp_path)!r})) as descriptor:
+    print(lock_byte(descriptor, 5), flush=True)
+    time.sleep(100)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as holder, lock_file(tmp_path) as descriptor:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        assert lock_byte(descriptor, 6)
+        assert not lock_byte(descriptor, 5)
+        holder.kill()
+        assert lock_byte(descriptor, 5, wait=True)
+
+
+def test_a_kernel_that_is_inlined_cannot_be_called() -> None:
+    """Python is told so, where there is no code for it to call, also after a kernel has compiled it."""
+    from kinbin.hashing.arithmetic import mix64
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="called by kernels only"):
+            mix64(3)
+        kinbin.warm_up(groups=["small"])
+
+
+def test_code_that_came_with_the_package_is_used(package: Path, kernel: Path, tmp_path: Path) -> None:
+    """Code for a level of processors is loaded on every processor of the level, unless the user names another one to compile for."""
+    program = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n" + CALL.format(path=str(kernel / "sums.py"))
+    made, empty = str(tmp_path / "made"), str(tmp_path / "empty")
+    generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert run(program, kernel, NUMBA_CACHE_DIR=made, **generic).stdout.split() == ["8.0", "2"]
+    shipped = package / "_machine_code" / "baseline"
+    shipped.mkdir(parents=True)
+    for path in Path(made).rglob("*.nb[ic]"):
+        shutil.copy(path, shipped)
+    assert run(program, kernel, NUMBA_CACHE_DIR=empty).stdout.split() == ["8.0", "0"]
+    assert not Path(empty).exists()
+    assert run(program, kernel, NUMBA_CACHE_DIR=empty, NUMBA_CPU_NAME="x86-64").stdout.split() == ["8.0", "2"]
+
+
+def test_levels_are_ordered() -> None:
+    """Levels of processors go down to one that asks for nothing."""
+    assert list(LEVELS) == ["x86-64-v4", "x86-64-v3", "baseline"]
+    assert LEVELS["baseline"] == ()
+
+
+def test_the_table_is_what_a_warm_up_calls(tmp_path: Path) -> None:
+    """Every kernel that a warm-up calls is compiled ahead of need, in its group, and no other (`make kernels` writes the table)."""
+    program = f"""
+from kinbin.database import Database
+from kinbin.native.specialisations import requested
+from kinbin.warmup.workload import STAGES
+found = []
+with Database({str(tmp_path / "db")!r}) as database:
+    for name, stage in STAGES.items():
+        stage(database)
+        found += requested(name, found)
+for one in found:
+    if not one.inner:
+        print(one.group, one.module, one.kernel, *one.arguments)
+"""
+    called = set(run(program, PACKAGE.parent).stdout.splitlines())
+    assert called == {" ".join((one.group, one.module, one.kernel, *one.arguments)) for one in known() if not one.inner}
+    assert all(hasattr(importlib.import_module(one.module), one.kernel) for one in known())
