@@ -52,7 +52,7 @@ class Histories(RuleBasedStateMachine):
         self.changes.enter_context(no_background(SEAL_ROWS))
         # Few rows would all be listed at once; so lower levels are listed later, as in large runs.
         patch = self.changes.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(kinbin.query.plan, "_collecting_level", lambda *_: 40)
+        patch.setattr(kinbin.query.plan, "collecting_level", lambda *_: 40)
 
     @initialize(kernel=st.sampled_from(sorted(kinbin.KERNELS)), wide=st.booleans(), seed=st.integers(0, 2**32))
     def create(self, kernel: str, wide: bool, seed: int) -> None:

@@ -107,7 +107,7 @@ def test_bands_asked_for_everything_verify_every_candidate_once(
 
     Whichever level of shared bands is listed at first, before the lower ones are (in practice it depends on how many rows there are).
     """
-    monkeypatch.setattr(kinbin.query.plan, "_collecting_level", lambda *_: first_level)
+    monkeypatch.setattr(kinbin.query.plan, "collecting_level", lambda *_: first_level)
     collection = db.create_collection("c", dim=512, seed=5)
     edges = [0, 333, 590, 651, 716, 783]
     with no_background(seal_rows=50):

@@ -72,7 +72,7 @@ def edit(path: Path) -> None:
 def test_code_is_stale_when_what_it_was_made_from_has_changed(package: Path) -> None:
     """A kernel's stamp changes with its own file, with kernels that it calls and with constants, and with nothing else."""
     scan, packed, dense = stamps(package)
-    edit(package / "links" / "_packedkernel.py")
+    edit(package / "codes" / "packed.py")
     after = stamps(package)
     assert [after[0] == scan, after[1] == packed, after[2] == dense] == [True, False, True]
     scan, packed, dense = after
