@@ -199,13 +199,13 @@ class Transaction:
                     local = int(run.content_rows[at])
                     if local >= run.rows:
                         raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
-                    if not run.is_dead(local):
+                    if not run.dead.is_dead(local):
                         out.append((int(i), int(run.row_numbers[local])))
                     at += 1
         fresh = self._view.fresh
         known = fresh.hashes[: fresh.rows]
         for item, at in _matches(known, hashes):
-            if not fresh.dead[at >> 3] >> (at & 7) & 1:
+            if not fresh.dead.is_dead(at):
                 out.append((item, int(fresh.row_numbers[at])))
         return out
 

@@ -116,14 +116,13 @@ def check_store(reader: Reader, sampler: Sampler, wide: bool, progress: Callable
             _check_run(reader, run, sampler, wide, findings)
         except CorruptData as error:
             findings.add(f"run {run.number}: {error}")
-        living.append(run.row_numbers[np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0])
+        living.append(run.row_numbers[run.dead.living()])
     findings.tell(f"journal: {view.fresh.rows} rows")
     try:
         _check_fresh(view, sampler, wide, findings)
     except CorruptData as error:
         findings.add(f"journal: {error}")
-    fresh = view.fresh
-    living.append(fresh.row_numbers[: fresh.rows][np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0])
+    living.append(view.fresh.row_numbers[view.fresh.dead.living()])
     _check_links(reader, view, sampler.normalise, wide, findings)
     findings.tell("items")
     try:

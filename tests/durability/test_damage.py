@@ -47,7 +47,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 collection.compact()
         assert findings(collection, EXPECTED) == []
         with collection._store.read() as reader:
-            assert reader.run_dead(reader.manifest()[0], 8).any()
+            assert reader.run_dead(reader.manifest()[0], 8).count
     return folder
 
 
@@ -289,8 +289,7 @@ def drop_raw(writer: Writer, tree: Any, key: bytes) -> None:
 
 def living(writer: Writer, run: int) -> int:
     """A local row of a run that is alive."""
-    bits = np.unpackbits(writer.run_dead(run, 8), bitorder="little")
-    return int(np.flatnonzero(bits == 0)[0])
+    return int(writer.run_dead(run, 8).living()[0])
 
 
 def empty_commit(writer: Writer) -> fmt.Commit:

@@ -62,7 +62,7 @@ def everything(store: Any) -> dict[str, Any]:
             "journal": [(number, entry.first_row, len(entry), entry.dead.tolist()) for number, entry in reader.journal(0)],
             "run numbers": reader.run_numbers(),
             "parts": {run: [bytes(part) for part in reader.run_parts(run, Part.BLOCK)] for run in reader.run_numbers()},
-            "dead": {run: reader.run_dead(run, 10).tobytes() for run in reader.run_numbers()},
+            "dead": {run: reader.run_dead(run, 10).bits.tobytes() for run in reader.run_numbers()},
         }
 
 
@@ -206,9 +206,9 @@ class StoreContract:
             writer.mark_dead(1, np.array([3, 2 * DEAD_ROWS + 7], np.int64))
             writer.mark_dead(1, np.empty(0, np.int64))
         with store.read() as reader:
-            bits = np.unpackbits(reader.run_dead(1, 3 * DEAD_ROWS), bitorder="little")
-            assert np.flatnonzero(bits).tolist() == [0, 3, 9, DEAD_ROWS - 1, DEAD_ROWS, 2 * DEAD_ROWS + 7]
-            assert not reader.run_dead(2, 1000).any()
+            dead = reader.run_dead(1, 3 * DEAD_ROWS)
+            assert dead.gone().tolist() == [0, 3, 9, DEAD_ROWS - 1, DEAD_ROWS, 2 * DEAD_ROWS + 7]
+            assert reader.run_dead(2, 1000).count == 0
 
     def test_values_of_runs_lie_still(self, store: Any) -> None:
         """While a reader is open, the bytes of its runs keep their place and content, whatever is committed and removed meanwhile."""

@@ -25,12 +25,14 @@ from kinbin.errors import CorruptData
 from kinbin.links.graph import Graph, WalkSpace
 from kinbin.links.linkset import CALIBRATED_K, HARD, SPREAD, Width
 from kinbin.links.search import GONE, place_rows, scan_codes, search_links
+from kinbin.native.memory import address_of
 from kinbin.rows.lookup import lookup_space
 from kinbin.rows.rows import Rows
 from kinbin.segments.descriptors import FIELDS
 from kinbin.segments.scan import scan
 from kinbin.segments.segments import Segments
 from kinbin.segments.source import Recipe, read_records
+from kinbin.storage.dead import DeadRows
 
 __all__ = ["calibrate", "neighbourhoods"]
 
@@ -63,8 +65,7 @@ def _left_out(picks: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 
 def neighbourhoods(view: Segments, recipe: Recipe) -> tuple[Rows, int]:
     """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
-    dead = [np.unpackbits(run.dead, bitorder="little")[: run.rows] for run in view.runs]
-    alive = np.flatnonzero(np.concatenate(dead) == 0)
+    alive = np.concatenate([base + run.dead.living() for run, base in view.bases()])
     picks = np.sort(np.random.default_rng(len(alive)).permutation(alive)[:_JUDGES])
     queries = read_records(*view.addresses(picks), recipe.wide)
     left_out = _left_out(picks, sum(run.rows for run in view.runs))
@@ -73,15 +74,15 @@ def neighbourhoods(view: Segments, recipe: Recipe) -> tuple[Rows, int]:
     nearest[:, 0] = picks
     if size > 1:
         for i, (first, past) in enumerate(left_out.tolist()):
-            masks = [run.dead | _bits(len(run.dead), first - base, past - base) for run, base in view.bases()]
+            masks = [run.dead.with_range(first - base, past - base) for run, base in view.bases()]
             nearest[i, 1:] = _nearest(view, recipe, queries.slice(i, i + 1), masks, size - 1)
     return read_records(*view.addresses(nearest.reshape(-1)), recipe.wide), size
 
 
-def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[NDArray[np.uint8]], count: int) -> NDArray[np.int64]:
+def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[DeadRows], count: int) -> NDArray[np.int64]:
     """(count,) places of the nearest rows of one query, of those that no mask hides."""
     descriptors = view.descriptors[:-1].copy()
-    descriptors[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in masks]
+    descriptors[:, FIELDS["mask"]] = [address_of(mask.bits) for mask in masks]
     shape = 1, count
     out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((1, 4), np.int64)
     scan(
@@ -92,13 +93,6 @@ def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[NDArray[np
         raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
     places: NDArray[np.int64] = (out[2] + np.array([base for _, base in view.bases()], np.int64)[out[1]])[0]
     return places
-
-
-def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
-    """(size,) bytes in which the bits first … past-1 are set, as far as they are inside."""
-    out = np.zeros(8 * size, np.uint8)
-    out[max(first, 0) : max(past, 0)] = 1
-    return np.packbits(out, bitorder="little")
 
 
 def calibrate(

@@ -15,6 +15,7 @@ from kinbin.hashing import Sampler, band_keys
 from kinbin.links.graph import WalkSpace
 from kinbin.links.linkset import MOST_WIDTH, Width
 from kinbin.links.search import BROKEN, scan_codes, search_links
+from kinbin.native.memory import address_of
 from kinbin.query.found import BANDS, EXACT, LINKS, Found, Wanted, cut_below, empty, joined, new_rows
 from kinbin.query.plan import Plan
 from kinbin.query.threads import parts, run_together
@@ -24,6 +25,7 @@ from kinbin.rows.rows import Rows
 from kinbin.segments.descriptors import CORRUPT, FIELDS, FRESH_BANDS
 from kinbin.segments.scan import scan
 from kinbin.spaces.registry import Kernel
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Searcher", "fresh_keys", "is_wide"]
@@ -100,12 +102,10 @@ class Searcher:
             if len(self._pool) < 16:
                 self._pool.append(scratch)
 
-    def search(
-        self, reader: Reader, view: View, plan: Plan, queries: Rows, wanted: Wanted, masks: Sequence[NDArray[np.uint8]] | None
-    ) -> Found:
+    def search(self, reader: Reader, view: View, plan: Plan, queries: Rows, wanted: Wanted, masks: Sequence[DeadRows] | None) -> Found:
         """Answer m queries inside a read snapshot of the view's state.
 
-        masks: for each run and the fresh rows, bits of the rows that must not be answered (None: the dead).
+        masks: for each run and the fresh rows, the rows that must not be answered (None: the dead).
 
         Raises:
             CorruptData: a stored number is out of bounds, or an answered row fails its check.
@@ -131,7 +131,7 @@ class _Call:
         plan: Plan,
         queries: Rows,
         wanted: Wanted,
-        masks: Sequence[NDArray[np.uint8]] | None,
+        masks: Sequence[DeadRows] | None,
     ) -> None:
         self.searcher = searcher
         self.reader = reader
@@ -283,7 +283,7 @@ class _Call:
         if self.masks is None:
             return plain
         masked = plain.copy()
-        masked[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in self.masks]
+        masked[:, FIELDS["mask"]] = [address_of(mask.bits) for mask in self.masks]
         return masked
 
     def walk(self, found: Found, width: Width, least: float, *, grows: bool = False) -> bool:

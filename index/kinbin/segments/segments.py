@@ -68,13 +68,13 @@ def described(runs: tuple[Run, ...], fresh: Fresh) -> NDArray[np.uint64]:
         _describe(
             row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
             posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=address_of(run.offsets),
-            blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead),
+            blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead.bits),
             collect=1, base=base, live=run.live,
         )  # fmt: skip
         base += run.rows
     _describe(
         table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=address_of(fresh.zeros),
-        blocks=address_of(fresh.addresses), lengths=address_of(fresh.rooms), mask=address_of(fresh.dead), collect=1, base=base,
+        blocks=address_of(fresh.addresses), lengths=address_of(fresh.rooms), mask=address_of(fresh.dead.bits), collect=1, base=base,
         fresh_keys=address_of(fresh.keys), live=fresh.live,
     )  # fmt: skip
     return table

@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
 from kinbin.storage.places import address_of, place_of
 
 __all__ = ["Reader", "Writer"]
+
+_DEAD_BYTES = fmt.DEAD_ROWS // 8
+"""Of a chunk of dead bits."""
 
 
 class Reader:
@@ -152,19 +156,24 @@ class Reader:
         header: dict[str, Any] = fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), "a run's header")
         return header
 
-    def run_dead(self, run: int, rows: int) -> NDArray[np.uint8]:
-        """One bit a row (a copy), set for rows that must not be answered; padded to whole chunks."""
-        chunks = -(-rows // fmt.DEAD_ROWS)
-        out = np.zeros(max(chunks, 1) * fmt.DEAD_ROWS // 8, np.uint8)
+    def run_dead(self, run: int, rows: int) -> DeadRows:
+        """Which of a run's rows are dead (a copy).
+
+        Raises:
+            CorruptData: they are damaged, or of rows that the run does not have.
+        """
+        bits = np.zeros(max(-(-rows // fmt.DEAD_ROWS), 1) * _DEAD_BYTES, np.uint8)
         with self._txn.cursor(db=self._runs) as cursor:
             prefix = fmt.run_key(run, Part.DEAD)[:5]
             found = cursor.set_range(prefix)
             while found and bytes(cursor.key()[:5]) == prefix:
-                start = int.from_bytes(cursor.key()[5:], "big") * fmt.DEAD_ROWS // 8
-                bits = np.frombuffer(fmt.open_value(cursor.value(), Part.DEAD, verify=True), np.uint8)
-                out[start : start + len(bits)] = bits
+                chunk = fmt.open_value(cursor.value(), Part.DEAD, verify=True)
+                start = int.from_bytes(cursor.key()[5:], "big") * _DEAD_BYTES
+                if len(chunk) != _DEAD_BYTES or start >= len(bits):
+                    raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
+                bits[start : start + _DEAD_BYTES] = np.frombuffer(chunk, np.uint8)
                 found = cursor.next()
-        return out
+        return DeadRows(rows, bits)
 
     def run_numbers(self) -> set[int]:
         """Numbers of all runs that have values, listed in the manifest or not."""
@@ -242,12 +251,11 @@ class Writer(Reader):
         for chunk in np.unique(chunks):
             key = fmt.run_key(run, Part.DEAD, int(chunk))
             value = self._txn.get(key, db=self._runs)
-            bits = np.zeros(fmt.DEAD_ROWS // 8, np.uint8)
+            dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
-                bits[:] = np.frombuffer(fmt.open_value(value, Part.DEAD, verify=True), np.uint8)
+                dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(fmt.open_value(value, Part.DEAD, verify=True), np.uint8))
             inside = rows[chunks == chunk] - chunk * fmt.DEAD_ROWS
-            np.bitwise_or.at(bits, inside >> 3, np.left_shift(1, inside & 7).astype(np.uint8))
-            self.put_run_part(run, Part.DEAD, int(chunk), bits)
+            self.put_run_part(run, Part.DEAD, int(chunk), dead.with_dead(inside).bits)
 
     def delete_run(self, run: int) -> None:
         """Remove all values of a run."""

@@ -183,7 +183,7 @@ def current(views: Views, reader: Reader) -> View:
 def _dead_rows(runs: tuple[Run, ...], fresh: Fresh | None) -> NDArray[np.uint64]:
     """Row numbers of the dead rows of runs and journal."""
     gone = [np.empty(0, np.uint64)]
-    gone += [run.row_numbers[np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows])] for run in runs]
+    gone += [run.row_numbers[run.dead.gone()] for run in runs]
     if fresh is not None:
-        gone.append(fresh.row_numbers[: fresh.rows][np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows])])
+        gone.append(fresh.row_numbers[fresh.dead.gone()])
     return np.concatenate(gone)
