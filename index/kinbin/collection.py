@@ -34,6 +34,7 @@ from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
 from kinbin.spaces.registry import KERNELS
 from kinbin.storage.group import Edit, GroupCommit
+from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.janitor import Janitor, LinkThread
@@ -65,21 +66,21 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self.config = CollectionConfig(data["kernel"], data["dim"], data["sampler"], data["bands"], data["rows"])
-        self._kernel = KERNELS[data["kernel"]]
-        self._wide = is_wide(data["dim"])
-        sampler = make_sampler(data["sampler"], seed=int(data["seed"]), normalise=self._kernel.normalised, dim=data["dim"])
+        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r)
+        self._kernel = KERNELS[data.kernel]
+        self._wide = is_wide(data.dim)
+        sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._kernel.normalised, dim=data.dim)
         self._sampler = sampler
         self._views = Views()
         self._searcher = Searcher(self._kernel, sampler, self._wide)
-        recipe = Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"])
+        recipe = Recipe(self._kernel, sampler, self._wide, data.r, data.bands)
         self._upkeep = Upkeep(self._store, self._views, recipe)
-        self._linker = Linker(self._store, self._views, recipe, data["dim"], self._upkeep)
+        self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
-        self._contents = Contents(data["dim"], self._wide)
+        self._contents = Contents(data.dim, self._wide)
         self._janitor = Janitor(name, self._keep_up, self.backlog)
         self._links = LinkThread(name, self._linker.step, self._janitor.look)
 
@@ -429,7 +430,7 @@ class _Reading:
         self._snapshot.__exit__(kind, error, trace)
 
 
-def _configuration(store: Store) -> dict[str, Any]:
+def _configuration(store: Store) -> Configuration:
     """What a collection was created with.
 
     Raises:
@@ -438,6 +439,6 @@ def _configuration(store: Store) -> dict[str, Any]:
     with store.read() as reader:
         reader.state()
         data = reader.configuration()
-    if data["hash_version"] != HASH_VERSION:
-        raise FormatMismatch(f"the collection has hash version {data['hash_version']}, this Kinbin computes version {HASH_VERSION}")
+    if data.hash_version != HASH_VERSION:
+        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     return data

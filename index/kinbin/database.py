@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from kinbin.parameters import one_of
 from kinbin.rows.identity import check_name
 from kinbin.spaces.registry import Kernel, kernel_named
 from kinbin.storage.errors import translated
+from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store, sync_directory
 
 __all__ = ["Database", "open"]
@@ -318,17 +318,17 @@ def _refuse_other_hashes() -> None:
 
 
 def _configuration(
-    kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None
-) -> dict[str, Any]:
+    kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, r: int | None, seed: int | None
+) -> Configuration:
     """What is stored of a new collection; the sampler is checked here."""
     if sampler is not None:
         one_of("sampler", sampler, SAMPLERS)
     if sampler == "dart" and not kernel.normalised:
         raise InvalidInput.of("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel.name}", field="sampler")
-    return {
-        "kernel": kernel.name, "dim": dim, "sampler": sampler or default_sampler(kernel.normalised, dim), "bands": bands, "rows": rows,
-        "seed": str(secrets.randbits(64) if seed is None else seed), "hash_version": HASH_VERSION,
-    }  # fmt: skip
+    return Configuration(
+        kernel.name, dim, sampler or default_sampler(kernel.normalised, dim), bands, r,
+        secrets.randbits(64) if seed is None else seed, HASH_VERSION,
+    )  # fmt: skip
 
 
 def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:

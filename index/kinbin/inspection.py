@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
-from kinbin.links.linkset import worst_recalls
 from kinbin.links.search import GONE, WIDE
 from kinbin.query.plan import Plan
 from kinbin.query.search import fresh_keys
@@ -31,8 +30,8 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
     """What `Collection.stats` returns."""
     runs = [
         {
-            "rows": run.rows, "live": run.live, "r": run.header["r"], "bands": run.header["bands"],
-            "slot_bits": run.header["slot_bits"],
+            "rows": run.rows, "live": run.live, "r": run.header.r, "bands": run.header.bands,
+            "slot_bits": run.header.slot_bits,
             "postings_per_query": round(prediction.postings, 1),
             "verified_per_query": round(prediction.verified, 1),
             "uncertified_share": round(prediction.uncertified, 4),
@@ -60,21 +59,15 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     if view.links is None or plan.links is None:
         return None
     links = view.links.set
-    calibration = links.header["calibration"]
     width = plan.links.width(10, 1.0, forced=True)
     assert width is not None
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
         "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
-        "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
+        "links_per_row": round(links.header.links / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
         "hard_pool": int(width.beam[WIDE]), "hard_similarity": width.hard,        "alike": width.alike,
-        "calibration": [
-            {"pool": pool}
-            | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
-            | {f"hard@{k}": recalls[i] for k, recalls in worst_recalls(calibration)["hard_recall"].items()}
-            for i, pool in enumerate(calibration["pools"])
-        ],
+        "calibration": links.calibration.steps(),
     }  # fmt: skip
 
 
@@ -138,20 +131,20 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
         reader.run_parts(run.number, part, verify=True)
     if (np.diff(run.row_numbers.astype(np.int64)) <= 0).any():
         findings.add(f"run {run.number}: its row numbers do not ascend")
-    r, bands = int(run.header["r"]), int(run.header["bands"])
+    r, bands = run.header.r, run.header.bands
     addresses, rooms = run.places(np.arange(run.rows))
     slots = np.empty((run.rows, bands), np.uint32)
     hashes = np.empty(run.rows, np.uint64)
     for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), wide):
         stop = start + len(rows)
-        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header["slot_bits"])
+        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
         hashes[start:stop] = content_hash(rows)
     if not np.array_equal(run.content, hashes[run.content_rows]) or not np.array_equal(run.content, np.sort(hashes)):
         findings.add(f"run {run.number}: its content hashes are not those of its rows")
-    posting = np.dtype("<u2") if run.header["posting_bytes"] == 2 else np.dtype("<u4")
-    count = (1 << run.header["slot_bits"]) + 1
+    posting = np.dtype("<u2") if run.header.posting_bytes == 2 else np.dtype("<u4")
+    count = (1 << run.header.slot_bits) + 1
     for j, table in enumerate(reader.run_parts(run.number, Part.BAND)):
-        if len(table) != 4 * count + posting.itemsize * run.rows:
+        if len(table) != run.header.table_bytes:
             findings.add(f"run {run.number}, band {j}: it has not the size its header gives")
             continue
         offsets = np.frombuffer(table, "<u4", count)

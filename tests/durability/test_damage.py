@@ -214,7 +214,7 @@ def change_table(
 ) -> None:
     """Change the offsets or the postings of a band."""
     table = bytes(writer.run_part(run, Part.BAND, band))
-    slots = (1 << writer.run_header(run)["slot_bits"]) + 1
+    slots = (1 << writer.run_header(run).slot_bits) + 1
     first, second = np.frombuffer(table, "<u4", slots).copy(), np.frombuffer(table, "<u2", -1, 4 * slots).copy()
     if offsets is not None:
         offsets(first)
@@ -431,7 +431,7 @@ def test_a_newer_format_is_refused(sound: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_another_hash_version_is_refused(sound: Path, tmp_path: Path) -> None:
     """A collection whose hashes are of another version is refused when it is opened, with both numbers."""
-    restated(sound, tmp_path / "data", b"config", lambda writer: fmt.encode_json(writer.configuration() | {"hash_version": 2}))
+    restated(sound, tmp_path / "data", b"config", lambda writer: fmt.encode_json(writer.configuration().encode() | {"hash_version": 2}))
     with kinbin.open(tmp_path / "data") as database:
         for _ in range(3):
             with pytest.raises(FormatMismatch, match="hash version 2, this Kinbin computes version 1"):

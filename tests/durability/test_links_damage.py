@@ -19,6 +19,7 @@ from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
 from linked import KINDS, damage_links, flip, link_sets, names, orphans, rewrite, still, true_scores
 from nursery import Nursery
+from stored_headers import header_json, put_header_json
 
 pytestmark = pytest.mark.durability
 
@@ -222,12 +223,12 @@ OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
     "rows in another order": rewrite(Part.ROW_NUMBERS, "<u8", lambda array: array.__setitem__(slice(None), array[::-1].copy())),
     "rows that are too few": lambda w, n: w.put_run_part(n, Part.ROW_NUMBERS, 0, bytes(w.run_part(n, Part.ROW_NUMBERS))[:-8]),
     "codes that are too few": lambda w, n: w.put_run_part(n, Part.CODES, 0, bytes(w.run_part(n, Part.CODES))[:-64]),
-    "a header of something else": lambda w, n: w.put_run_header(n, {"rows": "many"}),
-    "a header without calibration": lambda w, n: w.put_run_header(n, {**w.run_header(n), "calibration": {}}),
-    "a header that counted for fewer pools": lambda w, n: w.put_run_header(n, recalibrated(w.run_header(n), "met", [1.0])),
-    "a header that counted no numbers": lambda w, n: w.put_run_header(n, recalibrated(w.run_header(n), "scanned", {})),
-    "a header with other widths": lambda w, n: w.put_run_header(n, widened(w.run_header(n))),
-    "a header with other blocks": lambda w, n: w.put_run_header(n, {**w.run_header(n), "code_shift": 2, "link_shift": 2}),
+    "a header of something else": lambda w, n: put_header_json(w, n, {"rows": "many"}),
+    "a header without calibration": lambda w, n: put_header_json(w, n, {**header_json(w, n), "calibration": {}}),
+    "a header that counted for fewer pools": lambda w, n: put_header_json(w, n, recalibrated(header_json(w, n), "met", [1.0])),
+    "a header that counted no numbers": lambda w, n: put_header_json(w, n, recalibrated(header_json(w, n), "scanned", {})),
+    "a header with other widths": lambda w, n: put_header_json(w, n, widened(header_json(w, n))),
+    "a header with other blocks": lambda w, n: put_header_json(w, n, {**header_json(w, n), "code_shift": 2, "link_shift": 2}),
     "a list of link sets that are not there": lambda w, n: w.put_link_sets([n + 1_000]),
     "no values": lambda w, n: w.delete_run(n),
 }  # fmt: skip
@@ -244,8 +245,8 @@ PACKED_OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
     "places of codes that are too few": lambda w, n: w.put_run_part(
         n, Part.CODE_OFFSETS, 0, bytes(w.run_part(n, Part.CODE_OFFSETS))[:-4]
     ),
-    "a header without a step": lambda w, n: w.put_run_header(n, stepless(w.run_header(n))),
-    "a header of bytes": lambda w, n: w.put_run_header(n, widened(w.run_header(n))),
+    "a header without a step": lambda w, n: put_header_json(w, n, stepless(header_json(w, n))),
+    "a header of bytes": lambda w, n: put_header_json(w, n, widened(header_json(w, n))),
 }  # fmt: skip
 
 

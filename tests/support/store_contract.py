@@ -17,6 +17,8 @@ import pytest
 
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy
 from kinbin.storage.format import DEAD_ROWS, FRESH_BANDS, Commit, Part, State
+from kinbin.storage.headers import Configuration
+from stored_headers import CONFIGURATION, run_header
 
 MOMENT = 0.15
 """Seconds in which something that must not happen is given the time to happen."""
@@ -69,7 +71,7 @@ def everything(store: Any) -> dict[str, Any]:
 class StoreContract:
     """Inherit it, and give `create` and `open`; `busy_slots` if the store has a limit of concurrent readers."""
 
-    CONFIGURATION: ClassVar[dict[str, Any]] = {"kernel": "ngmm", "dim": None, "text": "ä"}
+    CONFIGURATION: ClassVar[Configuration] = CONFIGURATION
     busy_slots: int | None = None
 
     def create(self, path: Path) -> None:
@@ -179,14 +181,14 @@ class StoreContract:
                 for index in reversed(range(len(blocks))):
                     writer.put_run_part(run, Part.BLOCK, index, blocks[index])
                 writer.put_run_part(run, Part.OFFSETS, 0, np.arange(5, dtype=np.uint32))
-                writer.put_run_header(run, {"rows": run})
+                writer.put_header(run, run_header(run))
             writer.put_manifest([2, 1])
         with store.read() as reader:
             assert reader.run_numbers() == {1, 2, 2**31}
             assert reader.manifest() == [2, 1]
             for run in (1, 2, 2**31):
                 assert [bytes(part) for part in reader.run_parts(run, Part.BLOCK, verify=True)] == blocks
-                assert reader.run_header(run) == {"rows": run}
+                assert reader.run_header(run).encode() == run_header(run).encode()
                 assert np.frombuffer(reader.run_part(run, Part.OFFSETS, verify=True), "<u4").tolist() == [0, 1, 2, 3, 4]
             assert reader.run_parts(1, Part.BAND) == []
             with pytest.raises(CorruptData):

@@ -33,6 +33,7 @@ from kinbin.segments.source import CHUNK, Recipe, Source, iterate_rows, read_rec
 from kinbin.spaces.registry import Kernel
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Part
+from kinbin.storage.headers import RunHeader
 from kinbin.storage.store import Store
 
 __all__ = ["Cancelled", "Parts", "write_run"]
@@ -144,13 +145,10 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     parts.put(Part.ROW_NUMBERS, 0, source.row_numbers)
     parts.put(Part.CONTENT, 0, content[order])
     parts.put(Part.CONTENT_ROWS, 0, order.astype(np.uint32))
-    header = {
-        "rows": n, "r": height, "bands": width, "slot_bits": slot_bits, "posting_bytes": posting.itemsize,
-        "block_shift": shift, "sampler": recipe.sampler.name, "contrast": contrast.to_header(),
-    }  # fmt: skip
     parts.flush()
+    header = RunHeader(n, height, width, slot_bits, posting.itemsize, shift, recipe.sampler.name, contrast.header())
     with store.write() as writer:
-        writer.put_run_header(parts.number, header)
+        writer.put_header(parts.number, header)
     return parts.number
 
 

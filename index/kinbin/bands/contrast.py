@@ -8,7 +8,6 @@ similarity s shares Binomial(L, s^r) bands, and verification stops at the level 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from kinbin.hashing.certificate import binomial_tail
 from kinbin.limits import limit
 from kinbin.native.jit import owning, strict
 from kinbin.segments.descriptors import FRESH_BANDS
+from kinbin.storage.headers import ContrastHeader
 
 __all__ = [
     "BINS", "SAMPLE_K", "VERIFY_NS", "Contrast", "Prediction", "aim_of", "choose_bands", "collecting_level", "levels", "postings_cap",
@@ -62,20 +62,14 @@ class Contrast:
     wide: bool = False
     """Whether features are looked up by a hash."""
 
-    def to_header(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "histogram": self.histogram.round(1).tolist(),
-            "kth": self.kth.round(5).tolist(),
-            "nonzeros": round(self.nonzeros, 2),
-            "wide": self.wide,
-        }
+    def header(self) -> ContrastHeader:
+        """What is stored of it."""
+        return ContrastHeader(self.histogram.round(1), self.kth.round(5), round(self.nonzeros, 2), self.wide)
 
     @classmethod
-    def from_header(cls, data: dict[str, Any]) -> Contrast:
-        """From JSON."""
-        histogram, kth = (np.array(data[name], np.float64) for name in ("histogram", "kth"))
-        return cls(histogram, kth, float(data["nonzeros"]), bool(data.get("wide", False)))
+    def of(cls, header: ContrastHeader) -> Contrast:
+        """From what is stored."""
+        return cls(header.histogram, header.kth, header.nonzeros, header.wide)
 
     @property
     def nonzeros_ns(self) -> float:

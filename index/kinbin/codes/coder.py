@@ -7,7 +7,6 @@ codes hold the true nearest rows; packed entries where they are faster, or where
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from kinbin.codes.packed import QUAD, TABLE_WORDS, pack
 from kinbin.codes.table import Codes
 from kinbin.native.jit import strict
 from kinbin.rows.rows import Rows
+from kinbin.storage.headers import CoderHeader
 
 __all__ = ["Coder", "choose_coder", "folded_coder", "packed_coder", "slots_for"]
 
@@ -90,14 +90,14 @@ class Coder:
         codes, errors = self.encode(rows)
         return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
 
-    def to_header(self) -> dict[str, Any]:
-        """All but the buckets, as JSON."""
-        return {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": round(self.recall, 4)}
+    def header(self) -> CoderHeader:
+        """What is stored of it, but for the buckets."""
+        return CoderHeader(self.width, self.hashed, self.step, self.offset, round(self.recall, 4))
 
     @classmethod
-    def from_header(cls, data: dict[str, Any], buckets: NDArray[np.uint16]) -> Coder:
-        """From JSON and the buckets."""
-        return cls(data["width"], data["hashed"], buckets, data["step"], data["offset"], data["recall"])
+    def of(cls, header: CoderHeader, buckets: NDArray[np.uint16]) -> Coder:
+        """From what is stored."""
+        return cls(header.width, header.hashed, buckets, header.step, header.offset, header.recall)
 
 
 def slots_for(dim: int | None) -> tuple[bool, int]:

@@ -14,8 +14,7 @@ and any of them would do, so finding them says nothing. A sampled row without su
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 from kinbin.codes.coder import Coder
 from kinbin.errors import CorruptData
 from kinbin.links.graph import Graph, WalkSpace
-from kinbin.links.linkset import CALIBRATED_K, HARD, SPREAD, Width
 from kinbin.links.search import GONE, place_rows, scan_codes, search_links
+from kinbin.links.widths import CALIBRATED_K, HARD, SPREAD, CalibrationTable, Width
 from kinbin.native.memory import address_of
 from kinbin.rows.lookup import lookup_space
 from kinbin.rows.rows import Rows
@@ -40,7 +39,7 @@ _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192,
 _QUERIES = 256
 _SATISFIED = 0.998
 _FAR = 0.01
-"""One in so many calibrated queries is as far from its neighbours as what is told of (`LinkSet.far_for`)."""
+"""One in so many calibrated queries is as far from its neighbours as what is told of (`CalibrationTable.far_for`)."""
 _GROUPS = {1: 3, 10: 7, 100: 7}
 """By k: recall is told for so many groups of the queries that are not hard as well, once by the similarity of their neighbours and once by
 age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
@@ -98,8 +97,8 @@ def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[DeadRows],
 def calibrate(
     view: Segments, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe,
     check: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:  # fmt: skip
-    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
+) -> CalibrationTable:  # fmt: skip
+    """Recall of walks of several widths. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
 
     Cost: 0.5 to 0.8 s for 50,000 rows.
     """
@@ -112,7 +111,7 @@ def calibrate(
     left_out = _left_out(picks, nodes)
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
-        return _Scores(np.zeros((len(picks), 1)), 1).as_json()
+        return _Scores(np.zeros((len(picks), 1)), 1).table()
     stage = _Stage(view, graph, coder, errors, recipe, places)
     sampled = read_records(*view.addresses(places[picks]), recipe.wide)
     trial = _Trial(stage, sampled, left_out, min(CALIBRATED_K[-1], most))
@@ -128,8 +127,8 @@ def calibrate(
         failures.add(pool, strange.walk(pool)[0])
         if scores.satisfied():
             break
-    norms = {} if recipe.kernel.normalised else {"norms": np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).tolist()}
-    return scores.as_json() | failures.as_json() | norms | {"scanned": round(scanned, 1)}
+    norms = None if recipe.kernel.normalised else np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).astype(np.float64)
+    return replace(scores.table(), strange=failures.strange(), norms=norms, scanned=round(scanned, 1))
 
 
 def strange_queries(rows: Rows, count: int) -> Rows:
@@ -176,10 +175,10 @@ class _Failures:
             needs[enough & (needs == 0)] = pool
             needs[~enough] = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is stored: of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
-        kth = {k: self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K}
-        return {"strange": {str(k): [kth[k].round(5).tolist(), needs.tolist()] for k, needs in self._needs.items()}}
+    def strange(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(K, m) of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
+        kth = [self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K]
+        return np.array(kth).round(5), np.array([self._needs[k] for k in CALIBRATED_K])
 
 
 class _Scores:
@@ -217,20 +216,21 @@ class _Scores:
         """Whether wider walks have nothing to add."""
         return self._recall[10][-1] >= _SATISFIED and self._recall[100][-1] >= 0.98
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is stored with the link set."""
-        kth = {k: self._truth[:, rank - 1] for k, rank in self._ranks.items()}
-        alike = {k: of[of > 0.0] for k, of in kth.items()}
-        recalls = {"recall": self._recall, "hard_recall": self._hard, "weakest": self._weakest}
-        return {
-            "pools": self._pools or [_POOLS[0]],
-            **{name: {str(k): values or [0.0] for k, values in of_k.items()} for name, of_k in recalls.items()},
-            "alike": {str(k): round(len(alike[k]) / max(1, len(of)), 5) for k, of in kth.items()},
-            "far": {str(k): _quantile(of, _FAR) for k, of in alike.items()},
-            "spread": {str(k): [_quantile(of, share) for share in SPREAD] for k, of in alike.items()},
-            "hard": {str(k): _quantile(of, HARD) for k, of in alike.items()},
-            "queries": len(self._truth),
-        } | ({"met": self._met} if self._met else {})
+    def table(self) -> CalibrationTable:
+        """What was measured of these queries."""
+        kth = [self._truth[:, self._ranks[k] - 1] for k in CALIBRATED_K]
+        alike = [of[of > 0.0] for of in kth]
+        recall, hard_recall, weakest = (
+            np.array([of_k[k] or [0.0] for k in CALIBRATED_K]) for of_k in (self._recall, self._hard, self._weakest)
+        )
+        return CalibrationTable(
+            np.array(self._pools or _POOLS[:1], np.int64), recall, hard_recall, weakest,
+            alike=np.array([round(len(some) / max(1, len(of)), 5) for some, of in zip(alike, kth, strict=True)]),
+            far=np.array([_quantile(of, _FAR) for of in alike]),
+            hard=np.array([_quantile(of, HARD) for of in alike]),
+            spread=np.array([[_quantile(of, share) for share in SPREAD] for of in alike]),
+            met=np.array(self._met) if self._met else None, queries=len(self._truth),
+        )  # fmt: skip
 
 
 def _hits(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from kinbin.bands.contrast import VERIFY_NS, Contrast, Prediction, aim_of, collecting_level, levels, predict
 from kinbin.hashing import similarity_needed
-from kinbin.links.linkset import HARD, MOST_WIDTH, Links, Width
+from kinbin.links.linkset import Links
+from kinbin.links.widths import HARD, MOST_WIDTH, Width
 from kinbin.query.view import View
 from kinbin.segments.descriptors import FIELDS, FRESH_BANDS
 from kinbin.segments.run import Run
@@ -88,24 +89,24 @@ class LinkPlan:
 
     def walk_ns(self, width: Width) -> float:
         """Predicted time of a walk, and of searching in another way besides for queries that are found far."""
-        links = self.links.set
-        met = (1.0 - HARD) * links.met(width.pool) + HARD * links.met(max(width.pool, width.wide))
-        return _WALK_NS + met * (_NODE_NS + links.compare_ns) + width.finished * self.other_ns
+        table = self.links.set.calibration
+        met = (1.0 - HARD) * table.met_at(width.pool) + HARD * table.met_at(max(width.pool, width.wide))
+        return _WALK_NS + met * (_NODE_NS + self.links.set.compare_ns) + width.finished * self.other_ns
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
-        links, rank = self.links.set, k / share
+        table, rank = self.links.set.calibration, k / share
         least = self.target + LINK_LEAST * (1.0 - self.target)
-        width, of_all = links.width_for(k, self.aim, least), links.width_for(rank, self.aim, least)
+        width, of_all = table.width_for(k, self.aim, least), table.width_for(rank, self.aim, least)
         pool = max(width.pool / share, of_all.pool)
         wanted = Width(
-            min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
-            links.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
+            min(int(pool), MOST_WIDTH), width.reaches, table.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
+            table.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
         )  # fmt: skip
         # Walks over a share of the rows are as wide as for the nearest of all.
-        affordable = links.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
-        trusted = max(wanted.far, min(affordable, links.trusted_from(wanted, rank)))
-        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - links.share_below(trusted, rank)))
+        affordable = table.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
+        trusted = max(wanted.far, min(affordable, table.trusted_from(wanted, rank)))
+        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - table.share_below(trusted, rank)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,8 +154,8 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
     """Plan one run for one target. Cost: some 500 µs the first time."""
     known = run.plans.get(target)
     if not isinstance(known, _RunPlan):
-        r, bands = int(run.header["r"]), int(run.header["bands"])
-        contrast = Contrast.from_header(run.header["contrast"])
+        r, bands = run.header.r, run.header.bands
+        contrast = Contrast.of(run.header.contrast)
         known = _RunPlan(collecting_level(contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
         if len(run.plans) > 16:
             run.plans.clear()
@@ -180,7 +181,7 @@ def _plan_view(view: View, target: float) -> Plan:
     layouts: list[tuple[int, int]] = []
     plans = [_plan_run(run, target) for run in view.runs]
     for i, (run, plan) in enumerate(zip(view.runs, plans, strict=True)):
-        layout = int(run.header["r"]), int(run.header["bands"])
+        layout = run.header.r, run.header.bands
         need[i], suggest[i] = levels(*layout, target)
         if layout not in layouts:
             layouts.append(layout)
@@ -191,7 +192,7 @@ def _plan_view(view: View, target: float) -> Plan:
     largest = max(view.runs, key=lambda run: run.rows, default=None)
     if largest is not None:
         share = view.fresh.rows / largest.rows
-        contrast = Contrast.from_header(largest.header["contrast"])
+        contrast = Contrast.of(largest.header.contrast)
         like = replace(contrast, histogram=contrast.histogram * share)
         descriptors[-1, FIELDS["collect"]] = collecting_level(like, 1, FRESH_BANDS)
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
@@ -208,7 +209,7 @@ def _plan_view(view: View, target: float) -> Plan:
 
 def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:
     """Predicted time of an exact scan that codes shorten: a walk, every code, the rows that it does not spare, and the rest."""
-    scored = links.set.scanned * (VERIFY_NS + max((plan.scan_row_ns for plan in plans), default=0.0))
+    scored = (links.set.calibration.scanned or 0.0) * (VERIFY_NS + max((plan.scan_row_ns for plan in plans), default=0.0))
     rest = sum(plan.scan_row_ns * (run.rows - tail) for plan, run, tail in zip(plans, view.runs, links.tails, strict=True))
     codes = len(links.places) * (_CODE_NS + links.set.compare_ns)
     return _WALK_NS + codes + scored + rest + view.fresh.live * _FRESH_SCAN_NS

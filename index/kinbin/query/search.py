@@ -13,8 +13,8 @@ from kinbin.bands.search import TRUNCATED, search_bands
 from kinbin.errors import CorruptData, SearchCancelled
 from kinbin.hashing import Sampler, band_keys
 from kinbin.links.graph import WalkSpace
-from kinbin.links.linkset import MOST_WIDTH, Width
 from kinbin.links.search import BROKEN, scan_codes, search_links
+from kinbin.links.widths import MOST_WIDTH, Width
 from kinbin.native.memory import address_of
 from kinbin.query.found import BANDS, EXACT, LINKS, Found, Wanted, cut_below, empty, joined, new_rows
 from kinbin.query.plan import Plan
@@ -223,7 +223,7 @@ class _Call:
     def linked_norms(self) -> tuple[float, float]:
         """The range of the norms of queries that are like the linked rows."""
         assert self.view.links is not None
-        return self.view.links.set.norms
+        return self.view.links.set.calibration.usual_norms
 
     def finish(self, which: NDArray[np.int64], found: Found) -> None:
         """Search further for queries that a walk found far: to the target, by bands or a scan, whichever is expected to be faster.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from kinbin.errors import CorruptData
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Part
+from kinbin.storage.headers import RunHeader
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Run"]
@@ -21,8 +21,7 @@ class Run:
     """A sealed run: its rows and tables lie in the store's map, its dead rows are a copy."""
 
     number: int
-    header: dict[str, Any]
-    rows: int
+    header: RunHeader
     offsets: NDArray[np.uint32]
     row_numbers: NDArray[np.uint64]
     content: NDArray[np.uint64]
@@ -43,18 +42,16 @@ class Run:
         blocks and tables themselves are not read.
         """
         header = reader.run_header(number)
-        rows = int(header["rows"])
+        rows = header.rows
         blocks, lengths = reader.run_places(number, Part.BLOCK)
         tables, sizes = reader.run_places(number, Part.BAND)
-        if len(tables) != header["bands"] or len(blocks) != -(-rows >> header["block_shift"]):
+        if len(tables) != header.bands or len(blocks) != -(-rows >> header.block_shift):
             raise CorruptData(f"run {number} has {len(tables)} bands and {len(blocks)} blocks, its header says otherwise")
-        table_bytes = 4 * ((1 << header["slot_bits"]) + 1) + header["posting_bytes"] * rows
-        if (sizes != max(table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
+        if (sizes != max(header.table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
             raise CorruptData(f"a band of run {number} has not the size its header gives")
         return cls(
             number,
             header,
-            rows,
             np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
             np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
@@ -75,6 +72,11 @@ class Run:
         return replace(self, dead=dead)
 
     @property
+    def rows(self) -> int:
+        """Rows, dead ones included."""
+        return self.header.rows
+
+    @property
     def live(self) -> int:
         """Rows that are not dead."""
         return self.dead.live
@@ -86,13 +88,13 @@ class Run:
 
     def place(self, local: int) -> tuple[int, int]:
         """Address of a row's record and the bytes left in its block."""
-        block = local >> self.header["block_shift"]
+        block = local >> self.header.block_shift
         offset = int(self.offsets[local])
         return int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
 
     def places(self, locals_: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Addresses and rooms of many rows."""
-        block = locals_ >> self.header["block_shift"]
+        block = locals_ >> self.header.block_shift
         offset = self.offsets[locals_].astype(np.uint64)
         rooms = self.lengths[block].astype(np.int64) - offset.astype(np.int64)
         return self.blocks[block] + offset, rooms

@@ -66,8 +66,8 @@ def described(runs: tuple[Run, ...], fresh: Fresh) -> NDArray[np.uint64]:
     for row, run in zip(table, runs, strict=False):
         header = run.header
         _describe(
-            row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
-            posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=address_of(run.offsets),
+            row, rows=run.rows, r=header.r, bands=header.bands, slot_bits=header.slot_bits,
+            posting_bytes=header.posting_bytes, block_shift=header.block_shift, offsets=address_of(run.offsets),
             blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead.bits),
             collect=1, base=base, live=run.live,
         )  # fmt: skip

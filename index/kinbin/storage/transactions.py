@@ -12,6 +12,7 @@ from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
+from kinbin.storage.headers import Configuration, LinkSetHeader, RunHeader, numbers
 from kinbin.storage.places import address_of, place_of
 
 __all__ = ["Reader", "Writer"]
@@ -42,21 +43,20 @@ class Reader:
         """The state record."""
         return fmt.decode_state(self.state_record())
 
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> Configuration:
         """What the collection was created with."""
-        data: dict[str, Any] = fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration")
-        return data
+        return Configuration.decode(fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration"))
 
     def manifest(self) -> list[int]:
         """Numbers of the runs, oldest rows first."""
-        runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), "the list of runs")
-        return runs
+        what = "the list of runs"
+        return numbers(fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), what), what)
 
     def link_sets(self) -> list[int]:
         """Numbers of the link sets, at most one; whoever knows of none may leave them out."""
         value = self._txn.get(b"links", db=self._meta)
-        sets: list[int] = [] if value is None else fmt.decode_json(value, "the list of link sets")
-        return sets
+        what = "the list of link sets"
+        return [] if value is None else numbers(fmt.decode_json(value, what), what)
 
     def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id, None where there is none."""
@@ -151,10 +151,15 @@ class Reader:
         value = cursor.value()
         return page_bytes if place_of(cursor.key(), page_bytes) == (address_of(value), len(value)) else 0
 
-    def run_header(self, run: int) -> dict[str, Any]:
+    def run_header(self, run: int) -> RunHeader:
         """A run's header, checked."""
-        header: dict[str, Any] = fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), "a run's header")
-        return header
+        what = f"the header of run {run}"
+        return RunHeader.decode(fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), what), what)
+
+    def link_set_header(self, number: int) -> LinkSetHeader:
+        """A link set's header, checked."""
+        what = f"the header of link set {number}"
+        return LinkSetHeader.decode(fmt.decode_json(self.run_part(number, Part.HEADER, verify=True), what), what)
 
     def run_dead(self, run: int, rows: int) -> DeadRows:
         """Which of a run's rows are dead (a copy).
@@ -241,9 +246,9 @@ class Writer(Reader):
         """Add or replace one value of a run."""
         self._txn.put(fmt.run_key(run, part, index), fmt.seal_value(part, body), db=self._runs)
 
-    def put_run_header(self, run: int, header: dict[str, Any]) -> None:
-        """Add a run's header."""
-        self.put_run_part(run, Part.HEADER, 0, fmt.encode_json(header))
+    def put_header(self, number: int, header: RunHeader | LinkSetHeader) -> None:
+        """Add the header of a run or of a link set."""
+        self.put_run_part(number, Part.HEADER, 0, fmt.encode_json(header.encode()))
 
     def mark_dead(self, run: int, rows: NDArray[np.int64]) -> None:
         """Set the dead bits of local rows of a run; rewrites only the chunks they lie in."""

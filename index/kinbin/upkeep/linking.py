@@ -27,10 +27,12 @@ from kinbin.errors import Closed, CorruptData
 from kinbin.links.calibration import calibrate, neighbourhoods
 from kinbin.links.graph import Graph
 from kinbin.links.linkset import Links, LinkSet
+from kinbin.links.widths import CalibrationTable
 from kinbin.native.jit import strict
 from kinbin.query.view import View, Views
 from kinbin.segments.source import Recipe, Source, gather, iterate_rows, read_records
 from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.election import elected, is_wanted
@@ -93,7 +95,7 @@ class _Draft:
     """The link sets that were listed when it was begun."""
     linked: int = 0
     """New nodes that are linked already."""
-    calibration: dict[str, Any] | None = None
+    calibration: CalibrationTable | None = None
 
     def __post_init__(self) -> None:
         # As those of stored link sets are: kernels would be compiled again for arrays that may be written.
@@ -214,7 +216,7 @@ class Linker:
         """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
         source = gather(view.runs, None)
         old = view.links.set if view.links is not None else None
-        if old is not None and len(source) < 8 * old.header["scratch_rows"]:
+        if old is not None and len(source) < 8 * old.header.scratch_rows:
             try:
                 kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
                 if kept.mean() > 0.5:
@@ -243,7 +245,7 @@ class Linker:
         errors[renamed[kept]] = old.errors[kept]
         norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
         graph = was.thinned(codes, norms, renamed)
-        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"], reader.link_sets())
+        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
 
     def _encode(self, source: Source, coder: Coder, check: Callable[[], None]) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
         """Codes, errors and norms of stored rows, each checked."""
@@ -259,7 +261,7 @@ class Linker:
 
         return Codes.joined(coder.width, len(source), parts()), errors, norms
 
-    def _write(self, draft: _Draft, calibration: dict[str, Any], check: Callable[[], None]) -> int:
+    def _write(self, draft: _Draft, calibration: CalibrationTable, check: Callable[[], None]) -> int:
         """Write the link set in small transactions. Returns its number."""
         parts = Parts(self._store, check)
         graph = draft.graph
@@ -281,13 +283,13 @@ class Linker:
         parts.put(Part.BUCKETS, 0, draft.coder.buckets)
         parts.put(Part.ENTRIES, 0, graph.entries)
         parts.flush()
-        header = {
-            "rows": len(draft.row_numbers), "horizon": draft.horizon, "coder": draft.coder.to_header(), "norms": not graph.normalised,
-            "code_shift": code_shift, "link_shift": link_shift, "scratch_rows": draft.scratch_rows, "calibration": calibration,
-            "links": int(graph.links[:, 0].sum()),
-        }  # fmt: skip
+        header = LinkSetHeader(
+            rows=len(draft.row_numbers), horizon=draft.horizon, coder=draft.coder.header(), norms=not graph.normalised,
+            code_shift=code_shift, link_shift=link_shift, scratch_rows=draft.scratch_rows, links=int(graph.links[:, 0].sum()),
+            calibration=calibration.encode(),
+        )  # fmt: skip
         with self._store.write() as writer:
-            writer.put_run_header(parts.number, header)
+            writer.put_header(parts.number, header)
         return parts.number
 
     def _swap(self, number: int | None) -> None:
@@ -360,7 +362,7 @@ def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
     if not old.coder.width:
         offsets = np.frombuffer(reader.run_part(old.number, Part.CODE_OFFSETS, verify=True), "<u4")
     try:
-        codes = Codes.of_blocks(old.coder.width, old.header["code_shift"], blocks, offsets)
+        codes = Codes.of_blocks(old.coder.width, old.header.code_shift, blocks, offsets)
     except ValueError as error:
         raise CorruptData("codes are not what their header says") from error
     norms = np.ones(1, np.float32)

@@ -270,8 +270,8 @@ def test_codes_of_many_rows_are_narrower(monkeypatch: pytest.MonkeyPatch, rng: n
 def test_a_coder_outlives_its_header() -> None:
     """A coder read back from its header and buckets is the same."""
     coder = coder_for(True, 128, 0.01, 4)
-    again = Coder.from_header(coder.to_header(), coder.buckets)
-    assert again.to_header() == coder.to_header()
+    again = Coder.of(coder.header(), coder.buckets)
+    assert again.header() == coder.header()
     rows = canonical([{1: 2.0, 99: -3.0}, {2**60: 1.0}])
     (one, errors), (other, same) = coder.encode(rows), again.encode(rows)
     assert one.equals(other)

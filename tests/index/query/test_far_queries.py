@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import kinbin
 from kinbin.codes.folded import rank_of
 from kinbin.links.calibration import _hits, _Scores, strange_queries
-from kinbin.links.linkset import LinkSet, Width
+from kinbin.links.widths import CalibrationTable, Width
 from kinbin.native.jit import strict
 from kinbin.query.plan import Plan
 from kinbin.rows.canonical import canonical_rows
@@ -120,7 +120,7 @@ def test_a_minority_that_fares_worse_is_told() -> None:
     found[230:, 8:] = -1.0
     scores = _Scores(truth, K)
     scores.add(32, found, 100.0)
-    told = scores.as_json()
+    told = scores.table().encode()
     assert told["recall"]["10"][0] > 0.97
     assert told["hard_recall"]["10"][0] == pytest.approx((26 * 0.8 + 6) / 32, abs=1e-4)
     assert told["weakest"]["10"][0] == 1.0
@@ -130,7 +130,7 @@ def test_a_minority_that_fares_worse_is_told() -> None:
     found[230:, 8:] = -1.0
     scores = _Scores(truth, K)
     scores.add(32, found, 100.0)
-    assert scores.as_json()["weakest"]["10"][0] < 0.85
+    assert scores.table().encode()["weakest"]["10"][0] < 0.85
 
 
 def clusters(rows: int, seed: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -233,20 +233,26 @@ def test_auto_keeps_its_promise_after_a_drift(tmp_path: Path) -> None:
             assert recall(collection.query_batch(Q, k=K), exact).mean() >= 0.95
 
 
-def test_links_of_an_earlier_version_are_walked_as_they_were_calibrated(clustered: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_of_an_earlier_version_are_walked_as_they_were_calibrated(clustered: Any) -> None:
     """A calibration without what was added to it is read: its means stand for all groups, and a far similarity of 0 for strangers."""
     collection, usual, _ = clustered
     with collection._reading() as (_, view):
         links = view.links.set
-        new = dict(links.header["calibration"])
-        old = {key: value for key, value in new.items() if key not in ("hard", "hard_recall", "weakest", "alike", "strange", "spread")}
-        monkeypatch.setitem(links.header, "calibration", old)
-        width = links.width_for(K, 0.98, 0.95)
+        added = ("hard", "hard_recall", "weakest", "alike", "strange", "spread")
+        old = {key: value for key, value in links.header.calibration.items() if key not in added}
+        table = CalibrationTable.decode(old)
+        width = table.width_for(K, 0.98, 0.95)
         assert width.pool == next(p for p, r in zip(old["pools"], old["recall"]["10"], strict=True) if r >= 0.98 and p >= K)
-        assert links.alike_for(K) == 1.0
-        monkeypatch.setitem(old, "far", dict.fromkeys(old["far"], 0.0))
-        assert links.alike_for(K) == 0.0
-    answers = collection.query_batch(usual, target_recall=0.9 + 3e-7)
+        assert table.alike_for(K) == 1.0
+        old["far"] = dict.fromkeys(old["far"], 0.0)
+        table = CalibrationTable.decode(old)
+        assert table.alike_for(K) == 0.0
+        object.__setattr__(links, "calibration", table)
+    try:
+        # A target that nobody asked for before: plans are kept.
+        answers = collection.query_batch(usual, target_recall=0.9 + 3e-7)
+    finally:
+        object.__setattr__(links, "calibration", CalibrationTable.decode(links.header.calibration))
     assert "links" not in answers.modes
 
 
@@ -312,16 +318,18 @@ def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
     """Three of eleven that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
     similarity = np.linspace(0.9, 0.1, 66)
     needs = np.full(66, 20)
-    links = object.__new__(LinkSet)
-    object.__setattr__(links, "header", {"calibration": {"strange": {str(k): [similarity.tolist(), needs.tolist()] for k in (1, 10, 100)}}})
+
+    def table() -> CalibrationTable:
+        strange = np.tile(similarity, (3, 1)), np.tile(needs, (3, 1))
+        return CalibrationTable(np.array([24]), np.ones((3, 1)), strange=strange)
+
     width = Width(24, True, hard=0.5, wide=48)
-    assert links.trusted_from(width, 10) == 0.0
+    assert table().trusted_from(width, 10) == 0.0
     needs[[30, 31, 45, 46, 47, 60]] = 0
     needs[:12] = 24
-    links.header["calibration"]["strange"]["10"] = [similarity.tolist(), needs.tolist()]
-    assert links.trusted_from(width, 10) == pytest.approx(similarity[45])
-    assert links.trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
-    assert links.trusted_from(width, 1_000) == 0.0
+    assert table().trusted_from(width, 10) == pytest.approx(similarity[45])
+    assert table().trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
+    assert table().trusted_from(width, 1_000) == 0.0
 
 
 def test_lonely_rows_do_not_hide_that_queries_are_strange(db: kinbin.Database) -> None:

@@ -14,8 +14,8 @@ import kinbin
 import kinbin.query.search
 import naive
 from kinbin.codes.coder import Coder
-from kinbin.links.linkset import MOST_WIDTH, LinkSet, Width
 from kinbin.links.search import grown_pool, search_links
+from kinbin.links.widths import MOST_WIDTH, CalibrationTable, Width
 from kinbin.spaces.registry import kernel_named
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
@@ -61,9 +61,9 @@ def test_what_a_walk_does_not_score_is_too_far(
 ) -> None:
     """A walk answers what it would if all of its pool were scored, as it is where codes may be wrong by anything."""
     # What is walked on for is told by codes where they prove it: those that may be wrong by anything prove nothing.
-    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: 0.0)
     # Pools that hold rows to be spared, whatever calibration finds enough.
-    monkeypatch.setattr(LinkSet, "width_for", lambda *_: Width(max(48, 2 * k), True))
+    monkeypatch.setattr(CalibrationTable, "width_for", lambda *_: Width(max(48, 2 * k), True))
     pair = pairs(kernel, kind)
     options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.949}
     if asked in SHARES:
@@ -319,7 +319,7 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
 
 def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows are looked at for a higher target and for more neighbours, never fewer (queries that are walked for on aside)."""
-    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: 0.0)
     pair = pairs("gmm", "dense")
     for k in (1, 10, 60, 100, 400):
         looked = [
@@ -340,10 +340,10 @@ def test_only_queries_far_from_their_neighbours_are_walked_for_on(
     X = KINDS[kind].rows(1_540, seed=8)
     collection.add(names(range(1_500)), X[:1_500])
     collection.link()
-    monkeypatch.setattr("kinbin.links.linkset._hard_at", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "hard_for", lambda *_: 0.0)
 
     def ask(far: float) -> kinbin.AnswerBatch:
-        monkeypatch.setattr(LinkSet, "far_for", lambda *_: far)
+        monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: far)
         # A target that nobody asked for before: widths are kept.
         return collection.query_batch(X[1_500:], mode="links", target_recall=0.3 + 1e-6 * far)
 

@@ -13,6 +13,7 @@ from kinbin.errors import CorruptData
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import DEAD_ROWS, Part
 from kinbin.storage.store import Store
+from stored_headers import CONFIGURATION
 
 ROWS = st.integers(0, 300)
 
@@ -68,7 +69,7 @@ def test_rows_that_come_are_alive(case: tuple[int, set[int]], more: int) -> None
 @pytest.mark.parametrize(("index", "size"), [(1, DEAD_ROWS // 8), (0, DEAD_ROWS // 8 - 1), (0, 0)], ids=["another chunk", "short", "none"])
 def test_dead_bits_that_no_row_has_are_damage(tmp_path: Path, index: int, size: int) -> None:
     """A chunk beyond the rows of its run, or of another length, is told as damage."""
-    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    Store.create(tmp_path / "store", CONFIGURATION)
     store = Store(tmp_path / "store")
     with store.write() as writer:
         writer.put_run_part(1, Part.DEAD, index, bytes(size))
