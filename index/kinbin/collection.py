@@ -37,7 +37,7 @@ from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
-from kinbin.upkeep.janitor import Janitor, LinkThread
+from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.upkeep.sealing import Upkeep, must_seal
 
@@ -81,8 +81,8 @@ class Collection:
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
         self._contents = Contents(data.dim, self._wide)
-        self._janitor = Janitor(name, self._keep_up, self.backlog)
-        self._links = LinkThread(name, self._linker.step, self._janitor.look)
+        self._upkeep_thread = UpkeepThread(name, self._keep_up, self.backlog)
+        self._link_thread = LinkThread(name, self._linker.step, self._upkeep_thread.look)
 
     # -- writing
 
@@ -148,15 +148,15 @@ class Collection:
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
-        self._janitor.wake()
+        self._upkeep_thread.wake()
         if items >= LEAST_ROWS:
-            self._links.wake()
+            self._link_thread.wake()
 
     def _keep_up(self, quiet: bool) -> bool:
         """One step of upkeep; what it sealed may be linked then."""
         done = self._upkeep.step(quiet)
         if done and self.count() >= LEAST_ROWS:
-            self._links.wake()
+            self._link_thread.wake()
         return done
 
     def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
@@ -296,9 +296,9 @@ class Collection:
         if mode == "auto" and self._looked_at is not view:
             self._looked_at = view
             if must_seal(view):
-                self._janitor.look()
+                self._upkeep_thread.look()
             if is_due(view, quiet=True):
-                self._links.wake()
+                self._link_thread.wake()
 
     # -- reading
 
@@ -338,9 +338,13 @@ class Collection:
 
     def stats(self) -> dict[str, Any]:
         """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
-        background = {"upkeep": self._janitor.report(), "links": self._links.report()}
+        background = self.background()
         with self._reading() as (_, view):
             return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk()) | {"background": background}
+
+    def background(self) -> dict[str, Any]:
+        """What failed in the background of this process, as plain data: of `upkeep` and of `links`. Reads nothing that is stored."""
+        return {"upkeep": self._upkeep_thread.report(), "links": self._link_thread.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
@@ -390,8 +394,8 @@ class Collection:
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
         self._upkeep.stop.set()
         self._linker.stop.set()
-        self._links.stop()
-        self._janitor.stop()
+        self._link_thread.stop()
+        self._upkeep_thread.stop()
         self._store.close()
 
     def backlog(self) -> int:

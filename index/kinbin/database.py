@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -207,6 +208,10 @@ class Database:
             return sorted(
                 entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists()
             )
+
+    def background(self) -> dict[str, dict[str, Any]]:
+        """By name, what failed in the background of each collection that is open here (`Collection.background`). Waits for nobody."""
+        return {name: used.background() for name, used in self._used.copy().items()}
 
     def drop_collection(self, name: str) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.

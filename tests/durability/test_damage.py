@@ -40,7 +40,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workload = Workload(13, "d")
     with kinbin.open(folder) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2, seed=7)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         for number in range(STEPS):
             workload.step(number).perform(collection)
             if number == STEPS * 9 // 10:
@@ -169,7 +169,7 @@ def damaged(sound: Path, tmp_path: Path) -> Iterator[Callable[[Callable[[Writer,
         database = kinbin.open(folder)
         opened.append(database)
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         return collection
 
     yield damage

@@ -34,7 +34,7 @@ def collection(folder: Path) -> Iterator[kinbin.Collection]:
     """A collection whose upkeep is done when the test says so."""
     with kinbin.open(folder) as database:
         opened = database.collection("c")
-        opened._janitor.wake = lambda: None  # type: ignore[method-assign]
+        opened._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         yield opened
 
 
@@ -255,6 +255,6 @@ def test_a_write_that_is_on_disk_is_not_refused_for_what_comes_after(folder: Pat
         def busy() -> int:
             raise KinbinError("no slot")
 
-        monkeypatch.setattr(collection._janitor, "_backlog", busy)
+        monkeypatch.setattr(collection._upkeep_thread, "_backlog", busy)
         assert collection.add(["a"], np.ones((1, 24))).indexed == 1
         assert collection.delete(["a"]).deleted == 1

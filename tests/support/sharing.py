@@ -24,7 +24,7 @@ def do_step(collection: Any, seed: int, prefix: str, number: int) -> None:
 
 def be_quiet(collection: Any) -> None:
     """No background work in this child from now on."""
-    collection._janitor.wake = lambda: None
+    collection._upkeep_thread.wake = lambda: None
 
 
 def do_steps(connection: Connection, path: str, seed: int, prefixes: list[str], steps: int) -> None:

@@ -154,7 +154,8 @@ class Limit(_Model):
 
 
 class Health(_Model):
-    """The state of the worker that answered: "starting", "ready" or "stopping", and its version."""
+    """The state of the worker that answered: "starting", "ready" or "stopping", its version, and its background work: "ok" or "failing"."""
 
     status: str
     version: str
+    background: str = ""

@@ -12,7 +12,9 @@ pieces of 4,096 rows encoded, 256 nodes linked, pools calibrated and 1 MiB writt
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +54,8 @@ _LINK_SHIFT = 12
 _SAMPLE_ROWS = 8_192
 
 Progress = Callable[[int, int], None]
+
+log = logging.getLogger("kinbin.upkeep")
 
 
 def is_due(view: View, *, quiet: bool) -> bool:
@@ -117,6 +121,7 @@ class Linker:
         self._upkeep = upkeep
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
+        self._name = store.path.name
         self._lock = store.path.parent.parent / "linker.lock"
         self._begun: _Draft | None = None
         """What was handed over, until somebody goes on with it or nothing is due any more."""
@@ -134,8 +139,10 @@ class Linker:
             try:
                 return not self._build(None, self._check_in_background)
             except Cancelled:
+                log.info("%s: gave up linking: the collection is being closed", self._name)
                 return True
             except _HandedOver:
+                log.info("%s: linking is handed over to a call that waits for it", self._name)
                 return False
 
     def link_all(self, progress: Progress | None) -> None:
@@ -182,6 +189,7 @@ class Linker:
             # No row is left to link.
             with self._upkeep.elected(wait=True):
                 self._swap(None)
+            log.info("%s: removed the links: no row is left to link", self._name)
             return False
         try:
             self._complete(draft, progress, check)
@@ -192,6 +200,7 @@ class Linker:
 
     def _complete(self, draft: _Draft, progress: Progress | None, check: Callable[[], None]) -> None:
         """Link the nodes of a draft that are not linked yet, and swap it in."""
+        began, before = time.monotonic(), draft.linked
 
         def going_on(done: int) -> bool:
             draft.linked = done
@@ -210,7 +219,10 @@ class Linker:
         check()
         with self._upkeep.elected(wait=True):
             self._upkeep.remove_orphans()
-            self._swap(self._write(draft, draft.calibration, check))
+            number = self._write(draft, draft.calibration, check)
+            self._swap(number)
+        new, seconds = len(draft.new) - before, time.monotonic() - began
+        log.info("%s: linked %d rows, %d of them new, in link set %d in %.2f s", self._name, len(draft.row_numbers), new, number, seconds)
 
     def _draft(self, reader: Reader, view: View, check: Callable[[], None]) -> _Draft:
         """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
@@ -221,9 +233,8 @@ class Linker:
                 kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
                 if kept.mean() > 0.5:
                     return self._extended(reader, view, source, old, kept, check)
-            except CorruptData:
-                # A damaged link set is built from the rows.
-                pass
+            except CorruptData as error:
+                log.warning("%s: link set %d is damaged (%s): it is built anew from the rows", self._name, old.number, error)
         coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe), len(source))
         codes, errors, norms = self._encode(source, coder, check)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)

@@ -21,7 +21,9 @@ router = APIRouter(tags=["operations"])
 
 
 def _status(service: Service) -> Response:
-    return reply(encode({"status": service.state, "version": kinbin.__version__, "compiling": service.kernels.pending}))
+    background = "failing" if service.background_fails() else "ok"
+    told = {"status": service.state, "version": kinbin.__version__, "compiling": service.kernels.pending, "background": background}
+    return reply(encode(told))
 
 
 @router.get("/livez", **route("Is the worker alive", StatusAnswer, works=False))

@@ -166,6 +166,10 @@ class StatusAnswer(BaseModel):
     status: Literal["starting", "ready", "stopping"]
     version: str
     compiling: Annotated[list[str], Field(description="Groups of kernels that are still being compiled", examples=[[], ["links"]])]
+    background: Annotated[
+        Literal["ok", "failing"],
+        Field(description='"failing" while sealing, merging or linking fails; requests are answered, and it is tried again'),
+    ]
 
 
 class ProblemEntry(BaseModel):
