@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 import kinbin
+import kinbin.bands.build
 import kinbin.collection
 import kinbin.upkeep.background
 import kinbin.upkeep.linking
 import kinbin.upkeep.sealing
+from background import no_background
 from kinbin.errors import CorruptData, StorageFull
+from kinbin.storage.format import Part
 from linked import link_sets
 from nursery import until
 from workload import DIM
@@ -141,6 +144,38 @@ def test_work_that_is_done_is_told(folder: Path, caplog: pytest.LogCaptureFixtur
     assert "c: removed the links: no row is left to link" in told
     assert not re.search(r"\bv\d", told)
     assert all(record.levelno == logging.INFO for record in caplog.records if record.name == "kinbin.upkeep")
+
+
+def test_work_that_is_given_up_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """What an interruption left is removed, and what is given up is said so, at INFO."""
+    with no_background(), caplog.at_level(logging.INFO, "kinbin.upkeep"), kinbin.open(folder) as database:
+        collection = database.collection("c")
+        fill(collection)
+        with collection._store.write() as writer:
+            writer.put_run_part(4_000, Part.BLOCK, 0, b"left")
+        monkeypatch.setattr(kinbin.upkeep.sealing.Upkeep, "_perform", refuse_with(kinbin.bands.build.Cancelled))
+        assert not collection.upkeep()
+        monkeypatch.undo()
+        collection.compact()
+        monkeypatch.setattr(kinbin.upkeep.linking, "LEAST_ROWS", 64)
+        for signal, result in ((kinbin.bands.build.Cancelled, True), (kinbin.upkeep.linking._HandedOver, False)):
+            with monkeypatch.context() as patch:
+                patch.setattr(kinbin.upkeep.linking.Linker, "_build", refuse_with(signal))
+                assert collection._linker.step(quiet=True) is result
+    told = [record.getMessage() for record in caplog.records if record.name == "kinbin.upkeep"]
+    assert "c: removed 1 unfinished runs or link sets" in told
+    assert "c: gave up sealing: the collection is being closed" in told
+    assert "c: gave up linking: the collection is being closed" in told
+    assert "c: linking is handed over to a call that waits for it" in told
+
+
+def refuse_with(error: type[Exception]) -> Any:
+    """A step that ends with an error."""
+
+    def refuse(*arguments: Any) -> None:
+        raise error
+
+    return refuse
 
 
 def test_stats_say_what_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

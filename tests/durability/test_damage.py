@@ -21,6 +21,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
 from nursery import Child, Nursery
+from stored_headers import header_json, put_header_json
 from workload import DIM, Stored, Workload, _ngmm, findings
 
 pytestmark = pytest.mark.durability
@@ -267,9 +268,16 @@ LOGICAL: dict[str, tuple[str, Callable[[Writer, int], None]]] = {
     "a band that is too short": (
         "not the size its header gives", lambda w, run: w.put_run_part(run, Part.BAND, 1, bytes(w.run_part(run, Part.BAND, 1))[:-2])),
     "a header that is gone": ("part 'h'", lambda w, run: drop_raw(w, w._runs, fmt.run_key(run, Part.HEADER))),
+    "a header without its sample": ("'contrast'", lambda w, run: put_header_json(w, run, without(header_json(w, run), "contrast"))),
+    "a header of other postings": ("'posting_bytes'", lambda w, run: put_header_json(w, run, header_json(w, run) | {"posting_bytes": 3})),
     "a run that is gone": ("part 'h'", lambda w, run: w.delete_run(run)),
     "a list of runs that is gone": ("list of runs", lambda w, _: drop_raw(w, w._meta, b"manifest")),
 }  # fmt: skip
+
+
+def without(data: dict[str, Any], name: str) -> dict[str, Any]:
+    """A header without a field."""
+    return {key: value for key, value in data.items() if key != name}
 
 
 def write_one(array: NDArray[Any], place: int, value: Any) -> None:

@@ -111,6 +111,25 @@ def test_a_field_of_something_else_is_named(case: tuple[str, ...]) -> None:
     assert all(repr(case[-1]) in text for text in told)
 
 
+OUT_OF_RANGE: list[tuple[tuple[str, ...], Any]] = [
+    (("configuration", "dim"), 0), (("configuration", "bands"), 257), (("configuration", "rows"), 9), (("configuration", "rows"), 0),
+    (("run", "rows"), 0), (("run", "rows"), 2**32), (("run", "r"), 9), (("run", "bands"), 257), (("run", "slot_bits"), 33),
+    (("run", "posting_bytes"), 3), (("run", "block_shift"), 32), (("run", "contrast", "kth"), [0.5]),
+    (("run", "contrast", "kth"), [0.5] * 3), (("run", "contrast", "histogram"), [[], []]),
+    (("link set", "rows"), 2**32), (("link set", "horizon"), -2), (("link set", "code_shift"), 32), (("link set", "link_shift"), 32),
+    (("link set", "coder", "width"), 2**16 + 1), (("calibration", "norms"), [1.0]), (("calibration", "met"), [1.0]),
+    (("calibration", "spread", "10"), [0.5] * 32), (("calibration", "strange", "10"), [[0.5, 0.0]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "value"), OUT_OF_RANGE, ids=str)
+def test_a_number_out_of_its_range_is_named(case: tuple[str, ...], value: Any) -> None:
+    """Kernels go by these numbers: what no table, no block and no sample can be like is damage."""
+    data, decode = edited(case, partial(put, value=value))
+    with pytest.raises(CorruptData, match=re.escape(repr(case[-1]))):
+        decode(data)
+
+
 @given(st.sampled_from(ALL), st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
        lambda some: st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(["1", "10", "100", "x"]), some, max_size=4)))  # fmt: skip
 def test_nothing_but_damage_is_raised(case: tuple[str, ...], value: Any) -> None:
