@@ -64,7 +64,7 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
         "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
-        "links_per_row": round(links.header.links / max(1, len(links.row_numbers)), 1),
+        "links_per_row": round(links.header.link_count / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
         "hard_pool": int(width.beam[WIDE]), "hard_similarity": width.hard,        "alike": width.alike,
         "calibration": links.calibration.steps(),

@@ -107,19 +107,15 @@ class CalibrationTable:
         pools = fields.array("pools", None)
         if not len(pools) or pools.dtype != np.int64 or pools[0] < 1 or (np.diff(pools) <= 0).any():
             raise fields.refuse("pools", "ascending widths")
-        pairs = None
-        if "strange" in fields:
-            by_k = _by_k(fields, "strange", 2, None)
-            pairs = by_k[:, 0], by_k[:, 1].astype(np.int64)
+
+        def known(name: str, *shape: int | None) -> NDArray[np.float64] | None:
+            return _by_k(fields, name, *shape) if name in fields else None
+
+        strange = known("strange", 2, None)
         return cls(
-            pools, _by_k(fields, "recall", len(pools)),
-            hard_recall=_by_k(fields, "hard_recall", len(pools)) if "hard_recall" in fields else None,
-            weakest=_by_k(fields, "weakest", len(pools)) if "weakest" in fields else None,
-            alike=_by_k(fields, "alike") if "alike" in fields else None,
-            far=_by_k(fields, "far") if "far" in fields else None,
-            hard=_by_k(fields, "hard") if "hard" in fields else None,
-            spread=_by_k(fields, "spread", len(SPREAD)) if "spread" in fields else None,
-            strange=pairs,
+            pools, _by_k(fields, "recall", len(pools)), known("hard_recall", len(pools)), known("weakest", len(pools)),
+            known("alike"), known("far"), known("hard"), known("spread", len(SPREAD)),
+            strange=None if strange is None else (strange[:, 0], strange[:, 1].astype(np.int64)),
             norms=fields.array("norms", 2) if "norms" in fields else None,
             met=fields.array("met", len(pools)) if "met" in fields else None,
             scanned=fields.number("scanned") if "scanned" in fields else None,

@@ -264,8 +264,8 @@ class LinkSetHeader:
     link_shift: int
     scratch_rows: int
     """Rows there were when the coder was chosen."""
-    links: int
-    """Of all nodes."""
+    link_count: int
+    """Of all nodes together, `links` on disk."""
     calibration: dict[str, Any]
     """JSON; `links.widths.CalibrationTable` decodes it."""
 
@@ -281,12 +281,12 @@ class LinkSetHeader:
             rows=fields.whole("rows", 0, 2**32 - 1), horizon=fields.whole("horizon", -1), coder=CoderHeader.decode(fields.fields("coder")),
             norms=fields.flag("norms"), code_shift=fields.whole("code_shift", 0, _MOST_SHIFT),
             link_shift=fields.whole("link_shift", 0, _MOST_SHIFT), scratch_rows=fields.whole("scratch_rows"),
-            links=fields.whole("links"), calibration=fields.object("calibration"),
+            link_count=fields.whole("links"), calibration=fields.object("calibration"),
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
         """As JSON."""
         return {
             "rows": self.rows, "horizon": self.horizon, "coder": self.coder.encode(), "norms": self.norms, "code_shift": self.code_shift,
-            "link_shift": self.link_shift, "scratch_rows": self.scratch_rows, "links": self.links, "calibration": self.calibration,
+            "link_shift": self.link_shift, "scratch_rows": self.scratch_rows, "links": self.link_count, "calibration": self.calibration,
         }  # fmt: skip

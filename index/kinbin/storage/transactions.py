@@ -58,11 +58,11 @@ class Reader:
         what = "the list of link sets"
         return [] if value is None else numbers(fmt.decode_json(value, what), what)
 
-    def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
+    def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id, None where there is none."""
         tree = self._items
         out: list[tuple[int, bytes] | None] = []
-        for key in keys:
+        for key in ids:
             value = self._txn.get(key, db=tree)
             out.append(None if value is None else fmt.decode_item(key, value))
         return out
@@ -213,9 +213,9 @@ class Writer(Reader):
         for key, row, payload in records:
             put(key, fmt.encode_item(key, row, payload), db=self._items)
 
-    def delete_items(self, keys: Iterable[bytes]) -> None:
+    def delete_items(self, ids: Iterable[bytes]) -> None:
         """Remove items."""
-        for key in keys:
+        for key in ids:
             self._txn.delete(key, db=self._items)
 
     def put_owners(self, owners: Iterable[tuple[int, list[bytes]]]) -> None:

@@ -296,7 +296,7 @@ class Linker:
         parts.flush()
         header = LinkSetHeader(
             rows=len(draft.row_numbers), horizon=draft.horizon, coder=draft.coder.header(), norms=not graph.normalised,
-            code_shift=code_shift, link_shift=link_shift, scratch_rows=draft.scratch_rows, links=int(graph.links[:, 0].sum()),
+            code_shift=code_shift, link_shift=link_shift, scratch_rows=draft.scratch_rows, link_count=int(graph.links[:, 0].sum()),
             calibration=calibration.encode(),
         )  # fmt: skip
         with self._store.write() as writer:

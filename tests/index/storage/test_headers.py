@@ -28,7 +28,7 @@ TABLE = CalibrationTable(
 )  # fmt: skip
 LINK_SET = LinkSetHeader(
     rows=1_200, horizon=1_199, coder=CoderHeader(64, False, 0.001, 128.0, 0.9971), norms=True, code_shift=14, link_shift=12,
-    scratch_rows=1_200, links=24_000, calibration=TABLE.encode(),
+    scratch_rows=1_200, link_count=24_000, calibration=TABLE.encode(),
 )  # fmt: skip
 DECODED: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     "configuration": (CONFIGURATION.encode(), Configuration.decode),
