@@ -30,8 +30,9 @@ if TYPE_CHECKING:
         StorageFull,
     )
     from kinbin.limits import LIMITS, Limit
+    from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
-    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
+    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Hit, Item, Page, Sparse, Tokens
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
     from kinbin.spaces.registry import KERNELS, Kernel
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KERNELS",
     "LIMITS",
+    "OPTIONS",
     "AddResult",
     "Answer",
     "AnswerBatch",
@@ -57,14 +59,17 @@ __all__ = [
     "Database",
     "DeleteResult",
     "FormatMismatch",
+    "Hit",
     "InvalidInput",
     "Item",
     "ItemConflict",
     "Kernel",
     "KinbinError",
     "Limit",
+    "Option",
     "Page",
     "Problem",
+    "QueryOptions",
     "SearchCancelled",
     "Sparse",
     "StorageBusy",
@@ -89,7 +94,8 @@ _HOMES = {
     ),
     "kinbin.spaces.registry": "KERNELS Kernel",
     "kinbin.limits": "LIMITS Limit",
-    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Item Page Sparse Tokens",
+    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Hit Item Page Sparse Tokens",
+    "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",
     "kinbin.rows.shingles": "shingles",
     "kinbin.rows.tokens": "token_feature",

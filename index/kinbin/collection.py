@@ -16,7 +16,8 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
 from kinbin.limits import limit
-from kinbin.parameters import INCLUDE, Asked, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.options import QueryOptions, check_cancel, chosen
+from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.query.answers import Names, answer_batch, answer_one
 from kinbin.query.contents import Contents
 from kinbin.query.filters import compile_filter
@@ -80,7 +81,7 @@ class Collection:
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
         self._contents = Contents(data["dim"], self._wide)
-        self._janitor = Janitor(name, self._keep_up, self.backlog)
+        self._janitor = Janitor(name, self._keep_up, self._backlog)
         self._links = LinkThread(name, self._linker.step, self._janitor.look)
 
     # -- writing
@@ -185,14 +186,15 @@ class Collection:
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        return self._query_one(self._one(x), Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        return self._query_one(self._one(x), asked if options is None else chosen(options, asked), cancel)
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
@@ -200,21 +202,16 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        return self._query_one(key, Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        return self._query_one(key, asked if options is None else chosen(options, asked), cancel)
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
-        k: 1 … the limit. target_recall: 0 … 1, exclusive of 0: the probability with which each true neighbour
-        is to be found; the one knob. min_score: answers below it are not wanted (fewer than k may come).
-        filter: on payloads (`search.filters`). mode: "bands" answers from the band index whatever it certifies;
-        "links" walks the neighbour graph, and searches rows that are not linked by their bands; "exact" scans; "auto" takes
-        what is expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall;
-        ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be).
-        include: what of the items comes with the answer ("payload", "vector"), from the snapshot that is searched.
+        k, target_recall, min_score, filter, mode, certify, include: see `kinbin.QueryOptions`. options: all of them in one, instead.
         cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the search ends.
 
         Raises:
@@ -222,28 +219,31 @@ class Collection:
         """
         rows = self._rows(Q, "batch_queries", "queries")
         at_most("batch_queries", len(rows), "queries")
-        asked = Asked(k, target_recall, min_score, filter, mode, certify, include, cancel)
-        wanted = asked.checked()
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        if options is not None:
+            asked = chosen(options, asked)
+        check_cancel(cancel)
         with self._reading() as (reader, view):
-            answer = self._search(reader, view, rows, asked, answer_batch, self._names.of)
-            if wanted:
+            answer = self._search(reader, view, rows, asked, cancel, answer_batch, self._names.of)
+            if asked.include:
                 ids = [identifier for row in answer.ids.tolist() for identifier in row if identifier is not None]
-                answer = replace(answer, items=self._contents.of(reader, view, ids, wanted))
-        self._look_after(view, mode)
+                answer = replace(answer, items=self._contents.of(reader, view, ids, tuple(asked.include)))
+        self._look_after(view, asked.mode)
         return answer
 
-    def _query_one(self, query: Rows | bytes, asked: Asked) -> Answer:
+    def _query_one(self, query: Rows | bytes, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """One query: a vector, or the id of a stored item."""
-        wanted = asked.checked()
+        if cancel is not None:
+            check_cancel(cancel)
         with self._reading() as (reader, view):
             if isinstance(query, bytes):
                 (known,) = reader.items([query])
                 if known is None:
                     raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
                 query = self._contents.rows(view, [known[0]])
-            answer = self._search(reader, view, query, asked, answer_one, self._names.of_one)
-            if wanted:
-                items = self._contents.of(reader, view, answer.ids, wanted)
+            answer = self._search(reader, view, query, asked, cancel, answer_one, self._names.of_one)
+            if asked.include:
+                items = self._contents.of(reader, view, answer.ids, tuple(asked.include))
                 answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
         self._look_after(view, asked.mode)
         return answer
@@ -276,8 +276,9 @@ class Collection:
             raise InvalidInput([replace(problem, position=None) for problem in error.problems]) from None
 
     def _search(
-        self, reader: Reader, view: View, queries: Rows, asked: Asked, answer: Callable[..., Answered], names_of: Callable[..., Any]
-    ) -> Answered:
+        self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None,
+        answer: Callable[..., Answered], names_of: Callable[..., Any],
+    ) -> Answered:  # fmt: skip
         """Search validated queries and put ids to the rows found; `answer` and `names_of` make one answer or a batch of them."""
         # A hair less, because turning a score into a similarity rounds; the answers compare the scores themselves.
         least = 0.0 if asked.min_score is None else self._kernel.similarity(float(asked.min_score)) * (1.0 - 1e-14)
@@ -285,7 +286,7 @@ class Collection:
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
         # A filter that lets few rows through is answered by scoring just those.
         path = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
-        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target), path, asked.certify, share, asked.cancel)
+        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), path, asked.certify, share, cancel)
         masks = None if matching is None else matching.masks
         found = self._searcher.search(reader, view, plan_query(view, wanted.target), queries, wanted, masks)
         return answer(found, names_of(reader, view, found), asked.k, asked.min_score, passing, self._kernel)
@@ -368,11 +369,11 @@ class Collection:
     # -- life
 
     @property
-    def seed(self) -> int:
-        """Of the hashes; secret, unless it was given."""
+    def _seed(self) -> int:
+        """Of the hashes; secret, unless it was given, and so no part of what users see."""
         return self._sampler.seed
 
-    def is_current(self) -> bool:
+    def _is_current(self) -> bool:
         """Whether the collection is still there: neither closed nor removed by any process."""
         try:
             with self._store.read() as reader:
@@ -380,7 +381,7 @@ class Collection:
         except Closed:
             return False
 
-    def mark_dropped(self) -> None:
+    def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""
         with self._store.write() as writer:
             writer.put_state(writer.state().with_(dropped=True))
@@ -393,14 +394,10 @@ class Collection:
         self._janitor.stop()
         self._store.close()
 
-    def backlog(self) -> int:
+    def _backlog(self) -> int:
         """Fresh rows that wait to be sealed."""
         with self._reading() as (_, view):
             return view.fresh.rows
-
-    def upkeep(self, *, quiet: bool = False) -> bool:
-        """Do one step of sealing or merging, if one is due."""
-        return self._upkeep.step(quiet=quiet)
 
 
 class _Reading:

@@ -113,7 +113,7 @@ class Database:
             if asked is not None:
                 wanted[key] = (asked, got)
         differing = [f"{key} {got}, not {asked}" for key, (asked, got) in wanted.items() if asked != got]
-        if seed is not None and seed != there.seed:
+        if seed is not None and seed != there._seed:
             differing.append("another seed")
         if differing or not exist_ok:
             raise CollectionExists(
@@ -132,7 +132,7 @@ class Database:
         with self._lock:
             self._check_open()
             used = self._used.get(name)
-            if used is not None and not used.is_current():
+            if used is not None and not used._is_current():
                 # Another process dropped it, and perhaps made a new one of the same name.
                 del self._used[name]
                 _SHARED.release(used)
@@ -146,7 +146,7 @@ class Database:
         _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
-        if found.is_current():
+        if found._is_current():
             return found
         _SHARED.release(found, forget=True)
         with self._removing():
@@ -176,7 +176,7 @@ class Database:
             found = self._open(name, self._folder / name)
         except CollectionNotFound:
             return
-        dropped = not found.is_current()
+        dropped = not found._is_current()
         _SHARED.release(found, forget=dropped)
         if dropped:
             self._bury(name)
@@ -218,7 +218,7 @@ class Database:
         with self._lock:
             there = self.collection(name)
             with self._removing():
-                there.mark_dropped()
+                there._mark_dropped()
                 self._bury(name)
             del self._used[name]
             _SHARED.release(there, forget=True)
@@ -258,7 +258,7 @@ class _Shared:
         """Open a collection, or count one more user of it."""
         with self._lock:
             there, users = self._open.get(path, (None, 0))
-            if there is None or not there.is_current():
+            if there is None or not there._is_current():
                 there, users = Collection(name, path), 0
             self._open[path] = there, users + 1
             return there

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["AddResult", "Answer", "AnswerBatch", "CheckReport", "CollectionConfig", "DeleteResult", "Item", "Page", "Sparse", "Tokens"]
+__all__ = [
+    "AddResult",
+    "Answer",
+    "AnswerBatch",
+    "CheckReport",
+    "CollectionConfig",
+    "DeleteResult",
+    "Hit",
+    "Item",
+    "Page",
+    "Sparse",
+    "Tokens",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +92,18 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Hit:
+    """One neighbour: `score` is the exact kernel value, higher is nearer; vector and payload are None unless `include` named them."""
+
+    id: str
+    score: float
+    payload: dict[str, Any] | None = None
+    vector: NDArray[np.float32] | Sparse | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer to one query, best first.
+    """The answer to one query, best first: iterate over it for its `Hit`s; `ids` and `scores` are the same as columns.
 
     `recall_lower_bound`: each true neighbour was found with at least this probability, over the random
     seed (1.0: everything was scanned); None when nothing can be said, and `no_bound` says why.
@@ -108,6 +130,11 @@ class Answer:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hit]:
+        if self.items is None:
+            return map(Hit, self.ids, self.scores.tolist())
+        return (Hit(item.id, score, item.payload, item.vector) for item, score in zip(self.items, self.scores.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -160,11 +160,11 @@ def test_no_room_for_the_work_space_of_a_merge(tmp_path: Path, monkeypatch: pyte
         kept = {f"i{i}": vectors[i] for i in range(100)}
         with monkeypatch.context() as patch:
             patch.setattr("os.posix_fallocate", refuse)
-            for merge in (collection.upkeep, collection.compact):
+            for merge in (collection._upkeep.step, collection.compact):
                 with pytest.raises(StorageFull):
                     merge()
                 _still_works(collection, kept)
-        assert collection.upkeep()
+        assert collection._upkeep.step()
         assert [run["rows"] for run in collection.stats()["runs"]] == [100]
         _still_works(collection, kept)
 

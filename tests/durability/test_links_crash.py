@@ -261,7 +261,7 @@ def test_links_outlive_seals_and_merges(collection: kinbin.Collection, monkeypat
     vectors = (np.random.default_rng(SEED).random((300, DIM)) + 0.01).astype(np.float32)
     for start in range(0, 300, 100):
         collection.add([f"v{i}" for i in range(start, start + 100)], vectors[start : start + 100])
-        assert collection.upkeep()
+        assert collection._upkeep.step()
     assert len(collection.stats()["runs"]) == 3
     assert collection._linker.step(quiet=True)
     assert all_linked(collection)

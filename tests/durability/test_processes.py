@@ -359,7 +359,7 @@ def test_a_drop_that_was_cut_short_is_finished(folder: Path, monkeypatch: pytest
         with kinbin.open(folder) as database:
             collection = database.collection("c")
             collection.add(["a"], np.ones((1, DIM)))
-            collection.mark_dropped()
+            collection._mark_dropped()
         with kinbin.open(folder) as database:
             if use == "create":
                 database.create_collection("c", dim=DIM)

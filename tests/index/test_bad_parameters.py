@@ -402,7 +402,7 @@ def test_too_many_collections_are_refused(db: kinbin.Database, set_limit: Callab
 def test_whole_numbers_of_numpy_are_settings(db: kinbin.Database) -> None:
     """The shape of an array may say the dimension: NumPy's whole numbers are taken as Python's, and stored as such."""
     made = db.create_collection("c", dim=np.int64(3), bands=np.uint8(8), rows=np.int32(2), seed=np.uint64(2**64 - 1))  # type: ignore[arg-type]
-    assert (made.config.dim, made.config.bands, made.config.rows, made.seed) == (3, 8, 2, 2**64 - 1)
+    assert (made.config.dim, made.config.bands, made.config.rows, made._seed) == (3, 8, 2, 2**64 - 1)
     assert type(made.config.dim) is int
 
 

@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
     @rule(quiet=st.booleans())
     def upkeep(self, quiet: bool) -> None:
         """One step of sealing or merging."""
-        self.collection.upkeep(quiet=quiet)
+        self.collection._upkeep.step(quiet=quiet)
 
     @rule()
     def compact(self) -> None:

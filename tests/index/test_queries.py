@@ -298,7 +298,7 @@ def test_ties_go_to_the_older_row(db: kinbin.Database) -> None:
     for start, stop in ((0, 15), (15, 30)):
         collection.add(names[start:stop], X[start:stop])
         with no_background(seal_rows=1):
-            assert collection.upkeep()
+            assert collection._upkeep.step()
     collection.add(names[30:], X[30:])
     for _ in range(2):
         for k in (1, 4, 17, 33):

@@ -140,7 +140,7 @@ def record_history(connection: Connection, path: str, record: str, seed: int, st
         for number in range(steps):
             workload.step(number).perform(collection)
             shim.note(number + 1)
-            while collection.upkeep():
+            while collection._upkeep.step():
                 pass
         runs = len(collection.stats()["runs"])
     connection.send(runs)

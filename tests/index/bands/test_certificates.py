@@ -114,7 +114,7 @@ def test_bands_asked_for_everything_verify_every_candidate_once(
         for start, stop in itertools.pairwise(edges):
             collection.add([str(i) for i in range(start, stop)], small[start:stop])
             if stop < edges[-1]:
-                assert collection.upkeep()
+                assert collection._upkeep.step()
     runs = collection.stats()["runs"]
     assert [run["rows"] for run in runs] == [333, 257, 61, 65]
     X = small[: edges[-1]]
@@ -275,7 +275,7 @@ def draw(db: kinbin.Database, name: str, seed: int, out: Draws) -> None:
     for start, stop in ((0, 900), (900, 1_200), (1_200, 1_500)):
         collection.add([str(i) for i in order[start:stop]], rows[order[start:stop]])
         if stop < 1_500:
-            collection.upkeep()
+            collection._upkeep.step()
     assert (len(collection.stats()["runs"]), collection.stats()["fresh_rows"]) == (2, 300)
     exact = collection.query_batch(queries, k=10, mode="exact")
     for target, k, mode in itertools.product(DRAW_TARGETS, DRAW_RANKS, DRAW_MODES):

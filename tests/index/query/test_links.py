@@ -182,7 +182,7 @@ def test_a_sealed_run_beside_linked_ones_is_searched(db: kinbin.Database, mode: 
         collection.link()
         for start in (900, 1_600):
             collection.add(names(range(start, start + 700)), X[start : start + 700])
-            assert collection.upkeep()
+            assert collection._upkeep.step()
         collection.add(names(range(2_300, 2_400)), X[2_300:])
     stats = collection.stats()
     assert (len(stats["runs"]), stats["fresh_rows"], stats["links"]["unlinked_rows"]) == (3, 100, 1_500)
