@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kinbin.chunks import chunks
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
@@ -55,7 +57,7 @@ class Collection:
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
     open the same database; what one has acknowledged the others answer at once. Not across a fork.
 
-    Durability: `add` and `delete` return when their one atomic transaction is on disk.
+    Durability: `add` and `delete` return when their transactions are on disk; each of these is atomic.
     """
 
     def __init__(self, name: str, path: Path) -> None:
@@ -86,29 +88,51 @@ class Collection:
 
     # -- writing
 
-    def add(self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert") -> AddResult:
-        """Add or replace items, all or none; durable and searchable by every process on return.
+    def add(
+        self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> AddResult:  # fmt: skip
+        """Add or replace items; durable and searchable by every process on return.
 
-        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `vectors.canonical`). payloads:
+        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `rows.canonical`). payloads:
         n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
         The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
 
-        Raises:
-            InvalidInput, ItemConflict, StorageError: nothing was written.
+        Up to 10,000 items and 16,777,216 nonzeros (limits `batch_items`, `batch_nonzeros`) are one transaction: all or none. More
+        go in several of them, in order; `acknowledged` of an error tells how many items were stored before it, and with "upsert"
+        the whole call may be repeated. atomic: refuse instead what does not fit one transaction. progress(done, n) is called after each.
 
-        Cost: about 20 µs an item in batches of 1,000, and one fsync.
+        Raises:
+            InvalidInput, ItemConflict, StorageError: nothing of the transaction at hand was written.
+
+        Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
         one_of("mode", mode, WRITE_MODES)
         keys = check_ids(sequence_of("ids", ids))
-        at_most("batch_items", len(keys), "ids")
-        rows = self._rows(X, "batch_items", "vectors")
-        if len(rows) != len(keys):
-            raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
-        at_most("batch_nonzeros", len(rows.values), "vectors")
-        encoded = encode_payloads(payloads, len(keys))
-        if not keys:
-            return AddResult(0, 0, 0, self.count())
-        items = self._prepare(keys, encoded, rows)
+        encoded: list[bytes] | None = None
+        done, result = 0, AddResult(0, 0, 0, 0)
+        try:
+            for rows in chunks(X, len(keys), self._rows, atomic=atomic):
+                if encoded is None:
+                    encoded = encode_payloads(payloads, len(keys))
+                if not keys:
+                    return replace(result, count=self.count())
+                part = slice(done, done + len(rows))
+                result = result.plus(self._add(self._prepare(keys[part], encoded[part], rows), mode))
+                done += len(rows)
+                if progress is not None:
+                    progress(done, len(keys))
+        except KinbinError as error:
+            if not done:
+                raise
+            # A copy: the adds of other threads that shared the transaction have the same error.
+            told = copy(error)
+            told.acknowledged = done
+            raise told from error.__cause__
+        return result
+
+    def _add(self, items: NewItems, mode: str) -> AddResult:
+        """One transaction of an add."""
         result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
         self._wake(result.count)
         return result
@@ -217,7 +241,11 @@ class Collection:
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
         """
-        rows = self._rows(Q, "batch_queries", "queries")
+        shape = getattr(Q, "shape", None)
+        if isinstance(shape, tuple) and len(shape) == 2:
+            # Told by the shape, before it is read: it may be larger than memory.
+            at_most("batch_queries", shape[0], "queries")
+        rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
         asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
         if options is not None:
@@ -248,11 +276,8 @@ class Collection:
         self._look_after(view, asked.mode)
         return answer
 
-    def _rows(self, X: Any, limit_name: str, field: str) -> Rows:
-        """Vectors of any form as canonical rows; a matrix of too many is refused before it is read."""
-        shape = getattr(X, "shape", None)
-        if isinstance(shape, tuple) and len(shape) == 2:
-            at_most(limit_name, shape[0], field)
+    def _rows(self, X: Any) -> Rows:
+        """Vectors of any form as canonical rows."""
         plain = not isinstance(X, np.ma.MaskedArray)
         rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed) if plain else None
         return canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed) if rows is None else rows

@@ -1,4 +1,4 @@
-"""Frozen records that the library takes and returns: plain data, no behaviour."""
+"""Frozen records that the library takes and returns: plain data."""
 
 from __future__ import annotations
 
@@ -64,6 +64,10 @@ class AddResult:
     """Items that were there with the same content."""
     count: int
     """Items in the collection afterwards."""
+
+    def plus(self, later: AddResult) -> AddResult:
+        """What this add and a later one did together."""
+        return AddResult(self.indexed + later.indexed, self.updated + later.updated, self.unchanged + later.unchanged, later.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ PARAMETERS = {
     "Database.collections": "()",
     "Database.drop_collection": "(name)",
     "Database.close": "()",
-    "Collection.add": "(ids, X, payloads=None, mode='upsert')",
+    "Collection.add": "(ids, X, payloads=None, mode='upsert', *, atomic=False, progress=None)",
     "Collection.delete": "(ids=None, filter=None)",
     "Collection.query": f"(x, {ASKED})",
     "Collection.query_id": f"(id, {ASKED})",

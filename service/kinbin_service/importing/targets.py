@@ -105,7 +105,7 @@ class DatabaseTarget:
         """Add a batch in one transaction."""
         assert self._collection is not None, "prepare() comes first"
         try:
-            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode)
+            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode, atomic=True)
         except kinbin.InvalidInput as error:
             raise _refused(error) from None
         except kinbin.ItemConflict as error:

@@ -82,7 +82,7 @@ async def index(request: Request, name: str) -> Response:
             if name == DEFAULT:
                 done = add_to_default(database, batch.ids, batch.vectors, batch.payloads, batch.mode)
             else:
-                done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode)
+                done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
             if batch.ids_made:
                 content["ids"] = batch.ids
