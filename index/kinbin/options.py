@@ -78,7 +78,8 @@ class QueryOptions:
         },
     )
     filter: Any = field(
-        default=None, metadata={"text": "only items whose payload fits", "says": "is an object with at least one field, or null"}
+        default=None,
+        metadata={"text": "only items whose payload fits", "says": 'is an object with at least one field, as {"year": {"$gte": 2020}}'},
     )
     mode: str = field(
         default="auto",

@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+import kinbin
 from kinbin.errors import suggestion
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.schemas.requests import ItemIn
 
 __all__ = ["validate"]
 
-LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "k": "k", "limit": "page", "dim": "dimension"}
+LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "limit": "page", "dim": "dimension"} | {
+    name: option.limit for name, option in kinbin.OPTIONS.items() if option.limit
+}
 """The limit that is passed when a field is too long or too large."""
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -35,16 +38,25 @@ def validate(model: type[Model], value: Any, root: str = "#") -> Model:
 def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
     """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
     path = list(problem["loc"])
-    detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
-    if problem["type"] == "extra_forbidden":
-        field = path.pop()
+    kind, context = problem["type"], problem.get("ctx", {})
+    field = next((step for step in reversed(path) if isinstance(step, str)), "")
+    option = kinbin.OPTIONS.get(field)
+    if kind == "extra_forbidden":
+        path.pop()
         known = list(ItemIn.__annotations__ if len(path) == 2 else model.model_fields)
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
-    elif problem["type"] == "literal_error":
+    elif kind == "literal_error":
         # In the library's words, which are those of the client's users as well.
-        known = re.findall("'([^']*)'", problem["ctx"]["expected"])
+        known = re.findall("'([^']*)'", context["expected"])
         verb = "lists some" if path[0] == "include" else "is one"
         detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], known)}"
+    elif _limit(problem):
+        detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
+    elif option is not None:
+        detail = f"{field} {option.says}"
+    else:
+        detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
+        detail = f"{field}: {detail}" if field else detail
     return Entry("/".join([root, *map(str, path)]), detail)
 
 
