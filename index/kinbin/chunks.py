@@ -1,4 +1,4 @@
-"""Large adds, cut into transactions: what comes in a call of any size is read, hashed and written a part at a time."""
+"""What one add takes: ids that are there once, and vectors of any number, cut into transactions that are read and written in turn."""
 
 from __future__ import annotations
 
@@ -8,12 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
-from kinbin.parameters import at_most
+from kinbin.parameters import arrived, at_most, sequence_of
+from kinbin.rows.identity import check_ids
 from kinbin.rows.rows import Rows
 
-__all__ = ["chunks"]
+__all__ = ["chunks", "distinct_ids"]
+
+
+def distinct_ids(ids: Any) -> list[bytes]:
+    """The ids of an add as UTF-8.
+
+    Raises:
+        InvalidInput: codes "bad_parameter", "bad_id", "duplicate_id"; the first 8 are named.
+    """
+    listed = sequence_of("ids", ids)
+    try:
+        return check_ids(listed)
+    except InvalidInput as error:
+        raise InvalidInput([_naming(listed, one) for one in error.problems]) from None
+
+
+def _naming(ids: Sequence[Any], problem: Problem) -> Problem:
+    """A duplicate with its id: in a batch of ten thousand a position says little."""
+    if problem.code != "duplicate_id" or problem.position is None:
+        return problem
+    identifier = ids[problem.position]
+    return replace(problem, detail=f"the id {arrived(identifier)} is at position {ids.index(identifier)} already; send each id once")
 
 
 def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool) -> Iterator[Rows]:

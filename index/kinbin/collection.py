@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kinbin.chunks import chunks
+from kinbin.chunks import chunks, distinct_ids
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
@@ -108,7 +108,7 @@ class Collection:
         Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
         one_of("mode", mode, WRITE_MODES)
-        keys = check_ids(sequence_of("ids", ids))
+        keys = distinct_ids(ids)
         encoded: list[bytes] | None = None
         done, result = 0, AddResult(0, 0, 0, 0)
         try:

@@ -10,7 +10,19 @@ from typing import Any
 from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
 from kinbin.limits import limit
 
-__all__ = ["INCLUDE", "MODES", "at_most", "cursor_after", "included", "is_number", "one_of", "open_cursor", "sequence_of", "whole"]
+__all__ = [
+    "INCLUDE",
+    "MODES",
+    "arrived",
+    "at_most",
+    "cursor_after",
+    "included",
+    "is_number",
+    "one_of",
+    "open_cursor",
+    "sequence_of",
+    "whole",
+]
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")

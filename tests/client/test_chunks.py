@@ -155,8 +155,8 @@ def test_value_that_is_not_finite_is_located(bad: float) -> None:
     [
         ((["a"], [[1], [2]]), "2 vectors came with 1 ids"),
         ((["a", "b"], [[1], [2]], [None]), "1 payloads came with 2 ids"),
-        ((["a", "b", "a"], [[1], [2], [3]]), "item 2: the same id is at position 0"),
-        ((["a", "b", "a"], np.ones((3, 1), np.float32)), "item 2: the same id is at position 0"),
+        ((["a", "b", "a"], [[1], [2], [3]]), "item 2: the id 'a' is at position 0 already"),
+        ((["a", "b", "a"], np.ones((3, 1), np.float32)), "item 2: the id 'a' is at position 0 already"),
         ((["a"], [[1]], [object()]), "item 0: a payload is a JSON object"),
         ((["a"], np.ones((1, 2), bool)), "item 0: vectors are numbers, this array has dtype bool"),
         ((["a"], np.ma.masked_array(np.ones((1, 2)))), "masked arrays are not taken"),

@@ -159,7 +159,7 @@ def test_what_can_be_seen_at_once_is_refused_at_once(matrix: Any, db: kinbin.Dat
         for X in (matrix[1:], matrix[1:].tolist(), sp.csr_matrix(matrix[1:]), Tensor(matrix[1:])):
             with refused("bad_parameter", "16 vectors came with 17 ids; send one for each", field="ids"):
                 collection.add(ids(), X)
-        with pytest.raises(kinbin.InvalidInput, match="the same id"):
+        with pytest.raises(kinbin.InvalidInput, match="the id 'i00' is at position 0 already"):
             collection.add([*ids()[:-1], "i00"], matrix)
         with pytest.raises(kinbin.InvalidInput, match="a payload has finite numbers only"):
             collection.add(ids(), matrix, [*[None] * (N - 1), {"a": float("nan")}])

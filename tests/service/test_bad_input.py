@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kinbin.limits import LIMITS
+from kinbin.limits import LIMITS, Limit
 from service_app import App, problem
 
 CANARY = "canary-7f3a"
@@ -96,7 +96,9 @@ ADDS: dict[str, Bad] = {
     "a feature beyond the dimension": Bad(item({"indices": [3], "values": [1]}), 422, "dimension_mismatch", VECTOR),
     "a feature twice": Bad(item({"indices": [1, 1], "values": [1, 2]}), 422, "duplicate_feature", VECTOR),
     # Ids.
-    "an id twice": Bad({"items": [{"id": CANARY, "vector": [1, 2, 3]}] * 2}, 422, "duplicate_id", "#/items/1/id"),
+    "an id twice": Bad(
+        {"items": [{"id": CANARY, "vector": [1, 2, 3]}] * 2}, 422, "duplicate_id", "#/items/1/id", "the same id is at #/items/0/id"
+    ),
     "an empty id": Bad(item([1, 2, 3], id=""), 422, "bad_id", "#/items/1/id"),
     "NUL in an id": Bad(item([1, 2, 3], id="a\0b"), 422, "bad_id", "#/items/1/id"),
     "a control character in an id": Bad(item([1, 2, 3], id="a\x1bb"), 422, "bad_id", "#/items/1/id"),
@@ -305,6 +307,23 @@ CONFIGURATIONS: dict[str, Bad] = {
 }
 
 
+FIELDS = {"items": {"items": 3}, "ids": {"ids": [3]}, "limit": {"limit": 0}, "after": {"after": 3}, "dim": {"dim": 0}, "seed": {"seed": -1}}
+"""A body whose one wrong field is this one."""
+ROUTES = {"items": "index", "ids": "get", "limit": "scroll", "after": "scroll"}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_the_detail_names_the_field(filled: App, field: str) -> None:
+    """Who reads the first line of a refusal only, as a command line prints it, learns which field is meant."""
+    name = "/v1/collections/default"
+    if field in ROUTES:
+        refused = await filled.post(f"{name}/{ROUTES[field]}", FIELDS[field], status=422)
+    else:
+        refused = await filled.put(name, FIELDS[field], status=422)
+    assert refused["detail"].startswith(f"{field}: should be")
+    assert "Input" not in refused["detail"]
+
+
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 async def test_bad_configurations_are_refused(app: App, name: str) -> None:
     """PUT refuses bad configurations, and creates nothing."""
@@ -360,3 +379,12 @@ def test_the_limits_of_these_tests_are_those_of_the_library() -> None:
         "page": 1_000,
         "dimension": 4_194_304,
     }
+
+
+async def test_an_add_over_the_limit_of_nonzeros_is_refused_whole(filled: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request is one transaction: what the library would cut into several is refused, and nothing of it is stored."""
+    monkeypatch.setitem(LIMITS, "batch_nonzeros", Limit("batch_nonzeros", 5, "", ""))
+    before = await filled.state()
+    refused = await filled.post("/index", {"items": [{"id": f"i{n}", "vector": [1, 2, 3]} for n in range(2)]}, status=422)
+    assert (refused["code"], refused["limit"]) == ("over_limit", "batch_nonzeros")
+    assert await filled.state() == before

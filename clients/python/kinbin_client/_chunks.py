@@ -37,6 +37,8 @@ __all__ = ["Chunk", "Chunking", "add_chunks", "query_chunks"]
 IDS_HEADER = "x-kinbin-ids"
 _IDS_HEADER_BYTES = 30_000
 """Servers and proxies refuse headers of more than 32 or 64 kB."""
+_LONGEST_WORD = 40
+"""Characters of an id that a message shows."""
 _FLOAT32_MAX = 3.4028234e38
 _FLOAT64_MAX = 1.7976931348623157e308
 _ANSWER_ITEMS = 1_000_000
@@ -194,5 +196,5 @@ def _refuse_duplicates(names: Sequence[str]) -> None:
     for position, name in enumerate(names):
         first = seen.setdefault(name, position)
         if first != position:
-            text = f"the same id is at position {first} of this batch; send each id once"
+            text = f"the id {name[:_LONGEST_WORD]!r} is at position {first} already; send each id once"
             raise InvalidArgument(text, position, "duplicate_id")

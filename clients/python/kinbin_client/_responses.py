@@ -132,7 +132,8 @@ def discard(reply: Reply) -> None:
 def _unexpected(reply: Reply, error: ValidationError) -> UnexpectedResponse:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    reason = f"{place}: {first['msg']}" if place else first["msg"]
+    told = first["msg"].removeprefix("Value error, ")
+    reason = f"{place}: {told}" if place else told
     return UnexpectedResponse(f"the answer is not what the service documents: {reason}", reply.status, reply.content_type, reply.excerpt)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,19 +24,19 @@ LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_it
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(model: type[Model], value: Any, root: str = "#") -> Model:
-    """The value as a model; refused with the places of what is wrong in it."""
+def validate(model: type[Model], value: Any, lines: Sequence[int] = ()) -> Model:
+    """The value as a model; refused with the places of what is wrong in it. lines: of each item, if the body was made of lines."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False)[:8]
-    entries = [_entry(model, problem, root) for problem in found]
+    entries = [_entry(model, problem, lines) for problem in found]
     limit = _limit(found[0])
     code = "over_limit" if limit else "invalid_field"
     raise Refusal(code, entries[0].detail, entries, limit)
 
 
-def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
+def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) -> Entry:
     """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
     path = list(problem["loc"])
     kind, context = problem["type"], problem.get("ctx", {})
@@ -57,7 +58,9 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
     else:
         detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
         detail = f"{field}: {detail}" if field else detail
-    return Entry("/".join([root, *map(str, path)]), detail)
+    if lines and len(path) > 1 and isinstance(path[1], int):
+        detail = f"line {lines[path[1]]}: {detail}"
+    return Entry("/".join(["#", *map(str, path)]), detail)
 
 
 def _limit(problem: ErrorDetails) -> str | None:
