@@ -131,7 +131,7 @@ def chosen(options: object, single: QueryOptions) -> QueryOptions:
         InvalidInput: both came, so that nobody could tell which is meant.
     """
     if not isinstance(options, QueryOptions):
-        raise InvalidInput.of("bad_parameter", f"options are kinbin.QueryOptions or None, not {type(options).__name__}", field="options")
+        raise InvalidInput.of("bad_parameter", f"options are QueryOptions or None, not {type(options).__name__}", field="options")
     if single != _DEFAULTS:
         given = ", ".join(one.name for one in fields(single) if getattr(single, one.name) != one.default)
         raise InvalidInput.of("bad_parameter", f"options came beside {given}; put all of them into options", field="options")

@@ -76,7 +76,7 @@ def test_options_beside_single_ones_are_refused(method: str, name: str, collecti
 @pytest.mark.parametrize("method", METHODS)
 def test_other_things_are_no_options(method: str, collection: kinbin.Collection) -> None:
     """A dict in place of QueryOptions is refused with what is wanted."""
-    with refused("bad_parameter", "options are kinbin.QueryOptions or None, not dict", field="options"):
+    with refused("bad_parameter", "options are QueryOptions or None, not dict", field="options"):
         METHODS[method](collection, options={"k": 3})
 
 

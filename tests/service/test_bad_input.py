@@ -320,7 +320,7 @@ async def test_the_detail_names_the_field(filled: App, field: str) -> None:
         refused = await filled.post(f"{name}/{ROUTES[field]}", FIELDS[field], status=422)
     else:
         refused = await filled.put(name, FIELDS[field], status=422)
-    assert refused["detail"].startswith(f"{field}: should be")
+    assert refused["detail"].startswith((f"{field}: should be", f"{field} is a"))
     assert "Input" not in refused["detail"]
 
 

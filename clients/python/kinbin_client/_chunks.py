@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kinbin_client._options import QueryOptions
 from kinbin_client._payloads import payload_json
 from kinbin_client._requests import (
     AddMode,
-    QueryOptions,
     Request,
     Scope,
     add_repeat,
@@ -100,10 +100,10 @@ def add_chunks(
     )
 
 
-def query_chunks(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
+def query_chunks(scope: Scope, vectors: Vectors, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
     """The requests of a batch of queries; a batch of none is one request of none."""
     _, encoded = iterate_vectors(vectors)
-    fields = query_fields(k, options)
+    fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)

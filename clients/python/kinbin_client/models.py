@@ -38,7 +38,7 @@ class Hit(_Model):
 
 
 class Answer(_Model):
-    """The nearest items, best first, with what is known about how complete they are.
+    """The nearest items, best first, with what is known about how complete they are; iterate over it for its hits.
 
     `recall_lower_bound` is proved (None with the reason in `no_bound` when none can be stated, as of a
     walk over links: mode "links"); `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
@@ -64,6 +64,12 @@ class Answer(_Model):
     def scores(self) -> list[float]:
         """The scores of the results, best first."""
         return [hit.score for hit in self.results]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]  # an answer iterates over its hits, not over its fields
+        return iter(self.results)
 
 
 class AnswerBatch(_Model):

@@ -81,7 +81,7 @@ class ServiceTarget:
             chosen: Any = kernel or "ngmm"
             wanted = first.dim if dim is None else dim
             try_out(first, chosen, wanted)
-            self._client.create_collection(self.name, kernel=chosen, dim=wanted)
+            self._client.create_collection(self.name, kernel=chosen, dim=wanted, exist_ok=True)
         else:
             check_alike(self.name, info.kernel or "", info.dim, asked_kernel=kernel, asked_dim=dim)
 

@@ -21,6 +21,9 @@ LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_it
 }
 """The limit that is passed when a field is too long or too large."""
 
+SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit": "is a whole number from 1 on"}
+"""What a field has to be, in the library's words, which are those of the client's users as well."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -41,20 +44,18 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     path = list(problem["loc"])
     kind, context = problem["type"], problem.get("ctx", {})
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
-    option = kinbin.OPTIONS.get(field)
     if kind == "extra_forbidden":
         path.pop()
         known = list(ItemIn.__annotations__ if len(path) == 2 else model.model_fields)
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
     elif kind == "literal_error":
-        # In the library's words, which are those of the client's users as well.
         known = re.findall("'([^']*)'", context["expected"])
         verb = "lists some" if path[0] == "include" else "is one"
         detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], known)}"
     elif _limit(problem):
         detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
-    elif option is not None:
-        detail = f"{field} {option.says}"
+    elif field in SAYS:
+        detail = f"{field} {SAYS[field]}"
     else:
         detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
         detail = f"{field}: {detail}" if field else detail
