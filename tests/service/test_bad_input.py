@@ -277,7 +277,7 @@ OTHERS: dict[str, tuple[str, Bad]] = {
     "delete of too many": ("delete", Bad({"ids": ["a"] * 10_001}, 422, "over_limit", "#/ids", "at most 10000", "batch_items")),
     "delete by a bad filter": ("delete", Bad({"filter": {"$nor": []}}, 422, "bad_filter", "#/filter")),
     "scroll of too many": ("scroll", Bad({"limit": 1_001}, 422, "over_limit", "#/limit", "limit: at most 1000", "page")),
-    "scroll of none": ("scroll", Bad({"limit": 0}, 422, "invalid_field", "#/limit", "greater than or equal to 1")),
+    "scroll of none": ("scroll", Bad({"limit": 0}, 422, "invalid_field", "#/limit", "limit is a whole number from 1 on")),
     "scroll from a forged cursor": ("scroll", Bad({"after": CANARY}, 422, "bad_parameter", "#/after")),
     "count with a bad filter": ("count", Bad({"filter": {"a": {"$regex": CANARY}}}, 422, "bad_filter", "#/filter")),
     "count with an unknown field": ("count", Bad({CANARY: 1}, 422, "invalid_field", "#", "known are filter")),

@@ -129,7 +129,7 @@ async def test_limits_are_the_tables_of_library_and_service(app: App) -> None:
 
 
 async def test_the_committed_document_is_that_of_the_application(app: App) -> None:
-    """service/openapi.json is what the application describes (python -m kinbin_service.openapi writes it)."""
+    """service/openapi.json is what the application describes (`make docs` writes it)."""
     assert COMMITTED.read_bytes() == text(app.client._transport.app)  # type: ignore[attr-defined]
     assert await app.get("/openapi.json") == document(app.client._transport.app)  # type: ignore[attr-defined]
 
