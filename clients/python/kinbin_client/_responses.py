@@ -132,8 +132,7 @@ def discard(reply: Reply) -> None:
 def _unexpected(reply: Reply, error: ValidationError) -> UnexpectedResponse:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    told = first["msg"].removeprefix("Value error, ")
-    reason = f"{place}: {told}" if place else told
+    reason = f"{place}: {first['msg']}" if place else first["msg"]
     return UnexpectedResponse(f"the answer is not what the service documents: {reason}", reply.status, reply.content_type, reply.excerpt)
 
 
