@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,12 +27,20 @@ class Served(NamedTuple):
     data: Path
 
 
+# Ports that the system does not give to connections, in turn, so that none is lost between this question and the server's start.
+# Every test process has a thousand of its own, and begins anywhere in it, as other runs of the tests may be under way.
+_FIRST_PORT = 20_000 + 1_000 * int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0) % 12_000
+_PORTS = itertools.count(os.getpid())
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A port of 127.0.0.1 that nothing listens on, and that no other test is given meanwhile."""
+    for number in itertools.islice(_PORTS, 1_000):
+        with socket.socket() as probe:
+            port = _FIRST_PORT + number % 1_000
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError(f"no port from {_FIRST_PORT} on is free")
 
 
 def environment(**settings: Any) -> dict[str, str]:

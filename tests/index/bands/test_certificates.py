@@ -151,13 +151,13 @@ class Measured:
         self.recalls.append(recalls)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["photographs", "cifar10_rgbhist512"])
 def measured(
-    histograms: Matrix, data_set: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, data_set: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[float, int], Measured]]:
     """Recalls at a target and a k, over several seeds: rows in a run and in the journal, queries that are not among them."""
-    X = histograms[:ALL]
-    Q = data_set("cifar10_rgbhist512")["X_test"][:ASKED].astype(np.float32)
+    data = data_set(request.param)
+    X, Q = data["X_train"][:ALL].astype(np.float32), data["X_test"][:ASKED].astype(np.float32)
     table = naive.Table.of_dense("ngmm", X)
     truth = np.stack([table.scores_of_dense(q) for q in Q])
     with no_background(), kinbin.open(tmp_path_factory.mktemp("certificates")) as db:
@@ -382,7 +382,7 @@ def test_low_contrast_is_admitted(fixed: dict[str, int], db: kinbin.Database, rn
 
 def test_the_bound_is_that_of_the_weakest_run(small: Matrix, db: kinbin.Database) -> None:
     """A second, less certain place to look at lowers the bound: with rows in the journal, it is the smaller of the two."""
-    collection = db.create_collection("c", dim=512, seed=1, rows=8, bands=16)
+    collection = db.create_collection("c", dim=512, seed=1, rows=8, bands=8)
     collection.add([str(i) for i in range(ROWS // 2)], small[: ROWS // 2])
     fresh = collection.query_batch(small[ROWS:], mode="bands", k=1)
     collection.compact()

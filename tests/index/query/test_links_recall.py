@@ -210,13 +210,15 @@ def test_links_outlive_deletes_and_inserts(kind: str, db: kinbin.Database) -> No
     assert fresh[-1] >= 0.97
 
 
+@pytest.mark.parametrize("name", ["photographs", "cifar10_rgbhist512"])
 def test_links_of_real_rows_outlive_deletes_and_inserts(
-    db: kinbin.Database, histograms: NDArray[np.float32], data_set: Callable[[str], dict[str, NDArray[Any]]]
+    name: str, db: kinbin.Database, data_set: Callable[[str], dict[str, NDArray[Any]]]
 ) -> None:
     """The same on 5,000 colour histograms of photographs."""
-    Q = data_set("cifar10_rgbhist512")["X_test"][:100].astype(np.float32)
+    data = data_set(name)
+    X, Q = data["X_train"][:5_000].astype(np.float32), data["X_test"][:100].astype(np.float32)
     with still():
-        churned, fresh = churned_and_fresh(db, "ngmm", 512, histograms[:5_000], Q)
+        churned, fresh = churned_and_fresh(db, "ngmm", 512, X, Q)
     assert (churned >= fresh - 0.01).all(), (churned, fresh)
     assert fresh[-1] >= 0.97
 
