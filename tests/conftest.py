@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def free_port() -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_report_to_serializable() -> Iterator[None]:
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Reports reach the process that prints them as UTF-8: lone surrogates, which tests of bad text put into logs, are written out."""
     return _escaped((yield))
 

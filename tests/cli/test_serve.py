@@ -24,7 +24,7 @@ from typer.testing import Result
 import kinbin
 import service_process
 from kinbin_client import Client
-from service_process import Served
+from service_process import Served, until_serving
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -241,17 +241,6 @@ def test_demo_serves_until_it_is_ended(
     assert "secret-of-the-test" not in text + errors
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
-
-
-def until_serving(process: subprocess.Popen[str]) -> list[str]:
-    """The lines that a demo prints until it waits to be ended."""
-    assert process.stdout is not None
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if line.startswith("Serving until Ctrl-C"):
-            break
-    return printed
 
 
 def test_demo_leaves_other_data_alone(tmp_path: Path, data: Path, run: Run, spawn: Spawn, free_port: int) -> None:

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -18,6 +20,8 @@ import httpx
 import orjson
 
 START_SECONDS = 100.0
+
+Spawn = Callable[..., "subprocess.Popen[str]"]
 
 
 class Served(NamedTuple):
@@ -41,6 +45,48 @@ def free_port() -> int:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
     raise AssertionError(f"no port from {_FIRST_PORT} on is free")
+
+
+@contextmanager
+def spawning() -> Iterator[Spawn]:
+    """For the block, a function that starts `python -m MODULE ARGUMENTS` as a process, without the KINBIN_* variables of the shell."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            env={**inherited, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.communicate()
+
+
+def until_serving(process: subprocess.Popen[str]) -> list[str]:
+    """The lines that a demo prints until it waits to be ended."""
+    assert process.stdout is not None
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if line.startswith("Serving until Ctrl-C"):
+            break
+    return printed
 
 
 def environment(**settings: Any) -> dict[str, str]:
