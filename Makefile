@@ -93,7 +93,7 @@ docs-check: $(VENV)/.dev
 # A file's tests stay in one process, so that what they share is made once.
 test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations 25 $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
 
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)

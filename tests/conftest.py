@@ -73,6 +73,13 @@ def free_port() -> int:
     return service_process.free_port()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first (in random order like all), so that no process is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Reports reach the process that prints them as UTF-8: lone surrogates, which tests of bad text put into logs, are written out."""

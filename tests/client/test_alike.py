@@ -18,7 +18,7 @@ from scipy import sparse
 import kinbin
 import kinbin_client
 from kinbin_client import ApiError, AsyncClient, InvalidArgument
-from service_app import running_app
+from service_app import running_app, warm_up_once
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {"dense": {"dim": 3}, "sparse": {}, "minmax": {"kernel": "minmax", "dim": 3}}
 
@@ -32,8 +32,9 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
     """Both, each on a database of its own."""
+    monkeypatch.setattr(kinbin, "warm_up", warm_up_once)
     async with running_app(tmp_path / "service") as app:
 
         async def forward(request: httpx.Request) -> httpx.Response:

@@ -1,6 +1,7 @@
 """Data sets made of what scikit-learn brings: its two photographs, cut into patches, and its digits.
 
-So the statements about real rows are tested in every clone. Every value is a whole number, the same on every machine.
+So the statements about real rows are tested in every clone. Every value is a whole number, the same on every machine. scikit-learn takes a
+second to load, and is loaded where it is asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits, load_sample_images
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -23,6 +23,8 @@ ASKED = 500
 
 def _patches() -> NDArray[np.uint8]:
     """(n, 32, 32, 3) overlapping patches of both photographs in a fixed random order, no two of the same colours."""
+    from sklearn.datasets import load_sample_images
+
     cut = [
         sliding_window_view(image, (PATCH, PATCH), axis=(0, 1))[::STRIDE, ::STRIDE].reshape(-1, 3, PATCH, PATCH)
         for image in load_sample_images().images
@@ -77,6 +79,8 @@ def photograph_contrasts() -> Arrays:
 
 def digits() -> Arrays:
     """(1,500, 64) and (297, 64) images of handwritten digits, 8 × 8, with values from 0 to 16."""
+    from sklearn.datasets import load_digits
+
     data = load_digits().data.astype(np.float32)
     return {"X_train": data[:1_500], "X_test": data[1_500:]}
 
