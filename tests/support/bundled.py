@@ -6,6 +6,7 @@ second to load, and is loaded where it is asked for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ ASKED = 500
 """Patches that are queries; the others are rows."""
 
 
+@functools.cache
 def _patches() -> NDArray[np.uint8]:
     """(n, 32, 32, 3) overlapping patches of both photographs in a fixed random order, no two of the same colours."""
     from sklearn.datasets import load_sample_images
