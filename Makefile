@@ -1,6 +1,6 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
-# Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve),
+# Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve), WORKERS (test),
 # UPGRADE=--upgrade (lock), LEVELS (wheel), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
@@ -13,6 +13,7 @@ VENV ?= .venv
 DATA ?= ./kinbin-data
 PORT ?= 8080
 ARGS ?=
+WORKERS ?= 2
 UPGRADE ?=
 LEVELS ?=
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -89,9 +90,10 @@ layers: $(VENV)/.dev
 docs-check: $(VENV)/.dev
 	$(BIN)/python docs/check_docs.py
 
-test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it)
+# A file's tests stay in one process, so that what they share is made once.
+test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
 
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kinbin
+from kinbin_service.cli.output import EXIT_CODES
 from kinbin_service.limits import all_limits
 from kinbin_service.problems import CODES
 from kinbin_service.settings import Settings
@@ -58,7 +59,17 @@ def reference() -> str:
     )
     lines += ["## Errors of the service", "", "The `code` of a problem document, its status, and its title.", ""]
     lines += _table(("code", "status", "title"), ((f"`{name}`", code.status, code.title) for name, code in CODES.items()))
+    lines += ["## Options of a query", "", "The same in `query`, in `POST /query`, in the client and on the command line.", ""]
+    lines += _table(("option", "default", "what it does", "what it has to be"), (_option(*one) for one in kinbin.OPTIONS.items()))
+    lines += ["## Exit codes of the command line", "", "0: done. 1: any error that is not listed here. 128 + n: ended by signal n.", ""]
+    lines += _table(("code of the error", "exit code"), ((f"`{name}`", code) for name, code in EXIT_CODES.items()))
     return "\n".join(lines)
+
+
+def _option(name: str, option: kinbin.Option) -> Iterator[str]:
+    default = "nothing" if option.default == () else "null" if option.default is None else f"`{option.default}`".lower()
+    most = "" if option.limit is None else f", at most the limit `{option.limit}`"
+    yield from (f"`{name}`", default, option.text, option.says + most)
 
 
 if __name__ == "__main__":

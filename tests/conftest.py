@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ import hypothesis
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+import service_process
+from bundled import BUNDLED
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,19 +42,24 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def data_set() -> Callable[[str], dict[str, NDArray[Any]]]:
-    """Load a real data set by name ("cifar10_rgbhist512"), or skip the test with the reason."""
+    """Load a real data set by name: one of `bundled`, or of KINBIN_DATA ("cifar10_rgbhist512"), or skip the test with the reason."""
     loaded: dict[str, dict[str, NDArray[Any]]] = {}
 
     def load(name: str) -> dict[str, NDArray[Any]]:
         if name not in loaded:
-            path = DATA_SETS / f"{name}.npz"
-            if not path.is_file():
-                pytest.skip(f"data set {name}.npz is not in {DATA_SETS} (set KINBIN_DATA to a folder that holds it)")
-            with np.load(path, allow_pickle=False) as arrays:
-                loaded[name] = {key: _read_only(arrays[key]) for key in arrays.files}
+            made = BUNDLED[name]() if name in BUNDLED else _stored(name)
+            loaded[name] = {key: _read_only(array) for key, array in made.items()}
         return loaded[name]
 
     return load
+
+
+def _stored(name: str) -> dict[str, NDArray[Any]]:
+    path = DATA_SETS / f"{name}.npz"
+    if not path.is_file():
+        pytest.skip(f"data set {name}.npz is not in {DATA_SETS} (set KINBIN_DATA to a folder that holds it)")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -63,7 +70,25 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 @pytest.fixture
 def free_port() -> int:
     """A port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    return service_process.free_port()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first (in random order like all), so that no process is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Reports reach the process that prints them as UTF-8: lone surrogates, which tests of bad text put into logs, are written out."""
+    return _escaped((yield))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(part) for key, part in value.items()}
+    return type(value)(map(_escaped, value)) if isinstance(value, (list, tuple)) else value

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         StorageFull,
     )
     from kinbin.limits import LIMITS, Limit
+    from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
-    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page, Sparse, Tokens
+    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Hit, Item, Page, Sparse, Tokens
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
-    from kinbin.spaces.registry import KERNELS, Kernel
+    from kinbin.spaces.registry import KERNELS
+    from kinbin.spaces.space import Kernel
     from kinbin.warmup import Compiling, warm_up
     from kinbin.warmup.display import showing_compilation
 
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KERNELS",
     "LIMITS",
+    "OPTIONS",
     "AddResult",
     "Answer",
     "AnswerBatch",
@@ -57,14 +60,17 @@ __all__ = [
     "Database",
     "DeleteResult",
     "FormatMismatch",
+    "Hit",
     "InvalidInput",
     "Item",
     "ItemConflict",
     "Kernel",
     "KinbinError",
     "Limit",
+    "Option",
     "Page",
     "Problem",
+    "QueryOptions",
     "SearchCancelled",
     "Sparse",
     "StorageBusy",
@@ -87,9 +93,11 @@ _HOMES = {
         "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
         "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
     ),
-    "kinbin.spaces.registry": "KERNELS Kernel",
+    "kinbin.spaces.registry": "KERNELS",
+    "kinbin.spaces.space": "Kernel",
     "kinbin.limits": "LIMITS Limit",
-    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Item Page Sparse Tokens",
+    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Hit Item Page Sparse Tokens",
+    "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",
     "kinbin.rows.shingles": "shingles",
     "kinbin.rows.tokens": "token_feature",

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from kinbin.chunks import chunks, distinct_ids
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
 from kinbin.limits import limit
-from kinbin.parameters import INCLUDE, Asked, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.options import QueryOptions, check_cancel, chosen
+from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.query.answers import Names, answer_batch, answer_one
 from kinbin.query.contents import Contents
 from kinbin.query.filters import compile_filter
-from kinbin.query.found import Wanted
 from kinbin.query.matching import Filters
-from kinbin.query.plan import plan_query
-from kinbin.query.search import Searcher, fresh_keys, is_wide
+from kinbin.query.plan import Plan, plan_query
+from kinbin.query.route import Wanted
+from kinbin.query.search import Masks, Searcher, fresh_keys, is_wide
 from kinbin.query.view import View, Views
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
 from kinbin.rows.canonical import canonical_rows
@@ -32,17 +35,18 @@ from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.spaces.registry import KERNELS
+from kinbin.spaces.registry import kernel_named
 from kinbin.storage.group import Edit, GroupCommit
+from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
-from kinbin.upkeep.janitor import Janitor, LinkThread
+from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.linking import LEAST_ROWS, Linker, Progress, is_due
 from kinbin.upkeep.sealing import Upkeep, must_seal
 
 __all__ = ["Collection"]
 
-Answered = TypeVar("Answered", Answer, AnswerBatch)
+_Planned = tuple[Plan, Wanted, Masks, Any]
 WRITE_MODES = ("upsert", "insert", "update")
 _FILTERED_SLICE = 1_000
 """Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
@@ -54,7 +58,7 @@ class Collection:
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
     open the same database; what one has acknowledged the others answer at once. Not across a fork.
 
-    Durability: `add` and `delete` return when their one atomic transaction is on disk.
+    Durability: `add` and `delete` return when their transactions are on disk; each of these is atomic.
     """
 
     def __init__(self, name: str, path: Path) -> None:
@@ -65,49 +69,71 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self.config = CollectionConfig(data["kernel"], data["dim"], data["sampler"], data["bands"], data["rows"])
-        self._kernel = KERNELS[data["kernel"]]
-        self._wide = is_wide(data["dim"])
-        sampler = make_sampler(data["sampler"], seed=int(data["seed"]), normalise=self._kernel.normalised, dim=data["dim"])
+        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r)
+        self._space = kernel_named(data.kernel)
+        self._wide = is_wide(data.dim)
+        sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
         self._sampler = sampler
         self._views = Views()
-        self._searcher = Searcher(self._kernel, sampler, self._wide)
-        recipe = Recipe(self._kernel, sampler, self._wide, data["rows"], data["bands"])
+        self._searcher = Searcher(self._space, sampler, self._wide)
+        recipe = Recipe(self._space, sampler, self._wide, data.r, data.bands)
         self._upkeep = Upkeep(self._store, self._views, recipe)
-        self._linker = Linker(self._store, self._views, recipe, data["dim"], self._upkeep)
+        self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
-        self._contents = Contents(data["dim"], self._wide)
-        self._janitor = Janitor(name, self._keep_up, self.backlog)
-        self._links = LinkThread(name, self._linker.step, self._janitor.look)
+        self._contents = Contents(data.dim, self._wide)
+        self._upkeep_thread = UpkeepThread(name, self._keep_up, self._backlog)
+        self._link_thread = LinkThread(name, self._linker.step, self._upkeep_thread.look)
 
     # -- writing
 
-    def add(self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert") -> AddResult:
-        """Add or replace items, all or none; durable and searchable by every process on return.
+    def add(
+        self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> AddResult:  # fmt: skip
+        """Add or replace items; durable and searchable by every process on return.
 
-        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `vectors.canonical`). payloads:
+        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `rows.canonical`). payloads:
         n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
         The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
 
-        Raises:
-            InvalidInput, ItemConflict, StorageError: nothing was written.
+        Up to 10,000 items and 16,777,216 nonzeros (limits `batch_items`, `batch_nonzeros`) are one transaction: all or none. More
+        go in several of them, in order; `acknowledged` of an error tells how many items were stored before it, and with "upsert"
+        the whole call may be repeated. atomic: refuse instead what does not fit one transaction. progress(done, n) is called after each.
 
-        Cost: about 20 µs an item in batches of 1,000, and one fsync.
+        Raises:
+            InvalidInput, ItemConflict, StorageError: nothing of the transaction at hand was written.
+
+        Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
         one_of("mode", mode, WRITE_MODES)
-        keys = check_ids(sequence_of("ids", ids))
-        at_most("batch_items", len(keys), "ids")
-        rows = self._rows(X, "batch_items", "vectors")
-        if len(rows) != len(keys):
-            raise InvalidInput.of("bad_parameter", f"{len(rows)} vectors came with {len(keys)} ids; send one for each", field="ids")
-        at_most("batch_nonzeros", len(rows.values), "vectors")
-        encoded = encode_payloads(payloads, len(keys))
-        if not keys:
-            return AddResult(0, 0, 0, self.count())
-        items = self._prepare(keys, encoded, rows)
+        keys = distinct_ids(ids)
+        encoded: list[bytes] | None = None
+        done, result = 0, AddResult(0, 0, 0, 0)
+        try:
+            for rows in chunks(X, len(keys), self._rows, atomic=atomic):
+                if encoded is None:
+                    encoded = encode_payloads(payloads, len(keys))
+                if not keys:
+                    return replace(result, count=self.count())
+                part = slice(done, done + len(rows))
+                result = result.plus(self._add(self._prepare(keys[part], encoded[part], rows), mode))
+                done += len(rows)
+                if progress is not None:
+                    progress(done, len(keys))
+        except KinbinError as error:
+            if not done:
+                raise
+            # A copy: the adds of other threads that shared the transaction have the same error.
+            told = copy(error)
+            told.acknowledged = done
+            raise told from error.__cause__
+        return result
+
+    def _add(self, items: NewItems, mode: str) -> AddResult:
+        """One transaction of an add."""
         result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
         self._wake(result.count)
         return result
@@ -147,15 +173,15 @@ class Collection:
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
-        self._janitor.wake()
+        self._upkeep_thread.wake()
         if items >= LEAST_ROWS:
-            self._links.wake()
+            self._link_thread.wake()
 
     def _keep_up(self, quiet: bool) -> bool:
         """One step of upkeep; what it sealed may be linked then."""
         done = self._upkeep.step(quiet)
         if done and self.count() >= LEAST_ROWS:
-            self._links.wake()
+            self._link_thread.wake()
         return done
 
     def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Rows) -> NewItems:
@@ -185,14 +211,15 @@ class Collection:
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        return self._query_one(self._one(x), Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        return self._query_one(self._one(x), asked if options is None else chosen(options, asked), cancel)
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
@@ -200,62 +227,61 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        return self._query_one(key, Asked(k, target_recall, min_score, filter, mode, certify, include, cancel))
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        return self._query_one(key, asked if options is None else chosen(options, asked), cancel)
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
-        k: 1 … the limit. target_recall: 0 … 1, exclusive of 0: the probability with which each true neighbour
-        is to be found; the one knob. min_score: answers below it are not wanted (fewer than k may come).
-        filter: on payloads (`search.filters`). mode: "bands" answers from the band index whatever it certifies;
-        "links" walks the neighbour graph, and searches rows that are not linked by their bands; "exact" scans; "auto" takes
-        what is expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall;
-        ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be).
-        include: what of the items comes with the answer ("payload", "vector"), from the snapshot that is searched.
+        k, target_recall, min_score, filter, mode, certify, include: see `kinbin.QueryOptions`. options: all of them in one, instead.
         cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the search ends.
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
         """
-        rows = self._rows(Q, "batch_queries", "queries")
+        shape = getattr(Q, "shape", None)
+        if isinstance(shape, tuple) and len(shape) == 2:
+            # Told by the shape, before it is read: it may be larger than memory.
+            at_most("batch_queries", shape[0], "queries")
+        rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
-        asked = Asked(k, target_recall, min_score, filter, mode, certify, include, cancel)
-        wanted = asked.checked()
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        if options is not None:
+            asked = chosen(options, asked)
+        check_cancel(cancel)
         with self._reading() as (reader, view):
-            answer = self._search(reader, view, rows, asked, answer_batch, self._names.of)
-            if wanted:
+            answer = self._search(reader, view, rows, asked, cancel)
+            if asked.include:
                 ids = [identifier for row in answer.ids.tolist() for identifier in row if identifier is not None]
-                answer = replace(answer, items=self._contents.of(reader, view, ids, wanted))
-        self._look_after(view, mode)
+                answer = replace(answer, items=self._contents.of(reader, view, ids, tuple(asked.include)))
+        self._look_after(view, asked.mode)
         return answer
 
-    def _query_one(self, query: Rows | bytes, asked: Asked) -> Answer:
+    def _query_one(self, query: Rows | bytes, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """One query: a vector, or the id of a stored item."""
-        wanted = asked.checked()
+        if cancel is not None:
+            check_cancel(cancel)
         with self._reading() as (reader, view):
             if isinstance(query, bytes):
                 (known,) = reader.items([query])
                 if known is None:
                     raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
                 query = self._contents.rows(view, [known[0]])
-            answer = self._search(reader, view, query, asked, answer_one, self._names.of_one)
-            if wanted:
-                items = self._contents.of(reader, view, answer.ids, wanted)
+            answer = self._search_one(reader, view, query, asked, cancel)
+            if asked.include:
+                items = self._contents.of(reader, view, answer.ids, tuple(asked.include))
                 answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
         self._look_after(view, asked.mode)
         return answer
 
-    def _rows(self, X: Any, limit_name: str, field: str) -> Rows:
-        """Vectors of any form as canonical rows; a matrix of too many is refused before it is read."""
-        shape = getattr(X, "shape", None)
-        if isinstance(shape, tuple) and len(shape) == 2:
-            at_most(limit_name, shape[0], field)
+    def _rows(self, X: Any) -> Rows:
+        """Vectors of any form as canonical rows."""
         plain = not isinstance(X, np.ma.MaskedArray)
-        rows = dense_rows(X, dim=self.config.dim, signed=self._kernel.signed) if plain else None
-        return canonical_rows(X, dim=self.config.dim, signed=self._kernel.signed) if rows is None else rows
+        rows = dense_rows(X, dim=self.config.dim, signed=self._space.signed) if plain else None
+        return canonical_rows(X, dim=self.config.dim, signed=self._space.signed) if rows is None else rows
 
     def _one(self, x: Any) -> Rows:
         if isinstance(x, np.ndarray) and x.ndim == 2:
@@ -265,39 +291,47 @@ class Collection:
                 "bad_vector", f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch", field="vector"
             )
         masked = isinstance(x, np.ma.MaskedArray)
-        row = None if masked else dense_row(x, dim=self.config.dim, signed=self._kernel.signed)
+        row = None if masked else dense_row(x, dim=self.config.dim, signed=self._space.signed)
         if row is not None:
             return row
         dense = not masked and isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
         try:
-            return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._kernel.signed)
+            return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._space.signed)
         except InvalidInput as error:
             # There is one vector, and no position to name.
             raise InvalidInput([replace(problem, position=None) for problem in error.problems]) from None
 
-    def _search(
-        self, reader: Reader, view: View, queries: Rows, asked: Asked, answer: Callable[..., Answered], names_of: Callable[..., Any]
-    ) -> Answered:
-        """Search validated queries and put ids to the rows found; `answer` and `names_of` make one answer or a batch of them."""
-        # A hair less, because turning a score into a similarity rounds; the answers compare the scores themselves.
-        least = 0.0 if asked.min_score is None else self._kernel.similarity(float(asked.min_score)) * (1.0 - 1e-14)
+    def _plan(self, reader: Reader, view: View, asked: QueryOptions, cancel: threading.Event | None) -> _Planned:
+        """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through)."""
+        # A hair less, because turning a printed score into a score rounds; the answers compare the printed ones.
+        least = 0.0 if asked.min_score is None else self._space.score_of(float(asked.min_score)) * (1.0 - 1e-14)
         matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
         # A filter that lets few rows through is answered by scoring just those.
-        path = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
-        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target), path, asked.certify, share, asked.cancel)
-        masks = None if matching is None else matching.masks
-        found = self._searcher.search(reader, view, plan_query(view, wanted.target), queries, wanted, masks)
-        return answer(found, names_of(reader, view, found), asked.k, asked.min_score, passing, self._kernel)
+        mode = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
+        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), mode, asked.certify, share, cancel)
+        return plan_query(view, self._space, wanted.target), wanted, None if matching is None else matching.masks, passing
+
+    def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
+        """Search for one validated query, and put ids to the rows found."""
+        plan, wanted, masks, passing = self._plan(reader, view, asked, cancel)
+        found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
+        return answer_one(found, self._names.of_one(reader, view, found), asked.k, asked.min_score, passing, self._space)
+
+    def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
+        """The same for m queries."""
+        plan, wanted, masks, passing = self._plan(reader, view, asked, cancel)
+        found = self._searcher.search((reader, view), plan, queries, wanted, masks)
+        return answer_batch(found, self._names.of(reader, view, found), asked.k, asked.min_score, passing, self._space)
 
     def _look_after(self, view: View, mode: str) -> None:
         """Wake the background threads for what a query in auto mode has seen: whoever wrote these rows may be gone."""
         if mode == "auto" and self._looked_at is not view:
             self._looked_at = view
             if must_seal(view):
-                self._janitor.look()
+                self._upkeep_thread.look()
             if is_due(view, quiet=True):
-                self._links.wake()
+                self._link_thread.wake()
 
     # -- reading
 
@@ -337,9 +371,15 @@ class Collection:
 
     def stats(self) -> dict[str, Any]:
         """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
-        background = {"upkeep": self._janitor.report(), "links": self._links.report()}
+        background = self.background()
         with self._reading() as (_, view):
-            return describe(self.name, self.config, view, plan_query(view, 0.9), self._store.size_on_disk()) | {"background": background}
+            return describe(self.name, self.config, view, plan_query(view, self._space, 0.9), self._store.size_on_disk()) | {
+                "background": background
+            }
+
+    def background(self) -> dict[str, Any]:
+        """What failed in the background of this process, as plain data: of `upkeep` and of `links`. Reads nothing that is stored."""
+        return {"upkeep": self._upkeep_thread.report(), "links": self._link_thread.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
@@ -368,11 +408,11 @@ class Collection:
     # -- life
 
     @property
-    def seed(self) -> int:
-        """Of the hashes; secret, unless it was given."""
+    def _seed(self) -> int:
+        """Of the hashes; secret, unless it was given, and so no part of what users see."""
         return self._sampler.seed
 
-    def is_current(self) -> bool:
+    def _is_current(self) -> bool:
         """Whether the collection is still there: neither closed nor removed by any process."""
         try:
             with self._store.read() as reader:
@@ -380,7 +420,7 @@ class Collection:
         except Closed:
             return False
 
-    def mark_dropped(self) -> None:
+    def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""
         with self._store.write() as writer:
             writer.put_state(writer.state().with_(dropped=True))
@@ -389,18 +429,14 @@ class Collection:
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
         self._upkeep.stop.set()
         self._linker.stop.set()
-        self._links.stop()
-        self._janitor.stop()
+        self._link_thread.stop()
+        self._upkeep_thread.stop()
         self._store.close()
 
-    def backlog(self) -> int:
+    def _backlog(self) -> int:
         """Fresh rows that wait to be sealed."""
         with self._reading() as (_, view):
             return view.fresh.rows
-
-    def upkeep(self, *, quiet: bool = False) -> bool:
-        """Do one step of sealing or merging, if one is due."""
-        return self._upkeep.step(quiet=quiet)
 
 
 class _Reading:
@@ -429,7 +465,7 @@ class _Reading:
         self._snapshot.__exit__(kind, error, trace)
 
 
-def _configuration(store: Store) -> dict[str, Any]:
+def _configuration(store: Store) -> Configuration:
     """What a collection was created with.
 
     Raises:
@@ -438,6 +474,6 @@ def _configuration(store: Store) -> dict[str, Any]:
     with store.read() as reader:
         reader.state()
         data = reader.configuration()
-    if data["hash_version"] != HASH_VERSION:
-        raise FormatMismatch(f"the collection has hash version {data['hash_version']}, this Kinbin computes version {HASH_VERSION}")
+    if data.hash_version != HASH_VERSION:
+        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     return data

@@ -23,8 +23,10 @@ from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPL
 from kinbin.limits import limit
 from kinbin.parameters import one_of
 from kinbin.rows.identity import check_name
-from kinbin.spaces.registry import Kernel, kernel_named
+from kinbin.spaces.registry import KERNELS, kernel_named
+from kinbin.spaces.space import Space
 from kinbin.storage.errors import translated
+from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store, sync_directory
 
 __all__ = ["Database", "open"]
@@ -60,7 +62,7 @@ class Database:
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
-        kernel: "minmax", "gmm", "ngmm" or "gint". dim: length of its vectors; None: sparse, with unbounded
+        kernel: a name in `kinbin.KERNELS`. dim: length of its vectors; None: sparse, with unbounded
         feature ids. sampler, bands, rows (hashes a band): None: chosen by Kinbin, bands and rows run by run.
         seed: of the hashes; None: secret and random. exist_ok: return the one that is there, if it is alike.
 
@@ -113,7 +115,7 @@ class Database:
             if asked is not None:
                 wanted[key] = (asked, got)
         differing = [f"{key} {got}, not {asked}" for key, (asked, got) in wanted.items() if asked != got]
-        if seed is not None and seed != there.seed:
+        if seed is not None and seed != there._seed:
             differing.append("another seed")
         if differing or not exist_ok:
             raise CollectionExists(
@@ -132,7 +134,7 @@ class Database:
         with self._lock:
             self._check_open()
             used = self._used.get(name)
-            if used is not None and not used.is_current():
+            if used is not None and not used._is_current():
                 # Another process dropped it, and perhaps made a new one of the same name.
                 del self._used[name]
                 _SHARED.release(used)
@@ -146,7 +148,7 @@ class Database:
         _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
-        if found.is_current():
+        if found._is_current():
             return found
         _SHARED.release(found, forget=True)
         with self._removing():
@@ -176,7 +178,7 @@ class Database:
             found = self._open(name, self._folder / name)
         except CollectionNotFound:
             return
-        dropped = not found.is_current()
+        dropped = not found._is_current()
         _SHARED.release(found, forget=dropped)
         if dropped:
             self._bury(name)
@@ -208,6 +210,10 @@ class Database:
                 entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists()
             )
 
+    def background(self) -> dict[str, dict[str, Any]]:
+        """By name, what failed in the background of each collection that is open here (`Collection.background`). Waits for nobody."""
+        return {name: used.background() for name, used in self._used.copy().items()}
+
     def drop_collection(self, name: str) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
@@ -218,7 +224,7 @@ class Database:
         with self._lock:
             there = self.collection(name)
             with self._removing():
-                there.mark_dropped()
+                there._mark_dropped()
                 self._bury(name)
             del self._used[name]
             _SHARED.release(there, forget=True)
@@ -258,7 +264,7 @@ class _Shared:
         """Open a collection, or count one more user of it."""
         with self._lock:
             there, users = self._open.get(path, (None, 0))
-            if there is None or not there.is_current():
+            if there is None or not there._is_current():
                 there, users = Collection(name, path), 0
             self._open[path] = there, users + 1
             return there
@@ -317,18 +323,19 @@ def _refuse_other_hashes() -> None:
         raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")
 
 
-def _configuration(
-    kernel: Kernel, dim: int | None, sampler: str | None, bands: int | None, rows: int | None, seed: int | None
-) -> dict[str, Any]:
+def _configuration(space: Space, dim: int | None, sampler: str | None, bands: int | None, r: int | None, seed: int | None) -> Configuration:
     """What is stored of a new collection; the sampler is checked here."""
     if sampler is not None:
         one_of("sampler", sampler, SAMPLERS)
-    if sampler == "dart" and not kernel.normalised:
-        raise InvalidInput.of("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel.name}", field="sampler")
-    return {
-        "kernel": kernel.name, "dim": dim, "sampler": sampler or default_sampler(kernel.normalised, dim), "bands": bands, "rows": rows,
-        "seed": str(secrets.randbits(64) if seed is None else seed), "hash_version": HASH_VERSION,
-    }  # fmt: skip
+    if sampler == "dart" and not space.shapes:
+        named = ", ".join(name for name, one in KERNELS.items() if one.shapes)
+        raise InvalidInput.of(
+            "bad_parameter", f"sampler dart needs a kernel that divides rows by their sums ({named}), not {space.name}", field="sampler"
+        )
+    return Configuration(
+        space.name, dim, sampler or default_sampler(space.shapes, dim), bands, r,
+        secrets.randbits(64) if seed is None else seed, HASH_VERSION,
+    )  # fmt: skip
 
 
 def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:

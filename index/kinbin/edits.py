@@ -33,7 +33,7 @@ _FEW = 16
 class NewItems:
     """A validated batch, ready to be written: rows are packed and hashed before the writer is asked for."""
 
-    keys: list[bytes]
+    ids: list[bytes]
     payloads: list[bytes]
     offsets: NDArray[np.int64]
     records: NDArray[np.uint8]
@@ -69,13 +69,13 @@ class Transaction:
         Raises:
             ItemConflict: insert of an id that is there, or update of one that is not.
         """
-        known = self._writer.items(items.keys)
-        _refuse_conflicts(items.keys, known, mode)
+        known = self._writer.items(items.ids)
+        _refuse_conflicts(items.ids, known, mode)
         rows, fresh = self._place_rows(items)
         owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
         indexed = updated = 0
-        for key, row, payload, old in zip(items.keys, rows, items.payloads, known, strict=True):
+        for key, row, payload, old in zip(items.ids, rows, items.payloads, known, strict=True):
             if old is None:
                 indexed += 1
             elif old == (row, payload):
@@ -89,13 +89,13 @@ class Transaction:
                     self._ids_of(old[0], owners).remove(key)
         self._write(changed, [], owners, items, fresh)
         self._state = self._state.with_(items=self._state.items + indexed)
-        return AddResult(indexed, updated, len(items.keys) - indexed - updated, self._state.items)
+        return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
 
-    def delete(self, keys: list[bytes], matches: Predicate | None = None) -> DeleteResult:
+    def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
         """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
         owners: dict[int, list[bytes]] = {}
         gone = []
-        for key, old in zip(keys, self._writer.items(keys), strict=True):
+        for key, old in zip(ids, self._writer.items(ids), strict=True):
             if old is not None and (matches is None or matches(old[1])):
                 gone.append(key)
                 self._ids_of(old[0], owners).remove(key)
@@ -174,7 +174,7 @@ class Transaction:
 
     def _identical_rows(self, items: NewItems) -> list[int]:
         """For each item a living row with exactly its vector, or -1."""
-        out = [-1] * len(items.keys)
+        out = [-1] * len(items.ids)
         for i, candidate in self._same_hash(items.hashes):
             if out[i] < 0 and candidate not in self._dead:
                 _, address, room = self._view.find(candidate)
@@ -199,13 +199,13 @@ class Transaction:
                     local = int(run.content_rows[at])
                     if local >= run.rows:
                         raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
-                    if not run.is_dead(local):
+                    if not run.dead.is_dead(local):
                         out.append((int(i), int(run.row_numbers[local])))
                     at += 1
         fresh = self._view.fresh
         known = fresh.hashes[: fresh.rows]
         for item, at in _matches(known, hashes):
-            if not fresh.dead[at >> 3] >> (at & 7) & 1:
+            if not fresh.dead.is_dead(at):
                 out.append((item, int(fresh.row_numbers[at])))
         return out
 
@@ -235,7 +235,7 @@ def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which:
         return Commit(
             first, dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8)
         )
-    if len(which) == len(items.keys):
+    if len(which) == len(items.ids):
         return Commit(first, dead, items.offsets, items.hashes, items.band_keys, items.records)
     chosen = np.array(which)
     offsets = np.zeros(len(chosen) + 1, np.int64)
@@ -244,17 +244,17 @@ def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which:
     return Commit(first, dead, offsets, items.hashes[chosen], items.band_keys[chosen], records)
 
 
-def _refuse_conflicts(keys: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
+def _refuse_conflicts(ids: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
     """Raise for insert of what is there and update of what is not."""
     if mode == "upsert":
         return
-    wrong = [key.decode() for key, old in zip(keys, known, strict=True) if (old is None) == (mode == "update")]
+    wrong = [key.decode() for key, old in zip(ids, known, strict=True) if (old is None) == (mode == "update")]
     if wrong:
         # Eight are for programs, three are enough to read.
         named = ", ".join(repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…") for name in wrong[:3])
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         where, advice = ("not in the collection", "insert") if mode == "update" else ("in the collection already", "update")
         raise ItemConflict(
-            f"{len(wrong)} of {len(keys)} ids are {where} ({named}{more}); use mode {advice} or upsert; nothing was written",
+            f"{len(wrong)} of {len(ids)} ids are {where} ({named}{more}); use mode {advice} or upsert; nothing was written",
             tuple(wrong[:8]),
         )

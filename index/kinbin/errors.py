@@ -57,9 +57,17 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 class KinbinError(Exception):
-    """Root of the tree; `code` names the kind of error for programs."""
+    """Root of the tree; `code` names the kind of error for programs.
+
+    `acknowledged`: of an add that was cut into several transactions, how many items were stored, for good, before the one that failed.
+    """
 
     code = "error"
+    acknowledged = 0
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} ({self.acknowledged} items of this add were stored before)" if self.acknowledged else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class InvalidInput(KinbinError, ValueError):
         super().__init__(where + first.detail)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.problems,))
+        return (type(self), (self.problems,), self.__dict__)
 
     @classmethod
     def of(cls, code: str, detail: str, *, position: int | None = None, field: str | None = None, limit: str | None = None) -> InvalidInput:
@@ -112,7 +120,7 @@ class CollectionNotFound(KinbinError, LookupError):
         self.near = near
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (str(self), self.near))
+        return (type(self), (*self.args, self.near), self.__dict__)
 
 
 class CollectionExists(KinbinError):
@@ -134,7 +142,7 @@ class ItemConflict(KinbinError):
         self.ids = ids
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (str(self), self.ids))
+        return (type(self), (*self.args, self.ids), self.__dict__)
 
 
 class Closed(KinbinError):

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.hashing import Sampler, band_keys, content_hash
-from kinbin.links.linkset import worst_recalls
-from kinbin.links.search import GONE, WIDE
+from kinbin.links.search import GONE
+from kinbin.options import OPTIONS
 from kinbin.query.plan import Plan
+from kinbin.query.route import Route, Wanted, route_for
 from kinbin.query.search import fresh_keys
 from kinbin.query.view import View, Views
 from kinbin.records import CheckReport, CollectionConfig
@@ -29,10 +30,11 @@ MOST_PROBLEMS = 20
 
 def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: int) -> dict[str, Any]:
     """What `Collection.stats` returns."""
+    route = _usual_route(plan)
     runs = [
         {
-            "rows": run.rows, "live": run.live, "r": run.header["r"], "bands": run.header["bands"],
-            "slot_bits": run.header["slot_bits"],
+            "rows": run.rows, "live": run.live, "r": run.header.r, "bands": run.header.bands,
+            "slot_bits": run.header.slot_bits,
             "postings_per_query": round(prediction.postings, 1),
             "verified_per_query": round(prediction.verified, 1),
             "uncertified_share": round(prediction.uncertified, 4),
@@ -44,15 +46,14 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
         "bands": config.bands, "rows_per_band": config.rows,
         "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
         "runs": runs, "bytes": size, "commits": view.state.sequence,
-        "auto": _auto(plan), "links": _describe_links(view, plan),
+        "auto": route.path, "route": [{"step": str(step), "expected_us": round(step.ns / 1_000, 1)} for step in route.steps],
+        "links": _describe_links(view, plan),
     }  # fmt: skip
 
 
-def _auto(plan: Plan) -> str:
-    """The path that auto mode takes for the ten nearest."""
-    if plan.links is not None and plan.links.width(10, 1.0, forced=False) is not None:
-        return "links"
-    return "exact" if plan.prefers_scan else "bands"
+def _usual_route(plan: Plan) -> Route:
+    """The way of a query without options."""
+    return route_for(plan, Wanted(k=OPTIONS["k"].default, least=0.0, target=OPTIONS["target_recall"].default, mode="auto"))
 
 
 def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
@@ -60,21 +61,15 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     if view.links is None or plan.links is None:
         return None
     links = view.links.set
-    calibration = links.header["calibration"]
     width = plan.links.width(10, 1.0, forced=True)
     assert width is not None
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
         "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
-        "links_per_row": round(links.header["links"] / max(1, len(links.row_numbers)), 1),
+        "links_per_row": round(links.header.link_count / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
-        "hard_pool": int(width.beam[WIDE]), "hard_similarity": width.hard,        "alike": width.alike,
-        "calibration": [
-            {"pool": pool}
-            | {f"recall@{k}": recalls[i] for k, recalls in calibration["recall"].items()}
-            | {f"hard@{k}": recalls[i] for k, recalls in worst_recalls(calibration)["hard_recall"].items()}
-            for i, pool in enumerate(calibration["pools"])
-        ],
+        "hard_pool": int(width.beam["wide"][0]), "hard_similarity": width.hard,        "alike": width.alike,
+        "calibration": links.calibration.steps(),
     }  # fmt: skip
 
 
@@ -116,14 +111,13 @@ def check_store(reader: Reader, sampler: Sampler, wide: bool, progress: Callable
             _check_run(reader, run, sampler, wide, findings)
         except CorruptData as error:
             findings.add(f"run {run.number}: {error}")
-        living.append(run.row_numbers[np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0])
+        living.append(run.row_numbers[run.dead.living()])
     findings.tell(f"journal: {view.fresh.rows} rows")
     try:
         _check_fresh(view, sampler, wide, findings)
     except CorruptData as error:
         findings.add(f"journal: {error}")
-    fresh = view.fresh
-    living.append(fresh.row_numbers[: fresh.rows][np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0])
+    living.append(view.fresh.row_numbers[view.fresh.dead.living()])
     _check_links(reader, view, sampler.normalise, wide, findings)
     findings.tell("items")
     try:
@@ -139,20 +133,20 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
         reader.run_parts(run.number, part, verify=True)
     if (np.diff(run.row_numbers.astype(np.int64)) <= 0).any():
         findings.add(f"run {run.number}: its row numbers do not ascend")
-    r, bands = int(run.header["r"]), int(run.header["bands"])
+    r, bands = run.header.r, run.header.bands
     addresses, rooms = run.places(np.arange(run.rows))
     slots = np.empty((run.rows, bands), np.uint32)
     hashes = np.empty(run.rows, np.uint64)
     for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), wide):
         stop = start + len(rows)
-        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header["slot_bits"])
+        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
         hashes[start:stop] = content_hash(rows)
     if not np.array_equal(run.content, hashes[run.content_rows]) or not np.array_equal(run.content, np.sort(hashes)):
         findings.add(f"run {run.number}: its content hashes are not those of its rows")
-    posting = np.dtype("<u2") if run.header["posting_bytes"] == 2 else np.dtype("<u4")
-    count = (1 << run.header["slot_bits"]) + 1
+    posting = np.dtype("<u2") if run.header.posting_bytes == 2 else np.dtype("<u4")
+    count = (1 << run.header.slot_bits) + 1
     for j, table in enumerate(reader.run_parts(run.number, Part.BAND)):
-        if len(table) != 4 * count + posting.itemsize * run.rows:
+        if len(table) != run.header.table_bytes:
             findings.add(f"run {run.number}, band {j}: it has not the size its header gives")
             continue
         offsets = np.frombuffer(table, "<u4", count)
@@ -162,7 +156,7 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
             findings.add(f"run {run.number}, band {j}: its postings are not those of its rows")
 
 
-def _check_links(reader: Reader, view: View, normalised: bool, wide: bool, findings: _Findings) -> None:
+def _check_links(reader: Reader, view: View, shapes: bool, wide: bool, findings: _Findings) -> None:
     """Checksums and bounds of the link set, and that its codes are those of the rows."""
     sets = reader.link_sets()
     if view.links is None:
@@ -172,7 +166,7 @@ def _check_links(reader: Reader, view: View, normalised: bool, wide: bool, findi
     links = view.links.set
     findings.tell(f"link set {links.number}: {len(links.row_numbers)} rows")
     try:
-        graph = unpacked(reader, links, normalised)
+        graph = unpacked(reader, links, shapes)
     except CorruptData as error:
         findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
         return

@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
-import threading
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
 from kinbin.limits import limit
 
-__all__ = ["Asked", "at_most", "check_query", "cursor_after", "included", "one_of", "open_cursor", "sequence_of", "whole"]
+__all__ = [
+    "INCLUDE",
+    "MODES",
+    "arrived",
+    "at_most",
+    "cursor_after",
+    "included",
+    "is_number",
+    "one_of",
+    "open_cursor",
+    "sequence_of",
+    "whole",
+]
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
-_NOTHING: frozenset[str] = frozenset()
-
-
-class Asked(NamedTuple):
-    """The options of a query, as they came."""
-
-    k: int
-    target: float
-    min_score: float | None
-    filter: Any
-    mode: str
-    certify: bool
-    include: Iterable[str]
-    cancel: threading.Event | None
-
-    def checked(self) -> frozenset[str]:
-        """Refuse malformed options. Returns what is to be included."""
-        check_query(self.k, self.target, self.min_score, self.mode, self.certify)
-        if self.cancel is not None and not isinstance(self.cancel, threading.Event):
-            raise InvalidInput.of("bad_parameter", f"cancel is a threading.Event or None, not {type(self.cancel).__name__}", field="cancel")
-        return included(self.include)
 
 
 def arrived(value: object) -> str:
@@ -45,25 +33,19 @@ def arrived(value: object) -> str:
     return repr(value[:LONGEST_WORD]) if isinstance(value, str) else type(value).__name__
 
 
-def check_query(k: object, target: object, min_score: object, mode: object, certify: object) -> None:
-    """Refuse malformed options of a query."""
-    at_most("k", whole("k", k), "k")
-    if not _is_number(target) or not 0.0 < target <= 1.0:  # type: ignore[operator]
-        raise InvalidInput.of("bad_parameter", "target_recall is a number above 0 and at most 1", field="target_recall")
-    if min_score is not None and not (_is_number(min_score) and 0.0 <= min_score <= 1.0):  # type: ignore[operator]
-        raise InvalidInput.of("bad_parameter", "min_score is a number from 0 to 1, or null", field="min_score")
-    one_of("mode", mode, MODES)
-    if not isinstance(certify, bool):
-        raise InvalidInput.of("bad_parameter", "certify is true or false", field="certify")
+def is_number(value: object) -> bool:
+    """Whether this is a real number, NumPy's among them; true and false are none."""
+    if isinstance(value, int | float):
+        return not isinstance(value, bool)
+    # What is no number of Python's is rare, and the command line's help needs no NumPy.
+    import numpy as np
 
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64)
+    return isinstance(value, np.integer | np.floating) and not isinstance(value, np.timedelta64)
 
 
 def whole(name: str, value: object) -> int:
     """A whole number from 1 on."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or value < 1:
+    if not is_number(value) or not hasattr(value, "__index__") or value < 1:  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
     return int(value)
 
@@ -84,18 +66,21 @@ def at_most(name: str, value: int, field: str) -> None:
 
 def sequence_of(name: str, value: Any) -> Sequence[Any]:
     """A list of strings, as far as its form goes."""
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray) or getattr(value, "ndim", 1) == 0:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return value
+    import numpy as np
+
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
         raise InvalidInput.of("bad_parameter", f"{name} are a list of strings", field=name)
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    listed: list[Any] = value.tolist()
+    return listed
 
 
-def included(include: Iterable[str]) -> frozenset[str]:
-    """What parts of items are wanted."""
-    if type(include) is tuple and not include:
-        return _NOTHING
+def included(include: object) -> tuple[str, ...]:
+    """What parts of items are wanted, each once and in one order."""
     wanted = set()
     # One after the other: what is no list of names may be endless.
-    for name in [include] if isinstance(include, str) or not _is_iterable(include) else include:
+    for name in include if isinstance(include, Iterable) and _is_listed(include) else [include]:
         if not isinstance(name, str) or name not in INCLUDE:
             raise InvalidInput.of(
                 "bad_parameter",
@@ -103,11 +88,11 @@ def included(include: Iterable[str]) -> frozenset[str]:
                 field="include",
             )
         wanted.add(name)
-    return frozenset(wanted)
+    return tuple(name for name in INCLUDE if name in wanted)
 
 
-def _is_iterable(value: object) -> bool:
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+def _is_listed(value: object) -> bool:
+    return not isinstance(value, str) and getattr(value, "ndim", 1) > 0
 
 
 def cursor_after(key: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Frozen records that the library takes and returns: plain data, no behaviour."""
+"""Frozen records that the library takes and returns: plain data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["AddResult", "Answer", "AnswerBatch", "CheckReport", "CollectionConfig", "DeleteResult", "Item", "Page", "Sparse", "Tokens"]
+__all__ = [
+    "AddResult",
+    "Answer",
+    "AnswerBatch",
+    "CheckReport",
+    "CollectionConfig",
+    "DeleteResult",
+    "Hit",
+    "Item",
+    "Page",
+    "Sparse",
+    "Tokens",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +65,10 @@ class AddResult:
     count: int
     """Items in the collection afterwards."""
 
+    def plus(self, later: AddResult) -> AddResult:
+        """What this add and a later one did together."""
+        return AddResult(self.indexed + later.indexed, self.updated + later.updated, self.unchanged + later.unchanged, later.count)
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
@@ -80,8 +96,18 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Hit:
+    """One neighbour: `score` is the exact kernel value, higher is nearer; vector and payload are None unless `include` named them."""
+
+    id: str
+    score: float
+    payload: dict[str, Any] | None = None
+    vector: NDArray[np.float32] | Sparse | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer to one query, best first.
+    """The answer to one query, best first: iterate over it for its `Hit`s; `ids` and `scores` are the same as columns.
 
     `recall_lower_bound`: each true neighbour was found with at least this probability, over the random
     seed (1.0: everything was scanned); None when nothing can be said, and `no_bound` says why.
@@ -100,6 +126,8 @@ class Answer:
     """Names of the limits that cut the search short."""
     mode: str
     """"bands", "links" or "exact": the path that gave the answer."""
+    steps: tuple[str, ...] = ()
+    """What was done for it, in order, and why: "walk linked rows", "scan all rows: far"."""
     out_of_distribution: bool = False
     """Whether a walk found the query unlike the stored rows that its recall was calibrated on: less similar to its neighbours than 99
     in 100 of them, or of another norm. Auto completes the answer by bands or a scan."""
@@ -108,6 +136,11 @@ class Answer:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hit]:
+        if self.items is None:
+            return map(Hit, self.ids, self.scores.tolist())
+        return (Hit(item.id, score, item.payload, item.vector) for item, score in zip(self.items, self.scores.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +159,8 @@ class AnswerBatch:
     truncated: list[list[str]]
     modes: list[str]
     """(m,) the path that gave each answer."""
+    steps: list[tuple[str, ...]]
+    """(m,) what was done for each, in order."""
     out_of_distribution: NDArray[np.bool_]
     """(m,)"""
     items: dict[str, Item] | None = None
@@ -152,6 +187,7 @@ class AnswerBatch:
             candidates=int(self.candidates[i]),
             truncated=self.truncated[i],
             mode=self.modes[i],
+            steps=self.steps[i],
             out_of_distribution=bool(self.out_of_distribution[i]),
             items=None if self.items is None else [self.items[identifier] for identifier in found],
         )

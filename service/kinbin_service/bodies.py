@@ -99,17 +99,23 @@ def parse_json(body: bytes) -> Any:
         raise _explain(body, error) from None
 
 
-def parse_lines(body: bytes) -> list[Any]:
-    """The JSON values of the lines of a body; blank lines are skipped. Pointers count the values: "#/items/3"."""
+def parse_lines(body: bytes) -> tuple[list[Any], list[int]]:
+    """The JSON values of the lines of a body, and the number of the line of each, from 1 on; blank lines are skipped.
+
+    Pointers count the values: "#/items/3".
+    """
     values: list[Any] = []
-    for line in body.split(b"\n"):
+    numbers: list[int] = []
+    for number, line in enumerate(body.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             values.append(orjson.loads(line))
         except orjson.JSONDecodeError as error:
-            raise _explain(line, error, f"#/items/{len(values)}") from None
-    return values
+            refusal = _explain(line, error, f"#/items/{len(values)}")
+            raise Refusal(refusal.code, f"line {number}: {refusal.detail}", refusal.errors) from None
+        numbers.append(number)
+    return values, numbers
 
 
 def _explain(body: bytes, error: orjson.JSONDecodeError, root: str = "#") -> Refusal:

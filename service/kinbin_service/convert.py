@@ -51,27 +51,32 @@ def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:
 
 def answer(found: kinbin.Answer, include: Sequence[str]) -> dict[str, Any]:
     """The JSON form of one answer, with what was included."""
-    return _answer(
-        zip(found.ids, found.scores.tolist(), strict=True), _contents(found.items or (), include),
-        found.recall_lower_bound, found.no_bound, found.mode, found.candidates, found.verified, found.truncated,
-        found.out_of_distribution,
-    )  # fmt: skip
+    hits = zip(found.ids, found.scores.tolist(), strict=True)
+    work = _work(found.mode, found.candidates, found.verified, found.truncated, found.steps, far=found.out_of_distribution)
+    return _answer(hits, _contents(found.items or (), include), found.recall_lower_bound, found.no_bound, work)
 
 
 def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dict[str, Any]]:
     """The JSON forms of the answers of a batch, with what was included."""
-    bounds = found.recall_lower_bounds.tolist()
     contents = _contents((found.items or {}).values(), include)
+    works = (
+        _work(mode, candidates, verified, truncated, steps, far=far)
+        for mode, candidates, verified, truncated, steps, far in zip(
+            found.modes, found.candidates.tolist(), found.verified.tolist(), found.truncated, found.steps,
+            found.out_of_distribution.tolist(), strict=True,
+        )
+    )  # fmt: skip
+    answers = zip(found.ids.tolist(), found.scores.tolist(), found.recall_lower_bounds.tolist(), found.no_bounds, works, strict=True)
     return [
         _answer(
-            ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None), contents,
-            None if math.isnan(bound) else bound, no_bound, path, candidates, verified, truncated, far,
+            ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None),
+            contents,
+            None if math.isnan(bound) else bound,
+            no_bound,
+            work,
         )
-        for ids, scores, bound, no_bound, path, candidates, verified, truncated, far in zip(
-            found.ids.tolist(), found.scores.tolist(), bounds, found.no_bounds, found.modes,
-            found.candidates.tolist(), found.verified.tolist(), found.truncated, found.out_of_distribution.tolist(), strict=True,
-        )
-    ]  # fmt: skip
+        for ids, scores, bound, no_bound, work in answers
+    ]
 
 
 def _contents(items: Iterable[kinbin.Item], include: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -79,16 +84,28 @@ def _contents(items: Iterable[kinbin.Item], include: Sequence[str]) -> dict[str,
     return {stored.id: {name: value for name, value in item(stored, include).items() if name != "id"} for stored in items}
 
 
+def _work(
+    mode: str, candidates: int, verified: int, truncated: Sequence[str], steps: Sequence[str], *, far: bool
+) -> dict[str, Any]:  # fmt: skip
+    """How an answer was found."""
+    work: dict[str, Any] = {
+        "mode": mode,
+        "candidates": candidates,
+        "verified": verified,
+        "truncated": list(truncated),
+        "steps": list(steps),
+    }
+    if far:
+        work["out_of_distribution"] = True
+    return work
+
+
 def _answer(
     hits: Iterable[tuple[str, float]],
     contents: Mapping[str, Mapping[str, Any]],
     bound: float | None,
     no_bound: str | None,
-    mode: str,
-    candidates: int,
-    verified: int,
-    truncated: Sequence[str],
-    far: bool,
+    work: dict[str, Any],
 ) -> dict[str, Any]:
     if contents:
         results = [{"id": identifier, "score": score, **contents[identifier]} for identifier, score in hits]
@@ -97,7 +114,4 @@ def _answer(
     content: dict[str, Any] = {"results": results, "recall_lower_bound": bound}
     if bound is None:
         content["no_bound"] = no_bound
-    content |= {"mode": mode, "candidates": int(candidates), "verified": int(verified), "truncated": list(truncated)}
-    if far:
-        content["out_of_distribution"] = True
-    return content
+    return content | work

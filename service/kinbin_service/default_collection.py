@@ -30,12 +30,12 @@ def add_to_default(
             return kinbin.AddResult(0, 0, 0, 0)
         dim = dimension(vectors[0])
         with tempfile.TemporaryDirectory(prefix="kinbin-first-add-") as scratch, kinbin.open(scratch) as trial:
-            trial.create_collection(NAME, kernel=KERNEL, dim=dim).add(ids, vectors, payloads=payloads, mode=mode)
+            trial.create_collection(NAME, kernel=KERNEL, dim=dim).add(ids, vectors, payloads=payloads, mode=mode, atomic=True)
         try:
             collection = database.create_collection(NAME, kernel=KERNEL, dim=dim)
         except kinbin.CollectionExists:
             collection = database.collection(NAME)
-    return collection.add(ids, vectors, payloads=payloads, mode=mode)
+    return collection.add(ids, vectors, payloads=payloads, mode=mode, atomic=True)
 
 
 def dimension(vector: VectorIn | Sequence[float]) -> int | None:

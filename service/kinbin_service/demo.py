@@ -81,16 +81,19 @@ def main(
     with failing_in_one_line():
         check_port(host, port)
         _check_installed()
-        with _ending_on_signals(), _server(data, host, port) as server:
-            digits = _load_digits()  # while the server starts
-            from kinbin_service.settings import reached_at
+        with _ending_on_signals():
+            digits = _load_digits()
+            # Before there is a server: whoever asks it finds the digits, all of them.
+            filled = _fill(console, data, digits)
+            with _server(data, host, port) as server:
+                from kinbin_service.settings import reached_at
 
-            _prepare_and_show(console, reached_at(host, port), digits, server)
-            if once:
-                return
-            _say(console, "\nServing until Ctrl-C.")
-            if server.wait() != 0:
-                raise Failure(f"the server ended by itself with exit code {server.returncode}")
+                _show(console, reached_at(host, port), digits if filled else None, server)
+                if once:
+                    return
+                _say(console, "\nServing until Ctrl-C.")
+                if server.wait() != 0:
+                    raise Failure(f"the server ended by itself with exit code {server.returncode}")
 
 
 # ------------------------------------------------------------------------------------------ the server
@@ -190,37 +193,39 @@ def _load_digits() -> _Digits:
     return _Digits(images, shown.tolist())
 
 
-def _prepare_and_show(console: Console, address: str, digits: _Digits, server: subprocess.Popen[bytes]) -> None:
+def _fill(console: Console, data: Path, digits: _Digits) -> bool:
+    """Load the digits into "default" if it is empty or was filled by half; whether they are in it."""
+    import kinbin
+    from kinbin_service.default_collection import NAME, add_to_default
+    from kinbin_service.kernels import FIRST
+
+    with kinbin.showing_compilation() as show:
+        kinbin.warm_up(show, FIRST)
+    ids = digits.ids
+    with kinbin.open(data) as database:
+        if NAME in database.collections() and (collection := database.collection(NAME)).count() > 0:
+            first, last = collection.get([ids[0], ids[-1]], include=())
+            if first is None or last is not None:
+                return first is not None
+        began = time.monotonic()
+        add_to_default(database, ids, digits.images, [{"digit": number} for number in digits.shown], "upsert")
+        seconds = time.monotonic() - began
+    _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "{NAME}" in {seconds:.1f} s.')
+    return True
+
+
+def _show(console: Console, address: str, digits: _Digits | None, server: subprocess.Popen[bytes]) -> None:
+    """Wait for the server, ask it for a digit's neighbours if they are what it holds, and print where to look."""
     from kinbin_client import Client
 
     with Client(address, api_key=api_key()) as client:
         with console.status("Starting the server") as status:
             _wait_ready(client, server, address, status)
-        if _fill(console, client, digits):
-            answer = client.query(digits.images[_QUERY], k=_SHOWN)
-            _show_answer(console, digits, answer)
-        else:
+        if digits is None:
             _say(console, 'The collection "default" holds other data: the digits were not loaded.')
+        else:
+            _show_answer(console, digits, client.query(digits.images[_QUERY], k=_SHOWN))
     _show_addresses(console, address)
-
-
-def _fill(console: Console, client: Client, digits: _Digits) -> bool:
-    """Load the digits into "default" if it is empty or was filled by half; whether they are in it."""
-    collection = client.collection("default")
-    ids = digits.ids
-    if "default" in client.collections() and collection.count() > 0:
-        there = {item.id for item in collection.get([ids[0], ids[-1]], include=()).items}
-        if ids[0] not in there:
-            return False
-        if ids[-1] in there:
-            return True
-    began = time.monotonic()
-    payloads = [{"digit": number} for number in digits.shown]
-    with console.status("Adding the digits"):
-        client.add(ids, digits.images, payloads)
-    seconds = time.monotonic() - began
-    _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "default" in {seconds:.1f} s.')
-    return True
 
 
 # ------------------------------------------------------------------------------------------ the printout
@@ -230,7 +235,7 @@ def _show_answer(console: Console, digits: _Digits, answer: Answer) -> None:
     rows = {identifier: row for row, identifier in enumerate(digits.ids)}
     _say(console, f"\nThe {_SHOWN} nearest of {digits.ids[_QUERY]} by the kernel ngmm (it finds itself first):\n")
     pictures = []
-    for hit in answer.results:
+    for hit in answer:
         row = rows.get(hit.id)
         caption = f"{hit.id}\nscore {hit.score:.3f}"
         picture = _picture(digits.images[row]) if row is not None else Text("?")

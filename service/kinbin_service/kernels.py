@@ -10,10 +10,12 @@ from contextlib import ExitStack
 
 import kinbin
 
-__all__ = ["FIRST", "Kernels"]
+__all__ = ["FIRST", "GROUPS", "Kernels"]
 
-FIRST = ("small",)
-"""Groups of kernels without which the service is not ready."""
+GROUPS = ("small", "bands", "links")
+"""The library's groups of kernels, in the order in which they are compiled."""
+FIRST = GROUPS[:1]
+"""Groups without which the service is not ready."""
 _LOG_SECONDS = 10.0
 
 log = logging.getLogger("kinbin.service")
@@ -27,8 +29,8 @@ class Kernels:
     """What a worker knows of the library's kernels. One thread changes it, any may read."""
 
     def __init__(self) -> None:
-        self.pending: tuple[str, ...] = ()
-        """Groups of kernels that are still to be compiled."""
+        self.pending: tuple[str, ...] = GROUPS
+        """Groups of kernels that are still to be compiled, or at least to be looked for on disk."""
         self._state: kinbin.Compiling | None = None
         self._logged = -_LOG_SECONDS
         self._stopped = False
@@ -49,7 +51,9 @@ class Kernels:
             on_terminal = sys.stderr.isatty() and log.isEnabledFor(logging.INFO) and multiprocessing.parent_process() is None
             show = stack.enter_context(kinbin.showing_compilation()) if on_terminal else self._log
             try:
-                kinbin.warm_up(lambda state: self._tell(state, show), FIRST)
+                later = GROUPS[len(FIRST) :]
+                kinbin.warm_up(lambda state: self._tell(state, show, later), FIRST)
+                self.pending = later
                 ready()
                 self._rest(show)
             except _Stopped:
@@ -64,10 +68,11 @@ class Kernels:
             log.exception("the rest of the warm-up failed: kernels are compiled when they are needed")
         self.pending = ()
 
-    def _tell(self, state: kinbin.Compiling, show: Callable[[kinbin.Compiling], None]) -> None:
+    def _tell(self, state: kinbin.Compiling, show: Callable[[kinbin.Compiling], None], later: tuple[str, ...] = ()) -> None:
+        """Note how far it is; later: groups whose turn has not come."""
         if self._stopped:
             raise _Stopped
-        self._state, self.pending = state, state.pending
+        self._state, self.pending = state, state.pending + later
         show(state)
 
     def _log(self, state: kinbin.Compiling) -> None:

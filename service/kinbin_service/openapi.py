@@ -1,8 +1,7 @@
-"""The OpenAPI document: routes and wire models put together. `python -m kinbin_service.openapi` writes the committed file."""
+"""The OpenAPI document: routes and wire models put together. `make docs` writes the committed file."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +89,3 @@ def _add_problems(made: dict[str, Any]) -> None:
 def text(app: FastAPI) -> bytes:
     """The document as the committed file holds it."""
     return orjson.dumps(document(app), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def main() -> None:
-    """Write the document into the file that is named, or into the committed one."""
-    from kinbin_service.app import create_app
-    from kinbin_service.settings import Settings
-
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else COMMITTED
-    target.write_bytes(text(create_app(Settings(_env_file=None))))
-
-
-if __name__ == "__main__":
-    main()

@@ -187,6 +187,8 @@ class Place:
     """The array that positions count in: "items", "queries" or "ids"; None: the body is about one vector."""
     ids: Sequence[str] = ()
     """The ids of the batch, to find the positions of conflicting ones."""
+    lines: Sequence[int] = ()
+    """The line of each item, if the body was made of lines."""
 
     def pointer(self, position: int | None, field: str | None) -> str:
         """The pointer of one problem."""
@@ -198,14 +200,30 @@ class Place:
         inner = f"/{field}" if self.batch == "items" and field else ""
         return f"#/{self.batch}/{position}{inner}"
 
+    def detail(self, problem: kinbin.Problem) -> str:
+        """What is wrong, with the line that it stands on; of an id that is there twice, where it is first instead of the id itself."""
+        text, position = problem.detail, problem.position
+        if position is None:
+            return text
+        if problem.code == "duplicate_id":
+            text = f"the same id is {self._first(position)} already; send each id once"
+        return f"line {self.lines[position]}: {text}" if self.lines else text
+
+    def _first(self, position: int) -> str:
+        """Where the id of this position is first."""
+        if position >= len(self.ids):
+            return "in the batch"
+        first = self.ids.index(self.ids[position])
+        return f"on line {self.lines[first]}" if self.lines else f"at {self.pointer(first, 'id')}"
+
 
 def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
     """The refusal that a library error is answered with."""
     code = error.code if error.code in CODES else "invalid_field" if isinstance(error, kinbin.InvalidInput) else "storage_error"
     if isinstance(error, kinbin.InvalidInput):
-        entries = [Entry(place.pointer(problem.position, problem.field), problem.detail) for problem in error.problems]
+        entries = [Entry(place.pointer(problem.position, problem.field), place.detail(problem)) for problem in error.problems]
         limit = next((problem.limit for problem in error.problems if problem.limit), None)
-        return Refusal(code, error.problems[0].detail, entries, limit)
+        return Refusal(code, entries[0].detail, entries, limit)
     if isinstance(error, kinbin.ItemConflict):
         known = {identifier: position for position, identifier in reversed(list(enumerate(place.ids)))}
         positions = sorted(known[identifier] for identifier in error.ids if identifier in known)

@@ -81,6 +81,11 @@ class Service:
             return Refusal("internal", "the kernels could not be compiled; the log says why")
         return Refusal("not_ready", f"the kernels are being loaded{self.kernels.count()}; try again")
 
+    def background_fails(self) -> bool:
+        """Whether sealing, merging or linking of some collection failed when this worker last tried; it tries again by itself."""
+        reports = self.database.background().values()
+        return any(work["in_a_row"] for report in reports for work in report.values())
+
     def _warm_up(self) -> None:
         """Compile or load every kernel (in a thread), first those that an empty or small collection needs."""
         try:

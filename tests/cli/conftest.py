@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +15,12 @@ import kinbin
 import service_process
 from kinbin_client import Client
 from kinbin_service.cli import app
-from service_process import Served
+from service_process import Served, Spawn, spawning
 
 Run = Callable[..., Result]
 Imported = Callable[..., dict[str, Any]]
 Refused = Callable[..., str]
 Items = Callable[..., dict[str, kinbin.Item]]
-Spawn = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -98,37 +92,6 @@ def items(data: Path) -> Items:
                 after = page.next
 
     return read
-
-
-@contextmanager
-def spawning() -> Iterator[Spawn]:
-    """For the block, a function that starts `python -m MODULE ARGUMENTS` as a process, without the KINBIN_* variables of the shell."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *map(str, arguments)],
-            env={**inherited, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    try:
-        yield start
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            process.communicate()
 
 
 @pytest.fixture

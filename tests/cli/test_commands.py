@@ -66,7 +66,7 @@ def test_query_by_vector_says_what_the_library_says(filled: Path, run: Run, vect
     assert [hit["score"] for hit in told["results"]] == answer.scores.tolist()
     assert told["results"][0] == {"id": "p7", "score": pytest.approx(1.0), "payload": {"row": 7}}
     assert (told["recall_lower_bound"], told["mode"], told["truncated"]) == (1.0, "exact", [])
-    assert set(told) == {"results", "recall_lower_bound", "mode", "candidates", "verified", "truncated", "took_ms"}
+    assert set(told) == {"results", "recall_lower_bound", "mode", "candidates", "verified", "truncated", "steps", "took_ms"}
 
 
 def test_query_by_id_with_options(filled: Path, run: Run) -> None:
@@ -118,7 +118,7 @@ def test_query_for_people(filled: Path, run: Run) -> None:
         (("--id", "p1", "--filter", '{"row": {"$near": 1}}'), 1, "unknown operator"),
         (("--id", "p1", "--vector", "[1]"), 2, "give one of --vector, --id and --file"),
         ((), 2, "give one of --vector, --id and --file"),
-        (("--id", "p1", "-k", "1001"), 1, "1000"),
+        (("--id", "p1", "-k", "1001"), 3, "1000"),
         (("--id", "p1", "--target-recall", "0"), 1, "target_recall"),
         (("--id", "p1", "--collection", "nothing"), 1, "no collection"),
         (("--id", "p1", "--collection", "../x"), 1, "collection"),
@@ -126,7 +126,7 @@ def test_query_for_people(filled: Path, run: Run) -> None:
     ],
 )
 def test_queries_that_cannot_be(filled: Path, run: Run, arguments: tuple[str, ...], code: int, expected: str) -> None:
-    """Every mistake ends with one line that says what it is, and an exit code that tells misuse (2) from failure (1)."""
+    """Every mistake ends with one line that says what it is, and an exit code that tells misuse (2) and limits (3) from failure (1)."""
     result = run("query", "--data", filled, "--collection", "photos", *arguments)
     assert result.exit_code == code
     told = " ".join(result.stderr.replace("│", " ").split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -74,8 +75,11 @@ def test_what_is_exported_is_imported_to_the_bit(filled: Path, run: Run, items: 
     file = tmp_path / f"out.{form}"
     result = run("export", file, "--data", filled, "--collection", name)
     assert result.exit_code == 0, result.stderr
-    command = result.stdout.splitlines()[-1].removeprefix("Import it with: kinbin ").split()
-    again = run(*command, "--data", tmp_path / "other")
+    command = shlex.split(result.stdout.splitlines()[-1].removeprefix("Import it with: kinbin "))
+    place = command.index("--data") + 1
+    assert command[place] == str(filled)
+    command[place] = str(tmp_path / "other")
+    again = run(*command)
     assert again.exit_code == 0, again.stderr
     same(items(name), items(name, tmp_path / "other"))
     with kinbin.open(filled) as before, kinbin.open(tmp_path / "other") as after:

@@ -48,7 +48,12 @@ TEXT_PROBLEMS: dict[str, tuple[str, str | bytes, str]] = {
     "ndjson lengths": ("t.ndjson", '{"id": "a", "vector": {"indices": [1], "values": [1, 2]}}\n', ':1: "indices" and "values"'),
     "ndjson payload": ("t.ndjson", '{"id": "a", "vector": [1], "payload": 3}\n', ':1: field "payload" must be an object or null, got 3'),
     "ndjson dimension": ("t.ndjson", '{"id": "a", "vector": [1, 2]}\n\n{"id": "b", "vector": [1]}\n', ":3: "),
-    "ndjson id twice": ("t.ndjson", '{"id": "a", "vector": [1]}\n{"id": "a", "vector": [2]}\n', ":2: "),
+    "ndjson id twice": ("t.ndjson", '{"id": "a", "vector": [1]}\n{"id": "a", "vector": [2]}\n', ":2: the id 'a' is on line 1 already"),
+    "ndjson id twice, far": (
+        "t.ndjson",
+        '{"id": "x", "vector": [1]}\n\n{"id": "a", "vector": [1]}\n{"id": "b", "vector": [1]}\n\n{"id": "a", "vector": [2]}\n',
+        ":6: the id 'a' is on line 3 already: each item needs its own",
+    ),
     "ndjson bad id": ("t.ndjson", '{"id": "a", "vector": [1]}\n{"id": "", "vector": [2]}\n', ":2: "),
     "svmlight part": ("t.svm", "1 2:1\n0 3\n", ":2: expected index:value, got '3'"),
     "svmlight index": ("t.svm", "1 2:1\n0 x:3\n", ":2: expected a whole number in 'x:3', got 'x'"),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
+import typer
 from typer.testing import Result
+
+import kinbin
+from kinbin_service.cli import app
+from kinbin_service.cli.query import Search
 
 Run = Callable[..., Result]
 
@@ -73,3 +81,35 @@ def test_a_collection_that_is_not_there(run: Run, data: Path, command: tuple[str
     assert run("create", "photos", "--data", data).exit_code == 0
     result = run(*command, "--data", data, "--collection", "pictures")
     assert (result.exit_code, result.stderr) == (1, f'Error: no collection "pictures" in {data}: it holds photos\n')
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_a_limit_has_an_exit_code_of_its_own(run: Run, data: Path, as_json: tuple[str, ...]) -> None:
+    """A program can tell what passes a limit (3) from what is not understood (2) and what failed (1)."""
+    assert run("create", "c", "--data", data, "--dim", 2).exit_code == 0
+    result = run("query", "--data", data, "--collection", "c", "--vector", "[1, 2]", "--k", 1001, *as_json)
+    assert (result.exit_code, "k: at most 1000, not 1001" in result.stderr) == (3, True)
+    if as_json:
+        assert orjson.loads(result.stderr) == {"error": {"code": "over_limit", "message": "k: at most 1000, not 1001", "exit_code": 3}}
+    assert run("query", "--data", data, "--collection", "c", "--vector", "[1, 2]", "--k", 0).exit_code == 2
+    assert run("query", "--data", data, "--collection", "c", "--vector", "[1]").exit_code == 1
+
+
+def test_the_options_of_a_query_are_those_of_the_library() -> None:
+    """`kinbin query` has every option of the library's table but `include`, with its default and its bounds."""
+    assert [word.value for word in Search] == list(kinbin.OPTIONS["mode"].known)
+    command = typer.main.get_command(app).commands["query"]  # type: ignore[attr-defined]  # a group
+    given = {one.name: one for one in command.params}
+    for name, option in kinbin.OPTIONS.items():
+        if name == "include":
+            continue
+        parameter = given["condition" if name == "filter" else name]
+        assert parameter.default == option.default
+        for bound, value in (("min", option.least if option.least is not None else option.above), ("max", option.most)):
+            assert getattr(parameter, bound, None) == value
+
+
+def test_help_is_quick() -> None:
+    """What describes the options loads neither NumPy nor numba."""
+    program = "import sys, kinbin_service.cli; print({'numpy', 'numba', 'pydantic'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout == "set()\n"

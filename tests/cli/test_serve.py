@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from typer.testing import Result
 import kinbin
 import service_process
 from kinbin_client import Client
-from service_process import Served
+from service_process import Served, until_serving
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -243,15 +244,26 @@ def test_demo_serves_until_it_is_ended(
         assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
 
 
-def until_serving(process: subprocess.Popen[str]) -> list[str]:
-    """The lines that a demo prints until it waits to be ended."""
-    assert process.stdout is not None
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if line.startswith("Serving until Ctrl-C"):
-            break
-    return printed
+def test_demo_never_answers_that_its_data_is_not_there(data: Path, spawn: Spawn, free_port: int) -> None:
+    """Whoever asks the demo while it starts is told to come back, and from its first answer on finds every digit."""
+    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port)
+    address = f"http://127.0.0.1:{free_port}/v1/collections/default/count"
+    told: list[tuple[int, str | None]] = []
+    deadline = time.monotonic() + 100
+    while not told or told[-1][0] == 503:
+        assert time.monotonic() < deadline, told
+        assert process.poll() is None, process.communicate()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(address, b"{}", {"content-type": "application/json"}), timeout=20) as page:
+                told.append((page.status, page.read().decode()))
+        except urllib.error.HTTPError as error:
+            told.append((error.code, error.headers["Retry-After"]))
+        except OSError:
+            time.sleep(0.002)  # nobody listens yet
+    assert told[-1] == (200, '{"count":1797}')
+    assert set(told[:-1]) <= {(503, "1")}
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
 
 
 def test_demo_leaves_other_data_alone(tmp_path: Path, data: Path, run: Run, spawn: Spawn, free_port: int) -> None:

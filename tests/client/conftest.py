@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import pytest
 from numpy.lib.format import read_array_header_1_0, read_magic
 
 from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Timeout
+from service_process import free_port
 
 API_KEY = "canary-key-4711"
 QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "certify", "filter", "include"}
@@ -263,9 +263,7 @@ class LiveService:
     """A real service in a process of its own, on a free port of this machine; killed and started again at will."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data = folder / "db"
         self.log = folder / "service.log"

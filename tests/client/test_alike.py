@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from scipy import sparse
 
 import kinbin
 import kinbin_client
-from kinbin_client import ApiError, AsyncClient, InvalidArgument
-from service_app import running_app
+from kinbin_client import ApiError, AsyncClient, Chunking, InvalidArgument
+from service_app import running_app, warm_up_once
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {"dense": {"dim": 3}, "sparse": {}, "minmax": {"kernel": "minmax", "dim": 3}}
 
@@ -32,8 +33,9 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
     """Both, each on a database of its own."""
+    monkeypatch.setattr(kinbin, "warm_up", warm_up_once)
     async with running_app(tmp_path / "service") as app:
 
         async def forward(request: httpx.Request) -> httpx.Response:
@@ -52,13 +54,13 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 class LibraryForms:
     """What stands in a call for forms that both have under the same name."""
 
-    Sparse, Tokens = kinbin.Sparse, kinbin.Tokens
+    Sparse, Tokens, QueryOptions = kinbin.Sparse, kinbin.Tokens, kinbin.QueryOptions
 
 
 class ClientForms:
     """The same of the client."""
 
-    Sparse, Tokens = kinbin_client.Sparse, kinbin_client.Tokens
+    Sparse, Tokens, QueryOptions = kinbin_client.Sparse, kinbin_client.Tokens, kinbin_client.QueryOptions
 
 
 Call = Callable[[Any, Any], Any]
@@ -194,6 +196,28 @@ CASES: dict[str, tuple[str, Call]] = {
     "an unknown operator": ("dense", asking([1, 2, 3], filter={"year": {"gte": 3}})),
     "an operator out of place": ("dense", asking([1, 2, 3], filter={"$gte": 3})),
     "a filter that is a list": ("dense", lambda c, forms: c.count([{"year": 3}])),
+    "a filter that is a number": ("dense", asking([1, 2, 3], filter=3)),
+    "a k of none": ("dense", asking([1, 2, 3], k=0)),
+    "a k below none": ("dense", asking([1, 2, 3], k=-1)),
+    "a k that is a fraction": ("dense", asking([1, 2, 3], k=1.5)),
+    "a k that is text": ("dense", asking([1, 2, 3], k="10")),
+    "a k that is true": ("dense", asking([1, 2, 3], k=True)),
+    "too large a k": ("dense", asking([1, 2, 3], k=1_001)),
+    "too large a k by id": ("dense", lambda c, forms: c.query_id("here", k=1_001)),
+    "a target of none": ("dense", asking([1, 2, 3], target_recall=0)),
+    "a target beyond": ("dense", asking([1, 2, 3], target_recall=1.01)),
+    "a target that is text": ("dense", asking([1, 2, 3], target_recall="0.9")),
+    "a target that is true": ("dense", asking([1, 2, 3], target_recall=True)),
+    "a min_score below": ("dense", asking([1, 2, 3], min_score=-0.1)),
+    "a min_score beyond": ("dense", asking([1, 2, 3], min_score=1.1)),
+    "a min_score that is text": ("dense", asking([1, 2, 3], min_score="0.5")),
+    "a target below none for many": ("dense", lambda c, forms: c.query_batch([[1, 2, 3]], target_recall=-1)),
+    "a word to include": ("dense", asking([1, 2, 3], include="payloads")),
+    "options of another kind": ("dense", asking([1, 2, 3], options={"k": 3})),
+    "options and single ones": ("dense", lambda c, forms: c.query([1, 2, 3], k=3, mode="exact", options=forms.QueryOptions(k=5))),
+    "options for many and single ones": ("dense", lambda c, forms: c.query_batch([[1, 2, 3]], k=3, options=forms.QueryOptions())),
+    "a page of none": ("dense", lambda c, forms: c.scroll(limit=0)),
+    "too large a page": ("dense", lambda c, forms: c.scroll(limit=1_001)),
     "a min_score of NaN": ("dense", asking([1, 2, 3], min_score=NAN)),
     "a target of NaN": ("dense", asking([1, 2, 3], target_recall=NAN)),
     "an insert of what is there": ("dense", lambda c, forms: c.add(["a", "here"], np.ones((2, 3)), mode="insert")),
@@ -239,6 +263,118 @@ async def test_the_same_input_is_refused_alike(label: str, pair: Pair) -> None:
     assert told(by_client.value) == told(by_library.value)
     assert str(by_client.value).count(told(by_client.value)[1]) == 1
     assert await pair.client.collection(name).count() == pair.database.collection(name).count() == 1
+
+
+def parameters(method: Any, *without: str) -> list[tuple[str, str, Any]]:
+    """Name, kind and default of each parameter."""
+    listed = inspect.signature(method).parameters.values()
+    return [(VECTORS.get(one.name, one.name), str(one.kind), one.default) for one in listed if one.name not in without]
+
+
+VECTORS = {"x": "vector", "X": "vectors", "Q": "vectors"}
+"""The library's names for what comes first in every call."""
+OWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "query": (("cancel",), ()),
+    "query_id": (("cancel",), ()),
+    "query_batch": (("cancel",), ("chunking",)),
+    "add": (("atomic",), ("chunking",)),
+}
+"""What only the library has (one process can be interrupted, or write all at once), and what only the client has (requests)."""
+
+
+@pytest.mark.parametrize("name", ["add", "count", "delete", "get", "query", "query_batch", "query_id", "scroll", "stats"])
+def test_methods_of_a_collection_are_called_alike(name: str) -> None:
+    """Each method has the same parameters with the same defaults in the same order."""
+    library, client = OWN.get(name, ((), ()))
+    assert parameters(getattr(kinbin.Collection, name), *library) == parameters(getattr(kinbin_client.Collection, name), *client)
+
+
+@pytest.mark.parametrize("name", ["create_collection", "collection", "collections", "drop_collection", "close"])
+def test_methods_of_a_database_are_called_alike(name: str) -> None:
+    """Each method that manages collections has the same parameters with the same defaults."""
+    assert parameters(getattr(kinbin.Database, name)) == parameters(getattr(kinbin_client.Client, name))
+
+
+def described(options: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Default and description of each option, but for its help text, which is the library's alone."""
+    return {one.name: (one.default, {name: said for name, said in one.metadata.items() if name != "text"}) for one in fields(options)}
+
+
+def test_options_are_alike_field_by_field() -> None:
+    """The client, which does not import the library, has its options: the same names, defaults, bounds, words and refusals."""
+    ours, theirs = described(kinbin.QueryOptions), described(kinbin_client.QueryOptions)
+    assert list(ours) == list(theirs)
+    for name in ours:
+        assert theirs[name] == ours[name], name
+
+
+async def test_a_collection_that_is_there_is_created_alike(pair: Pair) -> None:
+    """Creating what is there is refused in the same words, unless exist_ok is said; one that differs always is."""
+    for options in ({"dim": 3}, {"dim": 4}, {"dim": 4, "exist_ok": True}):
+        with pytest.raises(kinbin.CollectionExists) as by_library:
+            pair.database.create_collection("dense", **options)  # type: ignore[arg-type]
+        with pytest.raises(kinbin_client.Conflict) as by_client:
+            await pair.client.create_collection("dense", **options)  # type: ignore[arg-type]
+        assert by_client.value.code == by_library.value.code
+        if options == {"dim": 3}:
+            assert by_client.value.detail == str(by_library.value)
+    assert pair.database.create_collection("dense", dim=3, exist_ok=True).count() == 1
+    assert await (await pair.client.create_collection("dense", dim=3, exist_ok=True)).count() == 1
+    with pytest.raises(kinbin.InvalidInput) as library_kind:
+        pair.database.create_collection("dense", exist_ok="yes")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument) as client_kind:
+        await pair.client.create_collection("dense", exist_ok="yes")  # type: ignore[arg-type]
+    assert told(client_kind.value) == told(library_kind.value)
+
+
+async def test_answers_are_read_alike(pair: Pair) -> None:
+    """The same code reads the answers, statistics and numbers of both."""
+    ours, theirs = pair.database.collection("dense"), pair.client.collection("dense")
+    vectors: list[list[float]] = [[1, 2, 3], [3, 2, 1], [1, 1, 1]]
+    payloads: list[Any] = [{"n": 0}, None, {"n": 2}]
+    ours.add(["a", "b", "c"], vectors, payloads)
+    await theirs.add(["a", "b", "c"], vectors, payloads)
+    library, client = (
+        (
+            forms.QueryOptions(k=3, mode="exact", include=("payload", "vector")),
+            forms.QueryOptions(min_score=0.5, mode="exact", filter={"n": {"$gte": 1}}),
+        )
+        for forms in (kinbin, kinbin_client)
+    )
+
+    def read(answer: Any) -> list[Any]:
+        assert len(answer) == len(list(answer)) == len(answer.ids)
+        hits = [(hit.id, hit.score, hit.payload, None if hit.vector is None else np.asarray(hit.vector).tolist()) for hit in answer]
+        return [hits, list(answer.ids), list(answer.scores), answer.mode, answer.recall_lower_bound, answer.no_bound, answer.truncated]
+
+    for one, other in zip(library, client, strict=True):
+        assert read(ours.query(vectors[0], options=one)) == read(await theirs.query(vectors[0], options=other))
+        assert read(ours.query_id("b", options=one)) == read(await theirs.query_id("b", options=other))
+        batches = ours.query_batch(vectors, options=one), await theirs.query_batch(vectors, options=other)
+        assert len(batches[0]) == len(batches[1]) == 3
+        assert [read(answer) for answer in batches[0]] == [read(answer) for answer in batches[1]]
+    assert set(ours.stats()) == set(await theirs.stats())
+    assert ours.stats()["count"] == (await theirs.stats())["count"] == ours.count() == await theirs.count() == 4
+
+
+async def test_a_large_add_is_cut_alike(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An add of more than one transaction takes goes on its own way in both, tells how far it is, and what was stored when it fails."""
+    monkeypatch.setitem(kinbin.LIMITS, "batch_items", kinbin.Limit("batch_items", 3, "", ""))
+    X = np.ones((8, 3))
+    ids = [f"i{n}" for n in range(8)]
+    ours, theirs = pair.database.collection("dense"), pair.client.collection("dense")
+    told_by: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
+    by_library = ours.add(ids, X, progress=lambda *how: told_by[0].append(how))
+    by_client = await theirs.add(ids, X, progress=lambda *how: told_by[1].append(how), chunking=Chunking(max_items=3))
+    assert told_by[0] == told_by[1] == [(3, 8), (6, 8), (8, 8)]
+    assert by_client.model_dump(exclude={"took_ms"}) == asdict(by_library)
+    X[7] = 0
+    with pytest.raises(kinbin.InvalidInput) as library_error:
+        ours.add(ids, X)
+    with pytest.raises(kinbin_client.InvalidInput) as client_error:
+        await theirs.add(ids, X, chunking=Chunking(max_items=3))
+    assert client_error.value.acknowledged == library_error.value.acknowledged == 6
+    assert told(client_error.value) == told(library_error.value)
 
 
 @pytest.mark.parametrize("options", [{"kernel": "ngm"}, {"kernel": "cosine"}, {"sampler": "darts"}])

@@ -15,7 +15,8 @@ from scipy import sparse
 
 from kinbin_client import Chunking, InvalidArgument
 from kinbin_client._chunks import Chunk, add_chunks, query_chunks
-from kinbin_client._requests import DEFAULT_SCOPE, QueryOptions
+from kinbin_client._options import QueryOptions
+from kinbin_client._requests import DEFAULT_SCOPE
 from kinbin_client.retry import Repeat
 
 
@@ -155,8 +156,8 @@ def test_value_that_is_not_finite_is_located(bad: float) -> None:
     [
         ((["a"], [[1], [2]]), "2 vectors came with 1 ids"),
         ((["a", "b"], [[1], [2]], [None]), "1 payloads came with 2 ids"),
-        ((["a", "b", "a"], [[1], [2], [3]]), "item 2: the same id is at position 0"),
-        ((["a", "b", "a"], np.ones((3, 1), np.float32)), "item 2: the same id is at position 0"),
+        ((["a", "b", "a"], [[1], [2], [3]]), "item 2: the id 'a' is at position 0 already"),
+        ((["a", "b", "a"], np.ones((3, 1), np.float32)), "item 2: the id 'a' is at position 0 already"),
         ((["a"], [[1]], [object()]), "item 0: a payload is a JSON object"),
         ((["a"], np.ones((1, 2), bool)), "item 0: vectors are numbers, this array has dtype bool"),
         ((["a"], np.ma.masked_array(np.ones((1, 2)))), "masked arrays are not taken"),
@@ -180,8 +181,8 @@ def test_queries_of_a_matrix_keep_their_digits() -> None:
     """A matrix of queries travels with all its digits: float32 as float32, everything else as float64."""
     for dtype, sent in ((np.float32, "<f4"), (np.float64, "<f8"), (np.int64, "<f8"), (np.float16, "<f4")):
         rows = (np.arange(6).reshape(3, 2) / 3).astype(dtype)
-        options: QueryOptions = {"min_score": 0.25, "certify": True, "include": ("payload", "vector")}
-        (chunk,) = query_chunks(DEFAULT_SCOPE, rows, 5, options, Chunking())
+        options = QueryOptions(k=5, min_score=0.25, certify=True, include=("payload", "vector"))
+        (chunk,) = query_chunks(DEFAULT_SCOPE, rows, options, Chunking())
         assert matrix(chunk).dtype == np.dtype(sent)
         np.testing.assert_array_equal(matrix(chunk), rows)
         path, _, parameters = chunk.request.path.partition("?")
@@ -198,7 +199,7 @@ def test_queries_of_a_matrix_keep_their_digits() -> None:
 
 def test_queries_with_a_filter_travel_as_json() -> None:
     """A filter has no place in an address: such queries travel as JSON."""
-    (chunk,) = query_chunks(DEFAULT_SCOPE, np.ones((2, 2)), 5, {"filter": {"a": 1}}, Chunking())
+    (chunk,) = query_chunks(DEFAULT_SCOPE, np.ones((2, 2)), QueryOptions(k=5, filter={"a": 1}), Chunking())
     assert body(chunk) == {
         "k": 5,
         "target_recall": 0.9,
@@ -216,4 +217,4 @@ def test_queries_with_a_filter_travel_as_json() -> None:
 def test_queries_are_cut_by_the_size_of_their_answer(k: int, include: Any, sizes: list[int], form: Any) -> None:
     """One request asks for no more results, payloads and vectors than the service returns for one."""
     vectors = form([[1.0, 2.0]] * 2_500)
-    assert [chunk.size for chunk in query_chunks(DEFAULT_SCOPE, vectors, k, {"include": include}, Chunking())] == sizes
+    assert [chunk.size for chunk in query_chunks(DEFAULT_SCOPE, vectors, QueryOptions(k=k, include=include), Chunking())] == sizes

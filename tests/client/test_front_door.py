@@ -87,7 +87,7 @@ METHODS = {
         "ready",
         "wait_ready",
     ],
-    Collection: ["add", "count", "delete", "get", "info", "items", "name", "pages", "query", "query_batch", "query_id", "scroll"],
+    Collection: ["add", "count", "delete", "get", "info", "items", "name", "pages", "query", "query_batch", "query_id", "scroll", "stats"],
 }
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kinbin_client import InvalidArgument, _requests
+from kinbin_client import Conflict, InvalidArgument, QueryOptions, _requests
 from kinbin_client._requests import DEFAULT_SCOPE, Operation, collection_scope
+from kinbin_client._responses import Reply
 from kinbin_client.retry import Repeat
 
 
@@ -20,17 +21,17 @@ def parts(operation: Operation[Any]) -> tuple[str, str, Any]:
 
 def test_operations_have_their_routes() -> None:
     """Every operation has the method, path and body of the contract."""
-    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"include": ("payload",), "filter": {"year": 2020}})) == (
+    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], QueryOptions(k=5, include=("payload",), filter={"year": 2020}))) == (
         "POST",
         "/query",
         {"vector": [1, 2], "k": 5, "target_recall": 0.9, "mode": "auto", "include": ["payload"], "filter": {"year": 2020}},
     )
-    assert parts(_requests.query_id(collection_scope("p"), "a", 10, {"min_score": 0.5, "mode": "exact", "target_recall": 1.0})) == (
+    assert parts(_requests.query_id(collection_scope("p"), "a", QueryOptions(min_score=0.5, mode="exact", target_recall=1.0))) == (
         "POST",
         "/v1/collections/p/query",
         {"id": "a", "k": 10, "target_recall": 1.0, "mode": "exact", "include": [], "min_score": 0.5},
     )
-    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"mode": "links", "certify": True})) == (
+    assert parts(_requests.query(DEFAULT_SCOPE, [1, 2], QueryOptions(k=5, mode="links", certify=True))) == (
         "POST",
         "/query",
         {"vector": [1, 2], "k": 5, "target_recall": 0.9, "mode": "links", "certify": True, "include": []},
@@ -41,7 +42,7 @@ def test_operations_have_their_routes() -> None:
     scroll = {"after": "x", "limit": 7, "filter": None, "include": ["payload"]}
     assert parts(_requests.scroll("p", "x", 7, None, ("payload",))) == ("POST", "/v1/collections/p/scroll", scroll)
     assert parts(_requests.count("p", None)) == ("POST", "/v1/collections/p/count", {"filter": None})
-    assert parts(_requests.create_collection("p", {"kernel": "gmm"})) == ("PUT", "/v1/collections/p", {"kernel": "gmm"})
+    assert parts(_requests.create_collection("p", {"kernel": "gmm"}, True)) == ("PUT", "/v1/collections/p", {"kernel": "gmm"})
     assert parts(_requests.collection_info("p")) == ("GET", "/v1/collections/p", None)
     assert parts(_requests.drop_collection("p")) == ("DELETE", "/v1/collections/p", None)
     assert parts(_requests.collections()) == ("GET", "/v1/collections", None)
@@ -53,13 +54,13 @@ def test_operations_have_their_routes() -> None:
 def test_only_dropping_is_not_repeated_blindly() -> None:
     """Of all operations but adds, dropping a collection alone must not be done twice."""
     operations: list[Operation[Any]] = [
-        _requests.query(DEFAULT_SCOPE, [1], 1, {}),
-        _requests.query_id(DEFAULT_SCOPE, "a", 1, {}),
+        _requests.query(DEFAULT_SCOPE, [1], QueryOptions()),
+        _requests.query_id(DEFAULT_SCOPE, "a", QueryOptions()),
         _requests.get("p", ["a"], ()),
         _requests.delete("p", ["a"], None),
         _requests.scroll("p", None, 1, None, ()),
         _requests.count("p", None),
-        _requests.create_collection("p", {}),
+        _requests.create_collection("p", {}, True),
         _requests.collection_info("p"),
         _requests.collections(),
         _requests.limits(),
@@ -90,14 +91,14 @@ def test_name_that_fits_a_path_is_left_to_the_service(name: str) -> None:
 
 def test_certify_travels_only_where_it_is_asked_for() -> None:
     """A service that does not know the option is not told of it unless it is wanted."""
-    assert "certify" not in parts(_requests.query(DEFAULT_SCOPE, [1, 2], 5, {"certify": False}))[2]
-    assert parts(_requests.query_id(DEFAULT_SCOPE, "a", 5, {"certify": True}))[2]["certify"] is True
+    assert "certify" not in parts(_requests.query(DEFAULT_SCOPE, [1, 2], QueryOptions(certify=False)))[2]
+    assert parts(_requests.query_id(DEFAULT_SCOPE, "a", QueryOptions(certify=True)))[2]["certify"] is True
 
 
 def test_unknown_option_is_a_type_error() -> None:
     """An option that does not exist is refused as Python does it, not ignored."""
     with pytest.raises(TypeError, match="target_recal"):
-        _requests.query(DEFAULT_SCOPE, [1], 1, {"target_recal": 0.5})  # type: ignore[typeddict-unknown-key]  # the mistake under test
+        QueryOptions(target_recal=0.5)  # type: ignore[call-arg]  # the mistake under test
 
 
 def test_delete_takes_one_of_ids_and_filter() -> None:
@@ -124,10 +125,27 @@ def test_ids_are_strings(ids: Any, words: str) -> None:
         _requests.id_list(ids)
 
 
-def test_one_string_is_no_include() -> None:
-    """A string in place of a sequence of names would be taken letter by letter: it is refused."""
-    with pytest.raises(InvalidArgument, match="include"):
-        _requests.get("p", ["a"], "payload")  # type: ignore[arg-type]  # the mistake under test
+def test_one_string_is_one_name() -> None:
+    """A string in place of a sequence of names is not taken letter by letter: it is one name, as in the library."""
+    assert parts(_requests.get("p", ["a"], "payload"))[2]["include"] == ["payload"]  # type: ignore[arg-type]  # no sequence
+    assert parts(_requests.query(DEFAULT_SCOPE, [1], QueryOptions(include="vector")))[2]["include"] == ["vector"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exist_ok", [True, False])
+def test_a_collection_that_is_there_is_found_only_if_that_is_wanted(exist_ok: bool) -> None:
+    """200 in place of 201 means that nothing was created: without exist_ok that is the conflict that it is in the library."""
+    operation = _requests.create_collection("p", {}, exist_ok)
+    body = b'{"name":"p","kernel":"ngmm","dim":null,"sampler":null,"bands":null,"rows":null,"count":0,"stats":{}}'
+    assert operation.parse(Reply(201, {"content-type": "application/json"}, body)).name == "p"
+    there = Reply(200, {"content-type": "application/json"}, body)
+    if exist_ok:
+        assert operation.parse(there).name == "p"
+    else:
+        with pytest.raises(Conflict, match="the collection exists; choose another name or drop it first") as found:
+            operation.parse(there)
+        assert (found.value.status, found.value.code) == (409, "collection_exists")
+    # Sent twice, the second answer would be that the collection of the first is there.
+    assert operation.request.repeat is (Repeat.ALWAYS if exist_ok else Repeat.IF_NOT_DONE)
 
 
 def test_what_has_no_json_is_refused() -> None:

@@ -66,13 +66,16 @@ async def test_collections_are_managed(run: Run) -> None:
     async def scenario(client: Any) -> None:
         photos = await client.create_collection("photos", kernel="minmax", dim=3)
         assert photos.name == "photos"
-        await client.create_collection("photos", kernel="minmax", dim=3)
+        await client.create_collection("photos", kernel="minmax", dim=3, exist_ok=True)
+        with pytest.raises(Conflict, match="choose another name or drop it first"):
+            await client.create_collection("photos", kernel="minmax", dim=3)
         with pytest.raises(Conflict) as conflict:
-            await client.create_collection("photos", kernel="minmax", dim=4)
+            await client.create_collection("photos", kernel="minmax", dim=4, exist_ok=True)
         assert conflict.value.code == "collection_exists"
         await photos.add(["a"], [[1, 2, 3]])
         info = await photos.info()
         assert (info.name, info.kernel, info.dim, info.count) == ("photos", "minmax", 3, 1)
+        assert await photos.stats() == info.stats
         assert await client.collections() == ["photos"]
         await client.drop_collection("photos")
         with pytest.raises(NotFound) as missing:

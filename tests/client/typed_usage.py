@@ -55,7 +55,9 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         assert_type(client.collections(), list[str])
         photos = client.create_collection("photos", kernel="ngmm", dim=512)
         assert_type(photos, Collection)
+        client.create_collection("photos", kernel="ngmm", dim=512, exist_ok=True)
         assert_type(photos.info(), CollectionInfo)
+        assert_type(photos.stats(), dict[str, Any])
         ids = [f"photo-{n}" for n in range(len(matrix))]
         assert_type(photos.add(ids, matrix, progress=show), AddResult)
         photos.add(ids, list(matrix), [{"n": n} for n in range(len(ids))], mode="insert", chunking=Chunking(max_items=100))
@@ -69,6 +71,8 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         photos.query_id("photo-1", mode="links", certify=True)
         assert_type(answer.results[0].vector, list[float] | Sparse | None)
         assert_type(answer.results[0].payload, dict[str, Any] | None)
+        assert_type([(hit.id, hit.score) for hit in answer], list[tuple[str, float]])
+        assert_type(len(answer), int)
         again = answer.results[0].vector
         if again is not None:
             assert_type(photos.query(again), Answer)
@@ -113,8 +117,9 @@ def vectors() -> list[Vector]:
 
 def shared_options(client: Client) -> Answer:
     """Options kept in one place."""
-    options: QueryOptions = {"target_recall": 0.99, "include": ("payload",)}
-    return client.query([1.0], 5, **options)
+    options = QueryOptions(k=5, target_recall=0.99, include=("payload",))
+    client.query_batch([[1.0]], options=options, chunking=Chunking(max_items=10))
+    return client.query([1.0], options=options)
 
 
 def errors(client: Client) -> tuple[Problem, ...]:
@@ -168,7 +173,7 @@ async def mistakes(client: Client, other: AsyncClient) -> None:
     client.query([1.0], include="payload")  # type: ignore[arg-type]
     client.query("abc")  # type: ignore[arg-type]
     client.add(["a"], [[1.0]], mode="replace")  # type: ignore[arg-type]
-    client.create_collection("x", kernel="cosine")  # type: ignore[arg-type]
+    client.create_collection("x", sampler="dice")  # type: ignore[arg-type]
     client.collection("x").delete("a", "b")  # type: ignore[arg-type]
     print(client.query([1.0]).results[0].scores)  # type: ignore[attr-defined]  # noqa: T201
     print((await other.query([1.0])).results[0].distance)  # type: ignore[attr-defined]  # noqa: T201

@@ -21,6 +21,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
 from nursery import Child, Nursery
+from stored_headers import header_json, put_header_json
 from workload import DIM, Stored, Workload, _ngmm, findings
 
 pytestmark = pytest.mark.durability
@@ -40,14 +41,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workload = Workload(13, "d")
     with kinbin.open(folder) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2, seed=7)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         for number in range(STEPS):
             workload.step(number).perform(collection)
             if number == STEPS * 9 // 10:
                 collection.compact()
         assert findings(collection, EXPECTED) == []
         with collection._store.read() as reader:
-            assert reader.run_dead(reader.manifest()[0], 8).any()
+            assert reader.run_dead(reader.manifest()[0], 8).count
     return folder
 
 
@@ -169,7 +170,7 @@ def damaged(sound: Path, tmp_path: Path) -> Iterator[Callable[[Callable[[Writer,
         database = kinbin.open(folder)
         opened.append(database)
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         return collection
 
     yield damage
@@ -214,7 +215,7 @@ def change_table(
 ) -> None:
     """Change the offsets or the postings of a band."""
     table = bytes(writer.run_part(run, Part.BAND, band))
-    slots = (1 << writer.run_header(run)["slot_bits"]) + 1
+    slots = (1 << writer.run_header(run).slot_bits) + 1
     first, second = np.frombuffer(table, "<u4", slots).copy(), np.frombuffer(table, "<u2", -1, 4 * slots).copy()
     if offsets is not None:
         offsets(first)
@@ -267,9 +268,16 @@ LOGICAL: dict[str, tuple[str, Callable[[Writer, int], None]]] = {
     "a band that is too short": (
         "not the size its header gives", lambda w, run: w.put_run_part(run, Part.BAND, 1, bytes(w.run_part(run, Part.BAND, 1))[:-2])),
     "a header that is gone": ("part 'h'", lambda w, run: drop_raw(w, w._runs, fmt.run_key(run, Part.HEADER))),
+    "a header without its sample": ("'contrast'", lambda w, run: put_header_json(w, run, without(header_json(w, run), "contrast"))),
+    "a header of other postings": ("'posting_bytes'", lambda w, run: put_header_json(w, run, header_json(w, run) | {"posting_bytes": 3})),
     "a run that is gone": ("part 'h'", lambda w, run: w.delete_run(run)),
     "a list of runs that is gone": ("list of runs", lambda w, _: drop_raw(w, w._meta, b"manifest")),
 }  # fmt: skip
+
+
+def without(data: dict[str, Any], name: str) -> dict[str, Any]:
+    """A header without a field."""
+    return {key: value for key, value in data.items() if key != name}
 
 
 def write_one(array: NDArray[Any], place: int, value: Any) -> None:
@@ -289,8 +297,7 @@ def drop_raw(writer: Writer, tree: Any, key: bytes) -> None:
 
 def living(writer: Writer, run: int) -> int:
     """A local row of a run that is alive."""
-    bits = np.unpackbits(writer.run_dead(run, 8), bitorder="little")
-    return int(np.flatnonzero(bits == 0)[0])
+    return int(writer.run_dead(run, 8).living()[0])
 
 
 def empty_commit(writer: Writer) -> fmt.Commit:
@@ -432,7 +439,7 @@ def test_a_newer_format_is_refused(sound: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_another_hash_version_is_refused(sound: Path, tmp_path: Path) -> None:
     """A collection whose hashes are of another version is refused when it is opened, with both numbers."""
-    restated(sound, tmp_path / "data", b"config", lambda writer: fmt.encode_json(writer.configuration() | {"hash_version": 2}))
+    restated(sound, tmp_path / "data", b"config", lambda writer: fmt.encode_json(writer.configuration().encode() | {"hash_version": 2}))
     with kinbin.open(tmp_path / "data") as database:
         for _ in range(3):
             with pytest.raises(FormatMismatch, match="hash version 2, this Kinbin computes version 1"):

@@ -155,16 +155,16 @@ def test_no_room_for_the_work_space_of_a_merge(tmp_path: Path, monkeypatch: pyte
 
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(100)], vectors)
         kept = {f"i{i}": vectors[i] for i in range(100)}
         with monkeypatch.context() as patch:
             patch.setattr("os.posix_fallocate", refuse)
-            for merge in (collection.upkeep, collection.compact):
+            for merge in (collection._upkeep.step, collection.compact):
                 with pytest.raises(StorageFull):
                     merge()
                 _still_works(collection, kept)
-        assert collection.upkeep()
+        assert collection._upkeep.step()
         assert [run["rows"] for run in collection.stats()["runs"]] == [100]
         _still_works(collection, kept)
 
@@ -194,7 +194,7 @@ def test_room_is_taken_where_it_cannot_be_reserved(tmp_path: Path, monkeypatch: 
     vectors = np.random.default_rng(3).random((2_000, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(2_000)], vectors)
         collection.compact()
         assert all(place == before for place, before in places), "every byte is written"
@@ -214,7 +214,7 @@ def test_no_room_where_none_can_be_reserved(tmp_path: Path, monkeypatch: pytest.
     vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(100)], vectors)
         with pytest.raises(StorageFull):
             collection.compact()
@@ -223,7 +223,7 @@ def test_no_room_where_none_can_be_reserved(tmp_path: Path, monkeypatch: pytest.
 
 def _fill(collection: kinbin.Collection, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Add batches until one is refused for want of space. Returns what was acknowledged."""
-    collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+    collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
     kept: dict[str, np.ndarray] = {}
     for batch in range(1000):
         vectors = rng.random((50, DIM)) + 0.01

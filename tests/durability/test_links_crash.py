@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kinbin
-import kinbin.upkeep.janitor
+import kinbin.upkeep.background
 from crashing import failing_write
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageFull
 from kinbin.upkeep.election import elected
@@ -261,7 +261,7 @@ def test_links_outlive_seals_and_merges(collection: kinbin.Collection, monkeypat
     vectors = (np.random.default_rng(SEED).random((300, DIM)) + 0.01).astype(np.float32)
     for start in range(0, 300, 100):
         collection.add([f"v{i}" for i in range(start, start + 100)], vectors[start : start + 100])
-        assert collection.upkeep()
+        assert collection._upkeep.step()
     assert len(collection.stats()["runs"]) == 3
     assert collection._linker.step(quiet=True)
     assert all_linked(collection)
@@ -355,7 +355,7 @@ def test_the_other_process_answers_by_links(folder: Path, nursery: Nursery, quie
 def test_rows_are_linked_in_the_background(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough rows are linked by themselves when writes pause, those that come later too, and closing waits for no build."""
     monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 64)
-    monkeypatch.setattr("kinbin.upkeep.janitor.QUIET_SECONDS", 0.02)
+    monkeypatch.setattr("kinbin.upkeep.background.QUIET_SECONDS", 0.02)
     vectors = (np.random.default_rng(SEED).random((400, DIM)) + 0.01).astype(np.float32)
     with kinbin.open(folder) as database:
         collection = database.collection("c")
@@ -373,7 +373,7 @@ def test_rows_are_linked_in_the_background(folder: Path, monkeypatch: pytest.Mon
 def test_background_linking_survives_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while rows are linked in the background reaches nobody and does not end it: the next write or query has it tried again."""
     monkeypatch.setattr("kinbin.upkeep.linking.LEAST_ROWS", 64)
-    monkeypatch.setattr("kinbin.upkeep.janitor.QUIET_SECONDS", 0.02)
+    monkeypatch.setattr("kinbin.upkeep.background.QUIET_SECONDS", 0.02)
     failures: list[threading.Thread] = []
     original = kinbin.upkeep.linking.Linker._write
 

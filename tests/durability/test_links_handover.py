@@ -55,7 +55,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Pieces:
 
     def insert_and_count(*arguments: Any) -> None:
         insert(*arguments)
-        seen.done.append((in_background(), len(arguments[4])))
+        seen.done.append((in_background(), len(arguments[2])))
         if in_background() and len(seen.done) == seen.after:
             seen.begun.set()
             until(seen.wanted, LONG)

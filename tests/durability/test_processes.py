@@ -212,7 +212,7 @@ def test_a_reader_that_dies_leaves_no_slot(nursery: Nursery, folder: Path) -> No
     """The reader slot of a killed process is freed while others go on writing: otherwise the file would grow for ever."""
     with kinbin.open(folder) as database:
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         reader = nursery.start("sharing:hold_reader", str(folder))
         assert reader.receive() == 0
         assert str(reader.pid) in collection._store._env.readers()
@@ -245,7 +245,7 @@ def test_writers_go_on_during_a_merge(pair: Pair, folder: Path, monkeypatch: pyt
     expected: Stored = {f"i{i}": (vectors[i], None) for i in range(160)}  # type: ignore[misc]
     with kinbin.open(folder) as database, ThreadPoolExecutor(1) as threads:
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(100)], vectors[:100])
         merging = threads.submit(collection.compact)
         assert reached.wait(LONG)
@@ -359,7 +359,7 @@ def test_a_drop_that_was_cut_short_is_finished(folder: Path, monkeypatch: pytest
         with kinbin.open(folder) as database:
             collection = database.collection("c")
             collection.add(["a"], np.ones((1, DIM)))
-            collection.mark_dropped()
+            collection._mark_dropped()
         with kinbin.open(folder) as database:
             if use == "create":
                 database.create_collection("c", dim=DIM)

@@ -34,7 +34,7 @@ def collection(folder: Path) -> Iterator[kinbin.Collection]:
     """A collection whose upkeep is done when the test says so."""
     with kinbin.open(folder) as database:
         opened = database.collection("c")
-        opened._janitor.wake = lambda: None  # type: ignore[method-assign]
+        opened._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         yield opened
 
 
@@ -44,7 +44,7 @@ def grown(collection: kinbin.Collection, steps: int = 70, merges_at: int = 45) -
     for number in range(steps):
         workload.step(number).perform(collection)
         if number == merges_at:
-            assert collection.upkeep()
+            assert collection._upkeep.step()
     return workload.after(steps)
 
 
@@ -59,7 +59,7 @@ def runs_of(collection: kinbin.Collection) -> tuple[set[int], list[int]]:
 def test_every_transaction_of_upkeep_may_fail(collection: kinbin.Collection, action: str, where: str) -> None:
     """An error at each transaction in turn leaves the old runs or the new, the same answers, and files that are sound."""
     errors: list[type[BaseException]] = [StorageFull, CorruptData, Fault, MemoryError, KeyboardInterrupt]
-    work: Callable[[], Any] = collection.upkeep if action == "seal" else collection.compact
+    work: Callable[[], Any] = collection._upkeep.step if action == "seal" else collection.compact
     stored = grown(collection)
     swapped = 0
     for number in range(50):
@@ -135,7 +135,7 @@ def test_edits_go_on_while_a_run_is_built(
     """While a build is held up edits and queries are done; the swap takes in every death and leaves every new row."""
     workload = Workload(9, "u")
     grown(collection)
-    work: Callable[[], Any] = collection.upkeep if action == "seal" else collection.compact
+    work: Callable[[], Any] = collection._upkeep.step if action == "seal" else collection.compact
     if action == "seal":
         vectors = np.random.default_rng(1).random((80, 24), np.float32) + np.float32(0.01)
         collection.add([f"v{i}" for i in range(80)], vectors)
@@ -255,6 +255,6 @@ def test_a_write_that_is_on_disk_is_not_refused_for_what_comes_after(folder: Pat
         def busy() -> int:
             raise KinbinError("no slot")
 
-        monkeypatch.setattr(collection._janitor, "_backlog", busy)
+        monkeypatch.setattr(collection._upkeep_thread, "_backlog", busy)
         assert collection.add(["a"], np.ones((1, 24))).indexed == 1
         assert collection.delete(["a"]).deleted == 1

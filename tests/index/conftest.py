@@ -44,6 +44,5 @@ def set_limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
 
 @pytest.fixture(scope="session")
 def histograms(data_set: Loader) -> NDArray[np.float32]:
-    """(50,000, 512) colour histograms of photographs; rows sum to 1,024."""
-    X: NDArray[np.float32] = data_set("cifar10_rgbhist512")["X_train"].astype(np.float32)
-    return X
+    """(13,000, 512) colour histograms of patches of photographs; rows sum to 1,024."""
+    return data_set("photographs")["X_train"]

@@ -380,7 +380,8 @@ def test_a_bad_setting_of_a_collection_is_refused(name: str, value: Any, detail:
 @pytest.mark.parametrize("kernel", ["minmax", "gmm"])
 def test_dart_needs_a_normalised_kernel(kernel: str, db: kinbin.Database) -> None:
     """The sampler that needs rows of sum 1 is refused for kernels that do not normalise."""
-    with refused("bad_parameter", f"sampler dart needs a normalised kernel (ngmm, gint), not {kernel}", field="sampler"):
+    shapes = ", ".join(name for name, one in kinbin.KERNELS.items() if one.normalised)
+    with refused("bad_parameter", f"sampler dart needs a kernel that divides rows by their sums ({shapes}), not {kernel}", field="sampler"):
         db.create_collection("c", kernel=kernel, sampler="dart")
 
 
@@ -402,7 +403,7 @@ def test_too_many_collections_are_refused(db: kinbin.Database, set_limit: Callab
 def test_whole_numbers_of_numpy_are_settings(db: kinbin.Database) -> None:
     """The shape of an array may say the dimension: NumPy's whole numbers are taken as Python's, and stored as such."""
     made = db.create_collection("c", dim=np.int64(3), bands=np.uint8(8), rows=np.int32(2), seed=np.uint64(2**64 - 1))  # type: ignore[arg-type]
-    assert (made.config.dim, made.config.bands, made.config.rows, made.seed) == (3, 8, 2, 2**64 - 1)
+    assert (made.config.dim, made.config.bands, made.config.rows, made._seed) == (3, 8, 2, 2**64 - 1)
     assert type(made.config.dim) is int
 
 

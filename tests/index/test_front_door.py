@@ -22,13 +22,13 @@ import kinbin.records
 
 TESTS = Path(__file__).resolve().parents[1]
 
-ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None"
+ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, options=None"
 PUBLIC = [
-    "KERNELS", "LIMITS",
+    "KERNELS", "LIMITS", "OPTIONS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "Compiling", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "InvalidInput", "Item",
-    "ItemConflict", "Kernel", "KinbinError", "Limit", "Page", "Problem", "SearchCancelled", "Sparse", "StorageBusy", "StorageError",
-    "StorageFull", "Tokens",
+    "CollectionNotFound", "Compiling", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "Hit", "InvalidInput", "Item",
+    "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "SearchCancelled", "Sparse",
+    "StorageBusy", "StorageError", "StorageFull", "Tokens",
     "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
@@ -37,7 +37,7 @@ def test_the_public_names() -> None:
     """The front door has just these names, in order, and each is there; a change of the list is a change of the contract."""
     assert kinbin.__all__ == PUBLIC
     assert all(hasattr(kinbin, name) for name in PUBLIC)
-    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS"})
+    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS", "OPTIONS"})
 
 
 PARAMETERS = {
@@ -45,8 +45,9 @@ PARAMETERS = {
     "Database.collection": "(name)",
     "Database.collections": "()",
     "Database.drop_collection": "(name)",
+    "Database.background": "()",
     "Database.close": "()",
-    "Collection.add": "(ids, X, payloads=None, mode='upsert')",
+    "Collection.add": "(ids, X, payloads=None, mode='upsert', *, atomic=False, progress=None)",
     "Collection.delete": "(ids=None, filter=None)",
     "Collection.query": f"(x, {ASKED})",
     "Collection.query_id": f"(id, {ASKED})",
@@ -55,9 +56,11 @@ PARAMETERS = {
     "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
     "Collection.count": "(filter=None)",
     "Collection.stats": "()",
+    "Collection.background": "()",
     "Collection.check": "(progress=None)",
     "Collection.link": "(progress=None)",
     "Collection.compact": "()",
+    "Collection.close": "()",
 }
 
 
@@ -72,6 +75,13 @@ def test_the_parameters_of_public_methods(name: str) -> None:
     ]
     assert str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)) == PARAMETERS[name]
     assert inspect.getdoc(function)
+
+
+@pytest.mark.parametrize("owner", ["Database", "Collection"])
+def test_every_public_method_is_meant_for_users(owner: str) -> None:
+    """What has no underscore is in the table of parameters: what only the library needs is hidden."""
+    public = {name for name, thing in vars(getattr(kinbin, owner)).items() if not name.startswith("_")}
+    assert public == {name.partition(".")[2] for name in PARAMETERS if name.startswith(f"{owner}.")}
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -179,7 +189,8 @@ def test_results_are_frozen() -> None:
     records: list[Any] = [
         kinbin.AddResult(1, 0, 0, 1), kinbin.DeleteResult(1, 0), kinbin.Item("a"), kinbin.Page([], None), kinbin.CheckReport(True, 0, 0, 0),
         kinbin.CollectionConfig("ngmm", None, "dart", None, None), kinbin.Sparse([1], [1.0]), kinbin.Tokens({"a": 1}),
-        kinbin.Problem("code", "text"), kinbin.LIMITS["k"], kinbin.KERNELS["ngmm"],
+        kinbin.Problem("code", "text"), kinbin.LIMITS["k"], kinbin.Hit("a", 0.5), kinbin.OPTIONS["k"], kinbin.KERNELS["ngmm"],
+        kinbin.QueryOptions(),
         kinbin.Answer([], np.empty(0), None, "text", 0, 0, [], "bands"),
     ]  # fmt: skip
     for record in records:

@@ -304,12 +304,12 @@ def test_items_are_there_after_reopening(tmp_path: Any) -> None:
         sparse = db.create_collection("sparse", sampler="dart")
         sparse.add(["t"], [{"red": 2}])
         before = contents(dense), contents(sparse)
-        settings = dense.config, sparse.config, dense.seed, sparse.seed
+        settings = dense.config, sparse.config, dense._seed, sparse._seed
     with kinbin.open(tmp_path / "db") as db:
         assert db.collections() == ["dense", "sparse"]
         dense, sparse = db.collection("dense"), db.collection("sparse")
         assert (contents(dense), contents(sparse)) == before
-        assert (dense.config, sparse.config, dense.seed, sparse.seed) == settings
+        assert (dense.config, sparse.config, dense._seed, sparse._seed) == settings
         assert dense.config == kinbin.CollectionConfig("gint", 3, "gcws", 64, 2)
         assert sparse.config == kinbin.CollectionConfig("ngmm", None, "dart", None, None)
         assert sparse.query({"red": 1}).ids == ["t"]
@@ -410,5 +410,5 @@ def test_the_sampler_is_chosen_by_kernel_and_dimension(db: kinbin.Database) -> N
 def test_seeds_are_secret_and_different(db: kinbin.Database) -> None:
     """Without a seed each collection gets a random one, which stats do not show."""
     one, two = db.create_collection("one", dim=3), db.create_collection("two", dim=3)
-    assert one.seed != two.seed
-    assert str(one.seed) not in str(one.stats())
+    assert one._seed != two._seed
+    assert str(one._seed) not in str(one.stats())

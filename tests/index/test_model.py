@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
     @rule(quiet=st.booleans())
     def upkeep(self, quiet: bool) -> None:
         """One step of sealing or merging."""
-        self.collection.upkeep(quiet=quiet)
+        self.collection._upkeep.step(quiet=quiet)
 
     @rule()
     def compact(self) -> None:
@@ -240,6 +240,7 @@ def test_histories() -> None:
     run_state_machine_as_test(Histories, settings=settings(max_examples=min(settings().max_examples, 400), stateful_step_count=50))
 
 
+@pytest.mark.slow
 def test_a_long_history() -> None:
     """Neither do long ones."""
     run_state_machine_as_test(Histories, settings=settings(max_examples=min(settings().max_examples, 400) // 6, stateful_step_count=200))

@@ -6,19 +6,25 @@ import os
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"kinbin": ROOT / "index", "kinbin_service": ROOT / "service", "kinbin_client": ROOT / "clients/python"}
-LAYERS = [
-    [name.strip() for name in layer.strip("()").replace("|", ":").split(":")]
-    for layer in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
+CONTRACTS = [
+    contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    if contract["type"] == "layers"
 ]
+LAYERS = {
+    contract["containers"][0]: [[name.strip() for name in layer.split("|")] for layer in contract["layers"]] for contract in CONTRACTS
+}
 
 FORBIDDEN = [
-    *((f"kinbin.{low}", f"kinbin.{high}") for high, low in zip((x[0] for x in LAYERS), (x[0] for x in LAYERS[1:]), strict=False)),
+    *((f"{package}.{low[0]}", f"{package}.{high[0]}") for package, layers in LAYERS.items() for high, low in pairwise(layers)),
+    ("kinbin_service.openapi", "kinbin_service.app"),
     ("kinbin.hashing", "kinbin.storage"),
     ("kinbin.storage", "kinbin.hashing"),
     ("kinbin.database", "lmdb"),
@@ -101,9 +107,10 @@ def test_allowed_import_keeps_every_contract(empty_modules: Path, importer: str,
     assert answer.returncode == 0, answer.stdout
 
 
-def test_module_without_a_layer_breaks_the_check(empty_modules: Path) -> None:
-    """A new module of the library has to be given its layer."""
-    path = empty_modules / "kinbin" / "newcomer.py"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_module_without_a_layer_breaks_the_check(empty_modules: Path, package: str) -> None:
+    """A new module of any of the three has to be given its layer."""
+    path = empty_modules / package / "newcomer.py"
     path.touch()
     try:
         answer = lint(empty_modules)

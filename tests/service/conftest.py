@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import kinbin
-from service_app import App, running_app
-
-_everything = functools.cache(kinbin.warm_up)
-
-
-def _warm_up_once(progress: object = None, groups: object = None) -> None:
-    _everything()
+from service_app import App, running_app, warm_up_once
 
 
 @pytest.fixture(autouse=True)
 def _warm_up_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Applications of one test process warm up the first time only: compiled kernels stay."""
-    monkeypatch.setattr(kinbin, "warm_up", _warm_up_once)
+    monkeypatch.setattr(kinbin, "warm_up", warm_up_once)
 
 
 @pytest.fixture

@@ -118,24 +118,50 @@ async def test_lines_add_the_same_items_as_json(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "status", "code", "pointer"),
+    ("lines", "status", "code", "pointer", "told"),
     [
-        (b'{"id":"a","vector":[1,2]}\n{"id":"b","vector":[1,', 400, "bad_json", "#/items/1"),
-        (b'{"id":"a","vector":[1,2]}\n\n{"id":"b","vector":[1,NaN]}', 422, "non_finite", "#/items/1/vector/1"),
-        (b'{"id":"a","vector":[1,2]}\n{"id":"\\ud800","vector":[1,2]}', 422, "bad_id", "#/items/1/id"),
-        (b'{"id":"a","vector":[1,2]}\n{"id":"b"}', 422, "invalid_field", "#/items/1/vector"),
-        (b'{"id":"a","vector":[1,2]}\n{"id":"b","vector":[0,0]}', 422, "zero_vector", "#/items/1/vector"),
-        (b'{"id":"a","vector":[1,2]},{"id":"b","vector":[1,2]}', 400, "bad_json", "#/items/0"),
-        (b'{"items":[{"id":"a","vector":[1,2]}]}', 422, "invalid_field", "#/items/0/id"),
-        (b"\n".join([b'{"id":"a","vector":[1]}'] * 10_001), 422, "over_limit", "#/items"),
-        ("[]".encode("utf-16"), 400, "bad_json", "#/items/0"),
-        (b"[" * 5_000, 400, "bad_json", "#/items/0"),
+        (b'{"id":"a","vector":[1,2]}\n{"id":"b","vector":[1,', 400, "bad_json", "#/items/1", "line 2: not JSON, at character 22"),
+        (
+            b'{"id":"a","vector":[1,2]}\n\n{"id":"b","vector":[1,NaN]}',
+            422,
+            "non_finite",
+            "#/items/1/vector/1",
+            "line 3: a number is not finite, at character 22",
+        ),
+        (
+            b'{"id":"a","vector":[1,2]}\n{"id":"\\ud800","vector":[1,2]}',
+            422,
+            "bad_id",
+            "#/items/1/id",
+            "line 2: a string holds half of a surrogate pair",
+        ),
+        (b'{"id":"a","vector":[1,2]}\n{"id":"b"}', 422, "invalid_field", "#/items/1/vector", "line 2: vector: this field is required"),
+        (
+            b'{"id":"a","vector":[1,2]}\n{"id":"b","vector":[0,0]}',
+            422,
+            "zero_vector",
+            "#/items/1/vector",
+            "line 2: a vector has at least one value",
+        ),
+        (b'{"id":"a","vector":[1,2]},{"id":"b","vector":[1,2]}', 400, "bad_json", "#/items/0", "line 1: "),
+        (b'{"items":[{"id":"a","vector":[1,2]}]}', 422, "invalid_field", "#/items/0/id", "line 1: id: this field is required"),
+        (b"\n".join([b'{"id":"a","vector":[1]}'] * 10_001), 422, "over_limit", "#/items", "items: at most 10000"),
+        ("[]".encode("utf-16"), 400, "bad_json", "#/items/0", "line 1: "),
+        (b"[" * 5_000, 400, "bad_json", "#/items/0", "line 1: "),
+        (
+            b'{"id":"a","vector":[1]}\n\n{"id":"b","vector":[1]}\n\n\n{"id":"b","vector":[2]}',
+            422,
+            "duplicate_id",
+            "#/items/2/id",
+            "line 6: the same id is on line 3 already; send each id once",
+        ),
     ],
 )
-async def test_bad_lines_are_refused_whole(app: App, lines: bytes, status: int, code: str, pointer: str) -> None:
-    """A bad line refuses the whole body and is named by its number among the lines that are not blank."""
+async def test_bad_lines_are_refused_whole(app: App, lines: bytes, status: int, code: str, pointer: str, told: str) -> None:
+    """A bad line refuses the whole body; its pointer counts the lines that are not blank, and its text names the line itself."""
     refused = judged(await app.client.post("/index", content=lines, headers=LINES), status)
     assert (refused["code"], refused["errors"][0]["pointer"]) == (code, pointer)
+    assert refused["detail"].startswith(told)
     assert await app.state() == {}
 
 

@@ -38,21 +38,23 @@ async def test_a_description_holds_the_configuration_and_never_the_seed(app: App
 
 
 async def test_a_description_tells_what_fails_in_the_background(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GET reports failures of the worker's background threads: how many, how many in a row, and the last one."""
+    """GET reports failures of the worker's background threads: how many, how many in a row, and the last one; health names none."""
     await app.put("/v1/collections/photos", {"dim": 3})
     quiet = {"failures": 0, "in_a_row": 0, "last_failure": None}
+    assert (await app.get("/healthz"))["background"] == "ok"
     assert (await app.get("/v1/collections/photos"))["stats"]["background"] == {"upkeep": quiet, "links": quiet}
     collection: Any = app.service.database.collection("photos")
 
     def fail(quiet: bool) -> bool:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(collection._janitor, "_step", fail)
+    monkeypatch.setattr(collection._upkeep_thread, "_step", fail)
     await app.post("/v1/collections/photos/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
     await eventually(lambda: collection.stats()["background"]["upkeep"]["failures"])
     background = (await app.get("/v1/collections/photos"))["stats"]["background"]
     assert background["links"] == quiet
     assert background["upkeep"]["in_a_row"] >= 1
+    assert (await app.get("/healthz"))["background"] == (await app.get("/readyz"))["background"] == "failing"
     assert background["upkeep"]["last_failure"].items() >= {"error": "ZeroDivisionError", "detail": "planted"}.items()
 
 

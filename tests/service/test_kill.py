@@ -144,6 +144,7 @@ def seed(server: QuickServer) -> None:
     assert response.status_code == 200, response.text
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.durability
 @pytest.mark.timeout(600)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import kinbin
+from kinbin.warmup import warm_up
+from kinbin_service.kernels import GROUPS
 from kinbin_service.limits import all_limits
 from kinbin_service.openapi import COMMITTED, document, text
 from kinbin_service.settings import Settings
@@ -26,7 +28,12 @@ async def test_a_worker_is_alive_at_once_and_ready_after_warming_up(tmp_path: Pa
     monkeypatch.setattr(kinbin, "warm_up", lambda *_: gate.wait(30))
     async with running_app(tmp_path / "data", ready=False) as app:
         assert (await app.get("/livez"))["status"] == "starting"
-        assert (await app.get("/healthz"))["status"] == "starting"
+        assert (await app.get("/healthz")) | {"version": ""} == {
+            "status": "starting",
+            "version": "",
+            "compiling": ["small", "bands", "links"],
+            "background": "ok",
+        }
         assert (await app.get("/readyz", status=503))["code"] == "not_ready"
         assert (await app.post("/query", {"vector": [1]}, status=503))["code"] == "not_ready"
         await app.get("/v1/limits")
@@ -45,12 +52,12 @@ async def test_requests_are_taken_while_the_rest_is_compiled(tmp_path: Path, mon
     first, rest = threading.Event(), threading.Event()
 
     def warm_up(progress: Callable[[kinbin.Compiling], None], groups: tuple[str, ...] | None = None) -> None:
-        progress(_state("small", "bands") if groups else _state("bands"))
+        progress(_state("small") if groups else _state("bands"))
         (first if groups else rest).wait(30)
 
     monkeypatch.setattr(kinbin, "warm_up", warm_up)
     async with running_app(tmp_path / "data", ready=False) as app:
-        await eventually(lambda: app.service.kernels.pending == ("small", "bands"))
+        await eventually(lambda: app.service.kernels.pending == ("small", "bands", "links"))
         assert "3 of 7" in (await app.get("/readyz", status=503))["detail"]
         first.set()
         await eventually(lambda: app.service.state == "ready" and app.service.kernels.pending == ("bands",))
@@ -59,6 +66,12 @@ async def test_requests_are_taken_while_the_rest_is_compiled(tmp_path: Path, mon
         rest.set()
         await eventually(lambda: app.service.kernels.pending == ())
         assert (await app.get("/readyz"))["compiling"] == []
+
+
+def test_the_groups_of_kernels_are_those_of_the_library() -> None:
+    """The service knows the library's groups, all of them and in their order."""
+    with pytest.raises(kinbin.InvalidInput, match=f"groups are {', '.join(GROUPS)}, not none"):
+        warm_up(groups=["none"])
 
 
 async def test_a_worker_stops_while_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +142,7 @@ async def test_limits_are_the_tables_of_library_and_service(app: App) -> None:
 
 
 async def test_the_committed_document_is_that_of_the_application(app: App) -> None:
-    """service/openapi.json is what the application describes (python -m kinbin_service.openapi writes it)."""
+    """service/openapi.json is what the application describes (`make docs` writes it)."""
     assert COMMITTED.read_bytes() == text(app.client._transport.app)  # type: ignore[attr-defined]
     assert await app.get("/openapi.json") == document(app.client._transport.app)  # type: ignore[attr-defined]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -103,16 +104,17 @@ async def test_sparse_and_token_queries(app: App) -> None:
 async def test_contents_are_those_that_were_searched(body: dict[str, Any], filled: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that is replaced or deleted while it is answered comes with the payload and vector that its score belongs to."""
     collection: Any = filled.service.database.collection("default")
-    search = collection._searcher.search
 
-    def search_then_replace(*arguments: Any) -> Any:
+    def search_then_replace(search: Callable[..., Any], *arguments: Any) -> Any:
         found = search(*arguments)
         monkeypatch.undo()
         collection.add(["a"], [[0, 0, 9, 9]], [{"colour": "green"}])
         collection.delete(["b", "c"])
         return found
 
-    monkeypatch.setattr(collection._searcher, "search", search_then_replace)
+    for name in ("search", "search_one"):
+        search = getattr(collection._searcher, name)
+        monkeypatch.setattr(collection._searcher, name, functools.partial(search_then_replace, search))
     answer = await filled.post("/query", {**body, "k": 3, "mode": "exact", "include": ["payload", "vector"]})
     hits = {hit.pop("id"): hit for hit in answer.get("answers", [answer])[0]["results"]}
     for item in ITEMS:

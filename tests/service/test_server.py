@@ -235,16 +235,19 @@ def test_a_killed_worker_is_replaced_and_loses_nothing(two: ServerProcess) -> No
             assert client.post("/v1/collections/kept/count", json={}).json() == {"count": 1}
 
 
+ADDED = 2_000
+
+
 def big_add(number: int) -> bytes:
     """An add that keeps a thread busy for a while."""
-    items = [{"id": f"{number}-{row}", "vector": [float((row * 31 + column) % 97 + 1) for column in range(64)]} for row in range(3_000)]
+    items = [{"id": f"{number}-{row}", "vector": [float((row * 31 + column) % 97 + 1) for column in range(64)]} for row in range(ADDED)]
     return orjson.dumps({"items": items})
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, workers: int) -> None:
     """SIGTERM in the middle of running and queued adds: each is answered, durable, and the exit status is 0."""
-    bodies = [big_add(number) for number in range(16)]
+    bodies = [big_add(number) for number in range(12)]
     answers: list[httpx.Response | Exception] = []
     sent = threading.Barrier(len(bodies) + 1)
     with ServerProcess(tmp_path / "data", workers=workers, threads=2) as running:
@@ -272,7 +275,7 @@ def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, w
     acknowledged = [answer for answer in answers if isinstance(answer, httpx.Response) and answer.status_code == 200]
     assert len(acknowledged) == len(bodies), [repr(answer) for answer in answers]
     with kinbin.open(tmp_path / "data") as database:
-        assert database.collection("default").count() == 3_000 * len(bodies)
+        assert database.collection("default").count() == ADDED * len(bodies)
 
 
 def wait_for_the_first(answers: list[Any], all_of_them: int) -> None:

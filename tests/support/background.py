@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-import kinbin.upkeep.janitor
+import kinbin.upkeep.background
 import kinbin.upkeep.sealing
 
 
@@ -15,8 +15,8 @@ import kinbin.upkeep.sealing
 def no_background(seal_rows: int | None = None) -> Iterator[None]:
     """Inside, nothing is sealed or merged but by `upkeep` and `compact`; `seal_rows`: that many fresh rows are sealed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinbin.upkeep.janitor.Janitor, "wake", lambda janitor: None)
-        patch.setattr(kinbin.upkeep.janitor.Janitor, "look", lambda janitor: None)
+        patch.setattr(kinbin.upkeep.background.UpkeepThread, "wake", lambda thread: None)
+        patch.setattr(kinbin.upkeep.background.UpkeepThread, "look", lambda thread: None)
         if seal_rows is not None:
             patch.setattr(kinbin.upkeep.sealing, "SEAL_ROWS", seal_rows)
         yield

@@ -19,11 +19,11 @@ from workload import Workload
 
 def make_runs_small(rows: int = 64) -> None:
     """Seal often and merge at once: in the few moments that a child lives it does what takes others days."""
-    import kinbin.upkeep.janitor
+    import kinbin.upkeep.background
     import kinbin.upkeep.sealing
 
     kinbin.upkeep.sealing.SEAL_ROWS = rows
-    kinbin.upkeep.janitor.QUIET_SECONDS = 0.02
+    kinbin.upkeep.background.QUIET_SECONDS = 0.02
 
 
 def work(connection: Connection, path: str, seed: int, starts: dict[str, int]) -> None:

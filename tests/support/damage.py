@@ -86,7 +86,7 @@ def _verdict(path: str, expected: Stored, kernel: np.ndarray[Any, Any]) -> Verdi
     try:
         with kinbin.open(path) as database:
             collection = database.collection("c")
-            collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+            collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
             _judge_reads(collection, expected, out)
             for i, name in enumerate(names):
                 for mode in ("bands", "exact"):

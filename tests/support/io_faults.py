@@ -52,7 +52,7 @@ def make_template(path: str) -> None:
     workload = Workload(SEED, "f")
     with kinbin.open(path) as database:
         collection = database.create_collection("c", dim=24, bands=6, rows=2, seed=7)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         for number in range(STEPS):
             workload.step(number).perform(collection)
             if number == STEPS * 2 // 3:
@@ -92,7 +92,7 @@ def _try(shim: Shim, path: str, action: str, fault: Fault, skip: int) -> tuple[s
     before, done = Workload(SEED, "f").after(STEPS), after(action)
     with kinbin.open(path) as database:
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         query = next(iter(before.values()))[0]
         expected = collection.query(query, mode="exact").ids
         shim.fail(ALL, skip=skip, times=fault.times, error=fault.error, partial=fault.partial)
@@ -136,7 +136,7 @@ def lose_the_map(connection: Connection, path: str) -> None:
     before, done = Workload(SEED, "f").after(STEPS), after("add")
     with kinbin.open(path) as database:
         collection = database.collection("c")
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         problems = findings(collection, before)
         place = _address(collection)
         module.lmdb.open = elsewhere
@@ -177,7 +177,7 @@ def merge_on_a_full_disk(connection: Connection, path: str, ballast: str) -> Non
     vectors = np.random.default_rng(1).random((2000, 24)) + 0.01
     with kinbin.open(path) as database:
         collection = database.create_collection("c", dim=24, bands=128, rows=1, seed=1)
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(2000)], vectors)
         with Path(ballast).open("wb") as file:
             file.write(bytes(shutil.disk_usage(ballast).free - 4 * 128 * 2000 // 2))

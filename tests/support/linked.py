@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import kinbin
 import kinbin.codes.coder
-import kinbin.upkeep.janitor
+import kinbin.upkeep.background
 import naive
 from background import no_background
 from crashing import at_write, die, make_runs_small
@@ -106,7 +106,7 @@ def still() -> Iterator[None]:
     """Inside, nothing is sealed, merged or linked in the background, and codes of sparse rows are chosen in less time, a little worse."""
     with no_background(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinbin.codes.coder, "_MERGED_SLOTS", 256)
-        patch.setattr(kinbin.upkeep.janitor.LinkThread, "wake", lambda thread: None)
+        patch.setattr(kinbin.upkeep.background.LinkThread, "wake", lambda thread: None)
         yield
 
 

@@ -135,12 +135,12 @@ def record_history(connection: Connection, path: str, record: str, seed: int, st
     with opened_with(flags), kinbin.open(path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2, seed=7)
         # Upkeep is done between the steps, so that one seed gives one record.
-        collection._janitor.wake = lambda: None  # type: ignore[method-assign]
+        collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         shim.note(0)
         for number in range(steps):
             workload.step(number).perform(collection)
             shim.note(number + 1)
-            while collection.upkeep():
+            while collection._upkeep.step():
                 pass
         runs = len(collection.stats()["runs"])
     connection.send(runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,20 @@ from typing import Any
 import httpx
 import orjson
 
+import kinbin
 from kinbin_service.app import create_app
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
 
 PROBLEM_FIELDS = {"type", "title", "status", "code", "detail", "errors", "limit"}
+
+
+_everything = functools.cache(kinbin.warm_up)
+
+
+def warm_up_once(progress: object = None, groups: object = None) -> None:
+    """What stands in for `kinbin.warm_up` where many applications start in one process."""
+    _everything()
 
 
 class App:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,6 +21,8 @@ import orjson
 
 START_SECONDS = 100.0
 
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
 
 class Served(NamedTuple):
     """A running service; each test keeps to collections of its own."""
@@ -25,12 +31,62 @@ class Served(NamedTuple):
     data: Path
 
 
+# Ports that the system does not give to connections, in turn, so that none is lost between this question and the server's start.
+# Every test process has a thousand of its own, and begins anywhere in it, as other runs of the tests may be under way.
+_FIRST_PORT = 20_000 + 1_000 * int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0) % 12_000
+_PORTS = itertools.count(os.getpid())
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A port of 127.0.0.1 that nothing listens on, and that no other test is given meanwhile."""
+    for number in itertools.islice(_PORTS, 1_000):
+        with socket.socket() as probe:
+            port = _FIRST_PORT + number % 1_000
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError(f"no port from {_FIRST_PORT} on is free")
+
+
+@contextmanager
+def spawning() -> Iterator[Spawn]:
+    """For the block, a function that starts `python -m MODULE ARGUMENTS` as a process, without the KINBIN_* variables of the shell."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            env={**inherited, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.communicate()
+
+
+def until_serving(process: subprocess.Popen[str]) -> list[str]:
+    """The lines that a demo prints until it waits to be ended."""
+    assert process.stdout is not None
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if line.startswith("Serving until Ctrl-C"):
+            break
+    return printed
 
 
 def environment(**settings: Any) -> dict[str, str]:

@@ -17,6 +17,8 @@ import pytest
 
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy
 from kinbin.storage.format import DEAD_ROWS, FRESH_BANDS, Commit, Part, State
+from kinbin.storage.headers import Configuration
+from stored_headers import CONFIGURATION, run_header
 
 MOMENT = 0.15
 """Seconds in which something that must not happen is given the time to happen."""
@@ -62,14 +64,14 @@ def everything(store: Any) -> dict[str, Any]:
             "journal": [(number, entry.first_row, len(entry), entry.dead.tolist()) for number, entry in reader.journal(0)],
             "run numbers": reader.run_numbers(),
             "parts": {run: [bytes(part) for part in reader.run_parts(run, Part.BLOCK)] for run in reader.run_numbers()},
-            "dead": {run: reader.run_dead(run, 10).tobytes() for run in reader.run_numbers()},
+            "dead": {run: reader.run_dead(run, 10).bits.tobytes() for run in reader.run_numbers()},
         }
 
 
 class StoreContract:
     """Inherit it, and give `create` and `open`; `busy_slots` if the store has a limit of concurrent readers."""
 
-    CONFIGURATION: ClassVar[dict[str, Any]] = {"kernel": "ngmm", "dim": None, "text": "ä"}
+    CONFIGURATION: ClassVar[Configuration] = CONFIGURATION
     busy_slots: int | None = None
 
     def create(self, path: Path) -> None:
@@ -179,14 +181,14 @@ class StoreContract:
                 for index in reversed(range(len(blocks))):
                     writer.put_run_part(run, Part.BLOCK, index, blocks[index])
                 writer.put_run_part(run, Part.OFFSETS, 0, np.arange(5, dtype=np.uint32))
-                writer.put_run_header(run, {"rows": run})
+                writer.put_header(run, run_header(run))
             writer.put_manifest([2, 1])
         with store.read() as reader:
             assert reader.run_numbers() == {1, 2, 2**31}
             assert reader.manifest() == [2, 1]
             for run in (1, 2, 2**31):
                 assert [bytes(part) for part in reader.run_parts(run, Part.BLOCK, verify=True)] == blocks
-                assert reader.run_header(run) == {"rows": run}
+                assert reader.run_header(run).encode() == run_header(run).encode()
                 assert np.frombuffer(reader.run_part(run, Part.OFFSETS, verify=True), "<u4").tolist() == [0, 1, 2, 3, 4]
             assert reader.run_parts(1, Part.BAND) == []
             with pytest.raises(CorruptData):
@@ -206,9 +208,9 @@ class StoreContract:
             writer.mark_dead(1, np.array([3, 2 * DEAD_ROWS + 7], np.int64))
             writer.mark_dead(1, np.empty(0, np.int64))
         with store.read() as reader:
-            bits = np.unpackbits(reader.run_dead(1, 3 * DEAD_ROWS), bitorder="little")
-            assert np.flatnonzero(bits).tolist() == [0, 3, 9, DEAD_ROWS - 1, DEAD_ROWS, 2 * DEAD_ROWS + 7]
-            assert not reader.run_dead(2, 1000).any()
+            dead = reader.run_dead(1, 3 * DEAD_ROWS)
+            assert dead.gone().tolist() == [0, 3, 9, DEAD_ROWS - 1, DEAD_ROWS, 2 * DEAD_ROWS + 7]
+            assert reader.run_dead(2, 1000).count == 0
 
     def test_values_of_runs_lie_still(self, store: Any) -> None:
         """While a reader is open, the bytes of its runs keep their place and content, whatever is committed and removed meanwhile."""

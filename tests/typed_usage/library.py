@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -115,7 +116,7 @@ def refuse(photos: kinbin.Collection) -> tuple[str, int | None]:
 
 def tables() -> list[str]:
     """Kernels and limits as data."""
-    assert_type(kinbin.KERNELS, dict[str, kinbin.Kernel])
+    assert_type(kinbin.KERNELS, Mapping[str, kinbin.Kernel])
     assert_type(kinbin.LIMITS, dict[str, kinbin.Limit])
     kernel = kinbin.KERNELS["gint"]
     assert_type((kernel.name, kernel.title, kernel.signed, kernel.normalised), tuple[str, str, bool, bool])

@@ -12,7 +12,7 @@ NumPy arrays and SciPy matrices are taken without being imported.
 """
 
 from kinbin_client._chunks import Chunking
-from kinbin_client._requests import QueryOptions
+from kinbin_client._options import QueryOptions
 from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
 from kinbin_client.async_client import AsyncClient, AsyncCollection

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kinbin_client._options import QueryOptions
 from kinbin_client._payloads import payload_json
 from kinbin_client._requests import (
     AddMode,
-    QueryOptions,
     Request,
     Scope,
     add_repeat,
@@ -37,6 +37,8 @@ __all__ = ["Chunk", "Chunking", "add_chunks", "query_chunks"]
 IDS_HEADER = "x-kinbin-ids"
 _IDS_HEADER_BYTES = 30_000
 """Servers and proxies refuse headers of more than 32 or 64 kB."""
+_LONGEST_WORD = 40
+"""Characters of an id that a message shows."""
 _FLOAT32_MAX = 3.4028234e38
 _FLOAT64_MAX = 1.7976931348623157e308
 _ANSWER_ITEMS = 1_000_000
@@ -98,10 +100,10 @@ def add_chunks(
     )
 
 
-def query_chunks(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
+def query_chunks(scope: Scope, vectors: Vectors, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
     """The requests of a batch of queries; a batch of none is one request of none."""
     _, encoded = iterate_vectors(vectors)
-    fields = query_fields(k, options)
+    fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
@@ -194,5 +196,5 @@ def _refuse_duplicates(names: Sequence[str]) -> None:
     for position, name in enumerate(names):
         first = seen.setdefault(name, position)
         if first != position:
-            text = f"the same id is at position {first} of this batch; send each id once"
+            text = f"the id {name[:_LONGEST_WORD]!r} is at position {first} already; send each id once"
             raise InvalidArgument(text, position, "duplicate_id")

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from kinbin_client import _chunks, _requests
 from kinbin_client._chunks import Chunking
-from kinbin_client._requests import AddMode, Operation, QueryOptions, Request, Scope
+from kinbin_client._options import Filter, Include, QueryOptions
+from kinbin_client._requests import AddMode, Operation, Request, Scope
 from kinbin_client._responses import Reply
 from kinbin_client.errors import (
     ApiError,
@@ -99,11 +100,11 @@ def add(
             progress(done, total)
 
 
-def query_batch(scope: Scope, vectors: Vectors, k: int, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+def query_batch(scope: Scope, vectors: Vectors, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
     """Query chunk by chunk; the answers come in the order of the queries."""
     batches: list[AnswerBatch] = []
     done = 0
-    for chunk in _chunks.query_chunks(scope, vectors, k, options, chunking):
+    for chunk in _chunks.query_chunks(scope, vectors, options, chunking):
         try:
             batch = yield from send(_requests.query_batch(chunk.request), retry)
         except KinbinClientError as error:
@@ -142,7 +143,7 @@ def wait_ready(timeout: float, interval: float, clock: Callable[[], float] = tim
         yield Pause(min(interval, left))
 
 
-def get(name: str, ids: Sequence[str], include: _requests.Include, retry: Retry) -> Flow[GetResult]:
+def get(name: str, ids: Sequence[str], include: Include, retry: Retry) -> Flow[GetResult]:
     """Get items, a page of ids at a time."""
     listed = _requests.id_list(ids)
     items: list[Item] = []
@@ -164,8 +165,8 @@ class Cursor:
 
     name: str
     limit: int
-    filter: _requests.Filter | None
-    include: _requests.Include
+    filter: Filter | None
+    include: Include
     after: str | None = None
     finished: bool = False
 

@@ -6,53 +6,29 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from kinbin_client._options import Filter, Include, QueryOptions, names
 from kinbin_client._responses import Reply, discard, model_parser
-from kinbin_client.errors import InvalidArgument
+from kinbin_client.errors import Conflict, InvalidArgument
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Limit, Page
 from kinbin_client.retry import Repeat
 from kinbin_client.vectors import Vector, encode_vector, vector_fault
 
 T = TypeVar("T")
 
-Filter: TypeAlias = Mapping[str, Any]
-"""{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
-
-Include: TypeAlias = Sequence[Literal["payload", "vector"]]
-"""What comes with the items of an answer."""
-
 AddMode: TypeAlias = Literal["insert", "update", "upsert"]
-QueryMode: TypeAlias = Literal["auto", "bands", "links", "exact"]
-Kernel: TypeAlias = Literal["minmax", "gmm", "ngmm", "gint"]
+Kernel: TypeAlias = str
+"""A kernel's name. The service says which there are."""
 Sampler: TypeAlias = Literal["gcws", "dart"]
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
 _NO_JSON = (ValueError, TypeError, RecursionError, OverflowError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-
-
-class QueryOptions(TypedDict, total=False):
-    """The options of query, query_id and query_batch.
-
-    `target_recall` (0.9): the recall that is wanted. `min_score` (None): leave out what scores less.
-    `filter` (None): only items whose payload fits. `mode` ("auto"): or "bands", "links" (a walk over
-    the neighbour graph, of calibrated recall but without a bound) or "exact". `certify` (False): ask
-    the bands for a bound where a walk answers. `include` (()): what comes with each hit besides its
-    id and score: "payload", "vector".
-    """
-
-    target_recall: float
-    min_score: float | None
-    filter: Filter | None
-    mode: QueryMode
-    certify: bool
-    include: Include
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +159,15 @@ def add(request: Request) -> Operation[AddResult]:
     return Operation(request, _parse_add)
 
 
-def query(scope: Scope, vector: Vector, k: int, options: QueryOptions) -> Operation[Answer]:
+def query(scope: Scope, vector: Vector, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of one vector."""
-    body = b'{"vector":' + vector_json(encode_vector(vector)) + b"," + to_json(query_fields(k, options), "query")[1:]
+    body = b'{"vector":' + vector_json(encode_vector(vector)) + b"," + to_json(query_fields(options), "query")[1:]
     return Operation(json_request("POST", scope.query_path, body), _parse_answer)
 
 
-def query_id(scope: Scope, id: str, k: int, options: QueryOptions) -> Operation[Answer]:
+def query_id(scope: Scope, id: str, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item."""
-    body = {"id": id, **query_fields(k, options)}
+    body = {"id": id, **query_fields(options)}
     return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
 
 
@@ -200,39 +176,24 @@ def query_batch(request: Request) -> Operation[AnswerBatch]:
     return Operation(request, _parse_answers)
 
 
-def query_fields(k: int, options: QueryOptions) -> dict[str, Any]:
-    """The fields of a query besides its vector; TypeError for an option that does not exist."""
-    return _query_fields(k, **options)
-
-
-def _query_fields(
-    k: int,
-    *,
-    target_recall: float = 0.9,
-    min_score: float | None = None,
-    filter: Filter | None = None,
-    mode: QueryMode = "auto",
-    certify: bool = False,
-    include: Include = (),
-) -> dict[str, Any]:
-    _refuse_non_finite("target_recall", target_recall, "is a number above 0 and at most 1")
-    _refuse_non_finite("min_score", min_score, "is a number from 0 to 1, or null")
-    fields: dict[str, Any] = {"k": k, "target_recall": target_recall, "mode": mode, "include": _names(include)}
-    if min_score is not None:
-        fields["min_score"] = min_score
-    if not isinstance(certify, bool):
-        raise InvalidArgument("certify is true or false", code="bad_parameter")
-    if certify:
+def query_fields(options: QueryOptions) -> dict[str, Any]:
+    """The fields of a query besides its vector."""
+    made: dict[str, Any] = {
+        "k": options.k, "target_recall": options.target_recall, "mode": options.mode, "include": list(options.include)
+    }  # fmt: skip
+    if options.min_score is not None:
+        made["min_score"] = options.min_score
+    if options.certify:
         # Only where it is asked for: services before links do not know it.
-        fields["certify"] = certify
-    if filter is not None:
-        fields["filter"] = _conditions(filter)
-    return fields
+        made["certify"] = options.certify
+    if options.filter is not None:
+        made["filter"] = _conditions(options.filter)
+    return made
 
 
 def get(name: str, ids: Sequence[str], include: Include) -> Operation[GetResult]:
     """Stored items by id."""
-    return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": _names(include)}, _parse_get)
+    return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": names(include)}, _parse_get)
 
 
 def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Operation[DeleteResult]:
@@ -245,7 +206,7 @@ def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Opera
 
 def scroll(name: str, after: str | None, limit: int, filter: Filter | None, include: Include) -> Operation[Page]:
     """One page of the items in id order."""
-    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": _names(include)}
+    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": names(include)}
     return _post(f"{collection_path(name)}/scroll", body, _parse_page)
 
 
@@ -255,10 +216,23 @@ def count(name: str, filter: Filter | None) -> Operation[int]:
     return _post(f"{collection_path(name)}/count", body, lambda reply: _parse_count(reply).count)
 
 
-def create_collection(name: str, config: Mapping[str, Any]) -> Operation[CollectionInfo]:
-    """Create a collection, or find one that is alike."""
-    body = to_json(dict(config), "configuration")
-    return Operation(json_request("PUT", collection_path(name), body), _parse_info)
+def create_collection(name: str, config: Mapping[str, Any], exist_ok: bool) -> Operation[CollectionInfo]:
+    """Create a collection; with exist_ok, or find one that is alike.
+
+    The service answers 200 in place of 201 where it found one. Without exist_ok a request that may have been done is not sent again:
+    its second answer would take the collection that the first has made for one that was there.
+    """
+    if not isinstance(exist_ok, bool):
+        raise InvalidArgument("exist_ok is true or false", code="bad_parameter")
+
+    def parse(reply: Reply) -> CollectionInfo:
+        info = _parse_info(reply)
+        if reply.status == 200 and not exist_ok:
+            raise Conflict(409, "collection_exists", "the collection exists; choose another name or drop it first")
+        return info
+
+    repeat = Repeat.ALWAYS if exist_ok else Repeat.IF_NOT_DONE
+    return Operation(json_request("PUT", collection_path(name), to_json(dict(config), "configuration"), repeat), parse)
 
 
 def collection_info(name: str) -> Operation[CollectionInfo]:
@@ -291,12 +265,6 @@ def ready(timeout: float | None = None) -> Operation[None]:
     return Operation(Request("GET", "/readyz", timeout=timeout), discard)
 
 
-def _refuse_non_finite(name: str, value: Any, rule: str) -> None:
-    """Refuse an option that JSON has no number for; what else may be wrong with it, the service says."""
-    if isinstance(value, float) and not isfinite(value):
-        raise InvalidArgument(f"{name} {rule}", code="bad_parameter")
-
-
 def _conditions(filter: Filter | None) -> dict[str, Any] | None:
     """A filter as it is sent; None stays None."""
     if filter is None:
@@ -322,14 +290,6 @@ def id_list(ids: Sequence[str]) -> list[str]:
             raise InvalidArgument(text, position, "bad_id")
     names: list[str] = listed
     return names
-
-
-def _names(include: Include) -> list[str]:
-    if isinstance(include, str):
-        raise InvalidArgument("include is a sequence of names, such as ('payload', 'vector'), not one string", code="bad_parameter")
-    if not isinstance(include, Iterable) or hasattr(include, "tocsr") or getattr(include, "ndim", 1) == 0:
-        raise InvalidArgument(f"include lists some of vector, payload, not {type(include).__name__}", code="bad_parameter")
-    return list(include)
 
 
 def _post(path: str, body: Mapping[str, Any], parse: Callable[[Reply], T]) -> Operation[T]:

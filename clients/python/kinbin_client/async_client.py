@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from kinbin_client import _flows, _requests
 from kinbin_client._chunks import Chunking
 from kinbin_client._flows import Progress
+from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     AddMode,
-    Filter,
-    Include,
     Kernel,
     Operation,
-    QueryOptions,
     Sampler,
     Scope,
     collection_scope,
@@ -63,33 +61,66 @@ class _AsyncSearchable:
         """
         return await self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
 
-    async def query(self, vector: Vector, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+    async def query(
+        self,
+        vector: Vector,
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+    ) -> Answer:
         """The k nearest items of a vector, best first, with a lower bound on their recall.
 
         Usage: `answer = await client.query([0.1, 0, 2.5], k=5, target_recall=0.95)`
         """
-        return await self._do(_requests.query(self._scope, vector, k, options))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return await self._do(_requests.query(self._scope, vector, asked))
 
-    async def query_id(self, id: str, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+    async def query_id(
+        self,
+        id: str,
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+    ) -> Answer:
         """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
 
         Usage: `answer = await client.query_id("a", k=5)`
         """
-        return await self._do(_requests.query_id(self._scope, id, k, options))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return await self._do(_requests.query_id(self._scope, id, asked))
 
     async def query_batch(
         self,
         vectors: Vectors,
         k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
         *,
+        options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
-        **options: Unpack[QueryOptions],
     ) -> AnswerBatch:
         """One answer for each of many vectors, in their order; many travel in several requests.
 
         Usage: `for answer in await client.query_batch(matrix, k=5): print(answer.ids)`
         """
-        return await self._sender.run(_flows.query_batch(self._scope, vectors, k, options, chunking, self._retry))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return await self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
 
 
 class AsyncCollection(_AsyncSearchable):
@@ -109,7 +140,14 @@ class AsyncCollection(_AsyncSearchable):
         """
         return await self._do(_requests.collection_info(self.name))
 
-    async def get(self, ids: Sequence[str], include: Include = ("payload", "vector")) -> GetResult:
+    async def stats(self) -> dict[str, Any]:
+        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
+
+        Usage: `(await client.collection("photos").stats())["count"]`
+        """
+        return (await self.info()).stats
+
+    async def get(self, ids: Sequence[str], include: Include = ("vector", "payload")) -> GetResult:
         """Stored items by id.
 
         Usage: `(await collection.get(["a", "b"])).find("a")`
@@ -209,13 +247,14 @@ class AsyncClient(_AsyncSearchable):
         bands: int | None = None,
         rows: int | None = None,
         seed: int | None = None,
+        exist_ok: bool = False,
     ) -> AsyncCollection:
-        """Create a collection, or find the one that is there alike; Conflict if it differs. See `Client.create_collection`.
+        """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.
 
         Usage: `photos = await client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
-        await self._do(_requests.create_collection(name, config))
+        await self._do(_requests.create_collection(name, config, exist_ok))
         return self.collection(name)
 
     def collection(self, name: str) -> AsyncCollection:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from kinbin_client import _flows, _requests
 from kinbin_client._chunks import Chunking
 from kinbin_client._flows import Progress
+from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     AddMode,
-    Filter,
-    Include,
     Kernel,
     Operation,
-    QueryOptions,
     Sampler,
     Scope,
     collection_scope,
@@ -69,7 +67,19 @@ class _Searchable:
         """
         return self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
 
-    def query(self, vector: Vector, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+    def query(
+        self,
+        vector: Vector,
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+    ) -> Answer:
         """The k nearest items of a vector, best first, with a lower bound on their recall or the reason why there is none.
 
         Usage:
@@ -77,28 +87,49 @@ class _Searchable:
             client.query([0.1, 0, 2.5], certify=True).recall_lower_bound
             client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
         """
-        return self._do(_requests.query(self._scope, vector, k, options))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return self._do(_requests.query(self._scope, vector, asked))
 
-    def query_id(self, id: str, k: int = 10, **options: Unpack[QueryOptions]) -> Answer:
+    def query_id(
+        self,
+        id: str,
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+    ) -> Answer:
         """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
 
         Usage: `client.query_id("a", k=5)`
         """
-        return self._do(_requests.query_id(self._scope, id, k, options))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return self._do(_requests.query_id(self._scope, id, asked))
 
     def query_batch(
         self,
         vectors: Vectors,
         k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
         *,
+        options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
-        **options: Unpack[QueryOptions],
     ) -> AnswerBatch:
         """One answer for each of many vectors, in their order; many travel in several requests.
 
         Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
         """
-        return self._sender.run(_flows.query_batch(self._scope, vectors, k, options, chunking, self._retry))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
 
 
 class Collection(_Searchable):
@@ -121,7 +152,14 @@ class Collection(_Searchable):
         """
         return self._do(_requests.collection_info(self.name))
 
-    def get(self, ids: Sequence[str], include: Include = ("payload", "vector")) -> GetResult:
+    def stats(self) -> dict[str, Any]:
+        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
+
+        Usage: `(client.collection("photos").stats())["count"]`
+        """
+        return (self.info()).stats
+
+    def get(self, ids: Sequence[str], include: Include = ("vector", "payload")) -> GetResult:
         """Stored items by id.
 
         Usage: `collection.get(["a", "b"]).find("a")`
@@ -220,8 +258,9 @@ class Client(_Searchable):
         bands: int | None = None,
         rows: int | None = None,
         seed: int | None = None,
+        exist_ok: bool = False,
     ) -> Collection:
-        """Create a collection, or find the one that is there alike; Conflict if it differs.
+        """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.
 
         `dim` None: sparse vectors and tokens; else dense (or sparse) vectors of so many features. None for
         the others: chosen by Kinbin.
@@ -229,7 +268,7 @@ class Client(_Searchable):
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
-        self._do(_requests.create_collection(name, config))
+        self._do(_requests.create_collection(name, config, exist_ok))
         return self.collection(name)
 
     def collection(self, name: str) -> Collection:

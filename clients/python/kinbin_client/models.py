@@ -38,10 +38,11 @@ class Hit(_Model):
 
 
 class Answer(_Model):
-    """The nearest items, best first, with what is known about how complete they are.
+    """The nearest items, best first, with what is known about how complete they are; iterate over it for its hits.
 
     `recall_lower_bound` is proved (None with the reason in `no_bound` when none can be stated, as of a
-    walk over links: mode "links"); `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit.
+    walk over links: mode "links"); `verified` items were scored exactly, out of `candidates`; `truncated` names the caps that were hit,
+    `steps` says what was done for it, in order.
     `out_of_distribution`: the query is unlike the stored items that walks were calibrated on.
     """
 
@@ -52,6 +53,7 @@ class Answer(_Model):
     candidates: int
     verified: int
     truncated: list[str] = []
+    steps: list[str] = []
     out_of_distribution: bool = False
     took_ms: float | None = None
 
@@ -64,6 +66,12 @@ class Answer(_Model):
     def scores(self) -> list[float]:
         """The scores of the results, best first."""
         return [hit.score for hit in self.results]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]  # an answer iterates over its hits, not over its fields
+        return iter(self.results)
 
 
 class AnswerBatch(_Model):
@@ -154,7 +162,8 @@ class Limit(_Model):
 
 
 class Health(_Model):
-    """The state of the worker that answered: "starting", "ready" or "stopping", and its version."""
+    """The state of the worker that answered: "starting", "ready" or "stopping", its version, and its background work: "ok" or "failing"."""
 
     status: str
     version: str
+    background: str = ""

@@ -26,13 +26,15 @@ from kinbin.bands.tables import fill_table
 from kinbin.hashing import band_keys, content_hash
 from kinbin.native.jit import strict
 from kinbin.native.memory import u8_at
-from kinbin.rows.lookup import lookup_space
+from kinbin.rows.asked import queries_record
 from kinbin.rows.record import record_offsets
-from kinbin.segments.scan import sample_similarities
+from kinbin.rows.scratch import Scratch
+from kinbin.segments.scan import sample_scores
 from kinbin.segments.source import CHUNK, Recipe, Source, iterate_rows, read_records
-from kinbin.spaces.registry import Kernel
+from kinbin.spaces.space import Space
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Part
+from kinbin.storage.headers import RunHeader
 from kinbin.storage.store import Store
 
 __all__ = ["Cancelled", "Parts", "write_run"]
@@ -49,7 +51,7 @@ class Cancelled(Exception):
     """The build was told to stop; what it wrote is an orphan."""
 
 
-def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
+def sample_contrast(source: Source, space: Space, wide: bool) -> Contrast:
     """Similarities of 24 or 64 sampled rows to (a sample of) all rows. The sample is the same for the same rows."""
     n = len(source)
     rng = np.random.default_rng(n)
@@ -58,13 +60,16 @@ def sample_contrast(source: Source, kernel: Kernel, wide: bool) -> Contrast:
     addresses, rooms = source.addresses[among], source.rooms[among]
     queries = read_records(addresses[picks], rooms[picks], wide)
     histogram = np.zeros((len(picks), BINS), np.int64)
-    kth = np.zeros(len(picks))
+    asked, scratch = queries_record(queries), Scratch(wide, queries.most_nonzeros)
+    best = np.empty((len(picks), SAMPLE_K))
     # In a sample of a part of the rows, the neighbour of the same rank is farther away than among all. That is
     # wanted: rows often lie in clusters of their own kind, and real queries, from outside, have less near neighbours.
-    sample_similarities(
-        addresses, rooms, picks, wide, kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms, SAMPLE_K,
-        *lookup_space(wide, queries.most_nonzeros), histogram, kth,
-    )  # fmt: skip
+    sample_scores(space.law, addresses, rooms, picks, asked, scratch.record, histogram, best)
+    kth = best[:, -1].copy()
+    if space.code is not None:
+        # What bands can certify depends on the similarity that the score of the neighbour vouches for.
+        sample_scores(space.record, addresses, rooms, picks, asked, scratch.record, np.zeros_like(histogram), best)
+        kth = np.array([space.least_similarity(score) for score in best[:, -1].tolist()])
     scaled: NDArray[np.float64] = histogram.astype(np.float64) * (n / len(among))
     return Contrast(scaled, kth, float(np.diff(queries.indptr).mean()), wide)
 
@@ -122,8 +127,8 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
         StorageFull: no room for the run or its work space; what was written is an orphan.
     """
     n = len(source)
-    contrast = sample_contrast(source, recipe.kernel, recipe.wide)
-    height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands)
+    contrast = sample_contrast(source, recipe.space, recipe.wide)
+    height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands) if recipe.space.hashes else (1, 0)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
 
@@ -144,13 +149,10 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     parts.put(Part.ROW_NUMBERS, 0, source.row_numbers)
     parts.put(Part.CONTENT, 0, content[order])
     parts.put(Part.CONTENT_ROWS, 0, order.astype(np.uint32))
-    header = {
-        "rows": n, "r": height, "bands": width, "slot_bits": slot_bits, "posting_bytes": posting.itemsize,
-        "block_shift": shift, "sampler": recipe.sampler.name, "contrast": contrast.to_header(),
-    }  # fmt: skip
     parts.flush()
+    header = RunHeader(n, height, width, slot_bits, posting.itemsize, shift, recipe.sampler.name, contrast.header())
     with store.write() as writer:
-        writer.put_run_header(parts.number, header)
+        writer.put_header(parts.number, header)
     return parts.number
 
 
@@ -202,7 +204,8 @@ def _write_rows(
         record = record_offsets(rows.indptr, recipe.wide)
         if shift is None:
             shift = max(0, min(12, (_BLOCK_BYTES // max(1, int(record[-1]) // len(rows))).bit_length() - 1))
-        keys[:, start:stop] = band_keys(recipe.sampler.codes(rows, r, width), r, width).T
+        if width:
+            keys[:, start:stop] = band_keys(recipe.sampler.codes(rows, r, width), r, width).T
         content[start:stop] = content_hash(rows)
         for first in range(0, len(rows), 1 << shift):
             last = min(first + (1 << shift), len(rows))

@@ -7,20 +7,22 @@ similarity s shares Binomial(L, s^r) bands, and verification stops at the level 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.costs import COSTS
 from kinbin.hashing import MAX_ROWS, similarity_needed, suggested_similarity
 from kinbin.hashing.certificate import binomial_tail
 from kinbin.limits import limit
 from kinbin.native.jit import owning, strict
 from kinbin.segments.descriptors import FRESH_BANDS
+from kinbin.storage.headers import ContrastHeader
 
 __all__ = [
-    "BINS", "SAMPLE_K", "VERIFY_NS", "Contrast", "Prediction", "aim_of", "choose_bands", "collecting_level", "levels", "postings_cap",
+    "BINS", "SAMPLE_K", "Contrast", "Prediction", "aim_of", "choose_bands", "collecting_level", "levels", "postings_cap",
     "predict",
 ]  # fmt: skip
 
@@ -36,16 +38,8 @@ BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
 _LISTED = 300.0
 """Rows that a run may be expected to list at first."""
-_BAND_NS = 30.0
-_POSTING_NS = 1.1
-_FAR_POSTING_NS = 2.2
-"""The same where the counts of a run do not fit a core's second-level cache."""
 _CACHED_ROWS = 524_288
-VERIFY_NS = 55.0
-_SCAN_NS = 8.0
-NONZERO_NS, WIDE_NONZERO_NS = 0.4, 1.7
-"""Of a row that is scored; the second where feature ids are looked up by a hash."""
-_HASH_NS = 0.25
+"""Rows whose counts fit a core's second-level cache."""
 _TABLES: dict[tuple[int, int, float], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
 
 
@@ -62,29 +56,23 @@ class Contrast:
     wide: bool = False
     """Whether features are looked up by a hash."""
 
-    def to_header(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "histogram": self.histogram.round(1).tolist(),
-            "kth": self.kth.round(5).tolist(),
-            "nonzeros": round(self.nonzeros, 2),
-            "wide": self.wide,
-        }
+    def header(self) -> ContrastHeader:
+        """What is stored of it."""
+        return ContrastHeader(self.histogram.round(1), self.kth.round(5), round(self.nonzeros, 2), self.wide)
 
     @classmethod
-    def from_header(cls, data: dict[str, Any]) -> Contrast:
-        """From JSON."""
-        histogram, kth = (np.array(data[name], np.float64) for name in ("histogram", "kth"))
-        return cls(histogram, kth, float(data["nonzeros"]), bool(data.get("wide", False)))
+    def of(cls, header: ContrastHeader) -> Contrast:
+        """From what is stored."""
+        return cls(header.histogram, header.kth, header.nonzeros, header.wide)
 
     @property
     def nonzeros_ns(self) -> float:
         """Predicted time for the nonzeros of a row that is scored."""
-        return (WIDE_NONZERO_NS if self.wide else NONZERO_NS) * self.nonzeros
+        return (COSTS.wide_nonzero if self.wide else COSTS.nonzero) * self.nonzeros
 
     def scan_ns(self, rows: int) -> float:
         """Predicted time to score so many rows in sequence."""
-        return rows * (_SCAN_NS + self.nonzeros_ns)
+        return rows * (COSTS.scan + self.nonzeros_ns)
 
 
 @owning
@@ -129,6 +117,10 @@ class Prediction:
     """The same where every row that shares a band has to be verified."""
 
 
+NO_BANDS = Prediction(0.0, 0.0, 1.0, math.inf, math.inf)
+"""Of a run without bands: it is scanned, at any cost."""
+
+
 def postings_cap(rows: int) -> int:
     """Postings that a query of so many rows may read."""
     return max(int(limit("postings")), int(limit("postings_per_row") * rows))
@@ -146,9 +138,11 @@ def levels(r: int, bands: int, target: float) -> tuple[NDArray[np.float64], NDAr
         if len(_TABLES) > 256:
             _TABLES.clear()
         need = np.full(257, np.inf)
-        need[: bands + 1] = similarity_needed(r, bands, aim_of(target))
+        if bands:
+            need[: bands + 1] = similarity_needed(r, bands, aim_of(target))
         suggest = np.ones(257)
-        suggest[: bands + 1] = [suggested_similarity(c, r, bands) for c in range(bands + 1)]
+        if bands:
+            suggest[: bands + 1] = [suggested_similarity(c, r, bands) for c in range(bands + 1)]
         _TABLES[key] = need, suggest
     return _TABLES[key]
 
@@ -169,17 +163,21 @@ def _level_of(histogram, r, bands, wanted):  # type: ignore[no-untyped-def]
 
 def collecting_level(contrast: Contrast, r: int, bands: int) -> int:
     """The level from which rows are listed at first; a query that needs lower ones lists them as it goes."""
+    if not bands:
+        return 255
     return int(_level_of(contrast.histogram.mean(axis=0), r, bands, _LISTED))
 
 
 def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) -> Prediction:
     """Predict a query of a run of so many rows with bands of r hashes."""
+    if not bands:
+        return NO_BANDS
     need = similarity_needed(r, bands, aim_of(target))
     least = float(similarity_needed(r, bands, target)[1])
     postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
-    posting_ns = _POSTING_NS if rows <= _CACHED_ROWS else _FAR_POSTING_NS
-    score_ns = VERIFY_NS + contrast.nonzeros_ns
-    counting_ns = bands * _BAND_NS + postings * posting_ns + _HASH_NS * r * bands * contrast.nonzeros
+    posting_ns = COSTS.posting if rows <= _CACHED_ROWS else COSTS.far_posting
+    score_ns = COSTS.verify + contrast.nonzeros_ns
+    counting_ns = bands * COSTS.band + postings * posting_ns + COSTS.hash * r * bands * contrast.nonzeros
     ns = counting_ns + verified * score_ns + uncertified * contrast.scan_ns(rows)
     return Prediction(postings, verified, uncertified, ns, counting_ns + min(postings, rows) * score_ns)
 

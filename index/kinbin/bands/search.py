@@ -9,12 +9,15 @@ each run is certified at the score of the k-th best so far (DESIGN.md, "The cert
 # mypy: disable-error-code="no-untyped-def,assignment,call-overload"
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from kinbin.hashing.certificate import binomial_tail
 from kinbin.native.jit import inline, owning, strict
 from kinbin.native.memory import (
     count_equal_u16,
+    f64_array,
     item,
     mask_at_least,
     pointer_u16,
@@ -22,38 +25,66 @@ from kinbin.native.memory import (
     prefetch,
     set_bits,
     trailing_zeros,
+    u16_array,
+    u32_array,
     u32_at,
     u64_at,
 )
-from kinbin.rows.lookup import clear_lookup, fill_lookup
-from kinbin.rows.record import similarity_at
+from kinbin.native.records import Layout
+from kinbin.rows.asked import answers_to, asked_of, count_up
+from kinbin.rows.scratch import counting_of
 from kinbin.rows.topk import offer, reset
 from kinbin.segments.descriptors import (
-    BANDS,
-    BASE,
-    COLLECT,
     CORRUPT,
     FRESH_BANDS,
-    FRESH_KEYS,
-    KEYS,
-    LIVE,
-    POSTING_BYTES,
-    ROWS,
-    SLOT_BITS,
-    TABLES,
-    R,
     answers_are_sound,
     is_masked,
     prefetch_offset,
     prefetch_row,
     row_place,
 )
+from kinbin.spaces.native import clear_query, fill_query, least_similarity, rules_of, score_row
 
-__all__ = ["TRUNCATED", "search_bands"]
+__all__ = ["BANDS", "LEVELS", "TRUNCATED", "search_bands"]
 
 U64 = np.uint64
 TRUNCATED = 2
-_LEVELS = 257
+LEVELS = 257
+"""Of shared bands, from none on."""
+
+BANDS = Layout(
+    "BANDS",
+    need=("f64[]", "(runs, 257) by shared bands, the score at which a run is certified"),
+    suggest=("f64[]", "(runs, 257) the similarity that the count suggests"),
+    aim=("number", "the certificate that `need` stands for"),
+    keys=("u32[]", "(m, columns) band keys of the queries"),
+    columns=("count", ""),
+    fresh_keys=("u16[]", "(m, 128)"),
+    most_postings=("count", "that a query may read"),
+)
+
+
+class _Verifying(NamedTuple):
+    """What verification looks at."""
+
+    segments: Any
+    query: Any
+    counting: Any
+    need: Any
+    suggest: Any
+    least: Any
+
+
+class _Work(NamedTuple):
+    """Small arrays of one call."""
+
+    starts: Any
+    ends: Any
+    histogram: Any
+    state: Any
+    """(runs, 4): place in the order, end, lowest level that is listed, certified level (0: not yet)."""
+    found: Any
+    """(runs,) rows listed."""
 
 
 @inline
@@ -100,18 +131,17 @@ def _tally_bucket(postings, start, end, take, key, rows, counts):
 @strict
 def _count_run(run, keys, allowance, starts, ends, counts):
     """Shared-band counts of one sealed run into counts (rows,) uint8, zero. Returns (postings read, flags)."""
-    bands = np.int64(run[BANDS])
-    rows = np.int64(run[ROWS])
-    shift = U64(32) - run[SLOT_BITS]
-    slots = np.int64(1) << np.int64(run[SLOT_BITS])
+    bands, rows = run.bands, run.rows
+    shift = U64(32) - run.slot_bits
+    slots = np.int64(1) << np.int64(run.slot_bits)
     for j in range(bands):
-        table = u64_at(run[TABLES] + U64(8 * j))
+        table = u64_at(run.tables + U64(8 * j))
         prefetch(table + U64(4) * (U64(keys[j]) >> shift))
     body = U64(4 * (slots + 1))
-    width = run[POSTING_BYTES]
+    width = run.posting_bytes
     total = 0
     for j in range(bands):
-        table = u64_at(run[TABLES] + U64(8 * j))
+        table = u64_at(run.tables + U64(8 * j))
         slot = table + U64(4) * (U64(keys[j]) >> shift)
         starts[j] = u32_at(slot)
         ends[j] = u32_at(slot + U64(4))
@@ -124,12 +154,12 @@ def _count_run(run, keys, allowance, starts, ends, counts):
     for j in range(bands):
         if j + 1 < bands:
             # The hardware's own prefetcher needs some lines to see that a bucket is read in order.
-            ahead = u64_at(run[TABLES] + U64(8 * (j + 1))) + body + width * U64(starts[j + 1])
+            ahead = u64_at(run.tables + U64(8 * (j + 1))) + body + width * U64(starts[j + 1])
             for line in range(1, min(8, 1 + np.int64(width) * (ends[j + 1] - starts[j + 1]) // 64)):
                 prefetch(ahead + U64(64 * line))
         take = min(ends[j] - starts[j], cap)
         read += take
-        table = u64_at(run[TABLES] + U64(8 * j)) + body
+        table = u64_at(run.tables + U64(8 * j)) + body
         if width == 2:
             sound = _tally_bucket(pointer_u16(table), starts[j], ends[j], take, keys[j], rows, counts)
         else:
@@ -143,8 +173,8 @@ def _count_run(run, keys, allowance, starts, ends, counts):
 def _count_fresh(run, keys, counts):
     """Shared-band counts of the fresh rows, by comparing keys."""
     query = U64(keys.ctypes.data)
-    for row in range(np.int64(run[ROWS])):
-        stored = run[FRESH_KEYS] + U64(2 * FRESH_BANDS * row)
+    for row in range(run.rows):
+        stored = run.fresh_keys + U64(2 * FRESH_BANDS * row)
         counts[row] = count_equal_u16(stored, query) + count_equal_u16(stored + U64(128), query + U64(128))
 
 
@@ -175,12 +205,12 @@ def _collect(counts, rows, least, most, listed):
 @strict
 def _sort_by_count(listed, found, counts, order, histogram):
     """Counting sort of listed rows, most shared bands first, older rows first among equals as listed."""
-    for c in range(_LEVELS):
+    for c in range(LEVELS):
         histogram[c] = 0
     for x in range(found):
         histogram[counts[listed[x]]] += 1
     start = 0
-    for c in range(_LEVELS - 1, -1, -1):
+    for c in range(LEVELS - 1, -1, -1):
         size = histogram[c]
         histogram[c] = start
         start += size
@@ -191,8 +221,14 @@ def _sort_by_count(listed, found, counts, order, histogram):
 
 
 @strict
-def _verify_level(run, number, order, position, end, counts, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows):
-    """Score the rows of one level exactly. Returns (position after the level, rows verified, sound)."""
+def _verify_level(what, number, bounds, best):
+    """Score the rows of one level of a run exactly. bounds: place of the first in its order, and the end of the order.
+
+    Returns (place after the level, rows verified, sound).
+    """
+    run = what.segments[number]
+    counts, _, order = _part(what.counting, run)
+    position, end = bounds
     level = counts[order[position]]
     verified = 0
     while position < end and counts[order[position]] == level:
@@ -205,176 +241,155 @@ def _verify_level(run, number, order, position, end, counts, wide, normalised, q
         if is_masked(run, row):
             continue
         address, room = row_place(run, row)
-        if room == 0:
-            return position, verified, False
-        similarity = similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights)
-        if similarity < 0.0:
+        score, sound = score_row(what.query, address, room)
+        if not sound:
             return position, verified, False
         verified += 1
-        if similarity >= least:
-            offer(sims, runs, rows, similarity, number, row)
+        if score >= what.least:
+            offer(best, score, number, row)
     return position, verified, True
 
 
+@inline
+def _part(counting, run):
+    """The part of the work space that is a run's."""
+    base, stop = run.base, run.base + run.rows
+    return counting.counts[base:stop], counting.listed[base:stop], counting.order[base:stop]
+
+
+@inline
+def _next_run(what, state, reached):
+    """Certify the runs whose next level cannot hold what is missing. Returns the run whose next level suggests most; -1: all are."""
+    best = -1
+    best_suggests = -1.0
+    for i in range(len(what.segments)):
+        if state[i, 3] > 0:
+            continue
+        level = state[i, 2] - 1
+        if state[i, 0] < state[i, 1]:
+            base = what.segments[i].base
+            level = np.int64(what.counting.counts[base + what.counting.order[base + state[i, 0]]])
+        if level == 0 or reached >= what.need[i * LEVELS + level + 1]:
+            state[i, 3] = level + 1
+        elif what.suggest[i * LEVELS + level] > best_suggests:
+            best_suggests = what.suggest[i * LEVELS + level]
+            best = i
+    return best
+
+
 @strict
-def _verify(
-    descriptors,
-    need,
-    suggest,
-    found,
-    counts,
-    listed,
-    order,
-    histogram,
-    state,
-    wide,
-    normalised,
-    query_norm,
-    cells,
-    keys,
-    weights,
-    least,
-    sims,
-    runs,
-    rows,
-):
+def _verify(what, work, best):
     """Verify level by level over all runs until each is certified.
 
-    state: (runs, 4) int64 scratch: position, end, lowest level that is listed, certified level (0: not yet).
-    Returns (verified, sound); state[:, 3] holds, for each run, the level c down to which everything was verified.
+    Returns (verified, sound); work.state[:, 3] holds, for each run, the level down to which everything was verified.
     """
-    count = len(descriptors)
-    for i in range(count):
-        base = np.int64(descriptors[i, BASE])
-        size = np.int64(descriptors[i, ROWS])
-        _sort_by_count(listed[base : base + size], found[i], counts[base : base + size], order[base : base + size], histogram)
+    state, histogram = work.state, work.histogram
+    for i in range(len(what.segments)):
+        run = what.segments[i]
+        counts, listed, order = _part(what.counting, run)
+        _sort_by_count(listed, work.found[i], counts, order, histogram)
         state[i, 0] = 0
-        state[i, 1] = found[i]
-        state[i, 2] = np.int64(descriptors[i, COLLECT])
-        state[i, 3] = 0 if size > 0 else 1
+        state[i, 1] = work.found[i]
+        state[i, 2] = run.collect
+        state[i, 3] = 0 if run.rows > 0 else 1
     verified = 0
     while True:
-        reached = max(sims[-1], least)
-        best = -1
-        best_suggests = -1.0
-        for i in range(count):
-            if state[i, 3] > 0:
-                continue
-            level = state[i, 2] - 1
-            if state[i, 0] < state[i, 1]:
-                base = np.int64(descriptors[i, BASE])
-                level = np.int64(counts[base + order[base + state[i, 0]]])
-            if level == 0 or reached >= need[i, level + 1]:
-                state[i, 3] = level + 1
-            elif suggest[i, level] > best_suggests:
-                best_suggests = suggest[i, level]
-                best = i
-        if best < 0:
+        i = _next_run(what, state, max(best.scores[-1], what.least))
+        if i < 0:
             return verified, True
-        base = np.int64(descriptors[best, BASE])
-        stop = base + np.int64(descriptors[best, ROWS])
-        if state[best, 0] == state[best, 1]:
+        if state[i, 0] == state[i, 1]:
             # Everything listed is verified: list some lower levels.
-            lower = max(1, state[best, 2] * 3 // 4)
-            more, _ = _collect(counts[base:stop], stop - base, lower, state[best, 2] - 1, listed[base:stop])
-            _sort_by_count(listed[base:stop], more, counts[base:stop], order[base:stop], histogram)
-            state[best, 0] = 0
-            state[best, 1] = more
-            state[best, 2] = lower
+            run = what.segments[i]
+            counts, listed, order = _part(what.counting, run)
+            lower = max(1, state[i, 2] * 3 // 4)
+            more, _ = _collect(counts, run.rows, lower, state[i, 2] - 1, listed)
+            _sort_by_count(listed, more, counts, order, histogram)
+            state[i, 0] = 0
+            state[i, 1] = more
+            state[i, 2] = lower
             continue
-        state[best, 0], more, sound = _verify_level(
-            descriptors[best], best, order[base:stop], state[best, 0], state[best, 1], counts[base:stop],
-            wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows,
-        )  # fmt: skip
+        state[i, 0], more, sound = _verify_level(what, i, (state[i, 0], state[i, 1]), best)
         verified += more
         if not sound:
             return verified, False
 
 
 @inline
-def _certificate(descriptors, state, reached, aim):
+def _certificate(segments, state, similarity, aim):
     """The smallest of the runs' certificates at the similarity that was reached.
 
     A run that was left at a level certifies the aim and no more, however far the tail of that level exceeds it: the level
     depends on the hashes whose luck is judged (HASHING.md, "The recall bound").
     """
     least = 1.0
-    for i in range(len(descriptors)):
-        if descriptors[i, LIVE] == 0:
+    for i in range(len(segments)):
+        if segments[i].live == 0:
             continue
-        tail = binomial_tail(np.int64(descriptors[i, BANDS]), min(reached, 1.0) ** np.float64(descriptors[i, R]), state[i, 3])
+        tail = binomial_tail(segments[i].bands, min(similarity, 1.0) ** np.float64(segments[i].r), state[i, 3])
         least = min(least, tail, aim)
     return least
 
 
-@owning
-def search_bands(
-    descriptors, need, suggest, aim, wide, normalised,
-    indptr, features, values, norms, band_keys, fresh_keys,
-    least, more, postings_cap,
-    counts, listed, order, cells, keys, weights,
-    out_similarity, out_run, out_row, out_numbers, out_certificate,
-):  # fmt: skip
-    """Answer m queries over all runs; the last descriptor is the fresh rows'.
-
-    descriptors (R, 17) uint64; need, suggest (R, 257) float64: by shared bands, the similarity at which a
-    run is certified, and the one the count suggests; aim: the certificate that `need` stands for. Queries as canonical rows
-    (indptr (m+1,) …);
-    band_keys (m, C) uint32, fresh_keys (m, 128) uint16. least: answers below this similarity are not wanted.
-    more: out_* hold answers of other rows already, which stay if they are better. Runs of 0 rows are passed over.
-    Scratch: counts (rows + 63,) uint8 zero (left zero), listed and order (rows,) uint32; cells, keys and weights of
-    `lookup_space`, clear (left so).
-    Writes out_* (m, k), out_numbers (m, 4) = candidates, verified, postings, flags; out_certificate (m,).
-    Cost: one cache miss a band and run, about 1 ns a posting and 25 to 60 ns a verified row.
-    """
-    count = len(descriptors)
-    starts = np.empty(_LEVELS, np.int64)
-    ends = np.empty(_LEVELS, np.int64)
-    histogram = np.empty(_LEVELS, np.int64)
-    state = np.empty((count, 4), np.int64)
-    found = np.empty(count, np.int64)
-    for m in range(len(norms)):
-        a, b = indptr[m], indptr[m + 1]
-        scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
-        query_norm = 1.0 if normalised else norms[m]
-        sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
-        if not more:
-            reset(sims, runs, rows)
-        candidates = 0
-        postings = 0
-        flags = 0
-        for i in range(count):
-            base = np.int64(descriptors[i, BASE])
-            stop = base + np.int64(descriptors[i, ROWS])
-            found[i] = 0
-            if base == stop:
-                continue
-            read = 0
-            flag = 0
-            if i == count - 1:
-                _count_fresh(descriptors[i], fresh_keys[m], counts[base:stop])
-            else:
-                column = np.int64(descriptors[i, KEYS])
-                read, flag = _count_run(descriptors[i], band_keys[m, column:], postings_cap - postings, starts, ends, counts[base:stop])
-            found[i], touched = _collect(counts[base:stop], stop - base, np.int64(descriptors[i, COLLECT]), 255, listed[base:stop])
-            candidates += touched
+@inline
+def _count(segments, bands, m, counting, work):
+    """Count the bands that every row shares with a query, and list those to begin with. Returns (rows that share any, flags)."""
+    count = len(segments)
+    keys = u32_array(bands.keys + U64(4 * bands.columns) * U64(m), bands.columns)
+    candidates, postings, flags = 0, 0, 0
+    for i in range(count):
+        run = segments[i]
+        counts, listed, _ = _part(counting, run)
+        work.found[i] = 0
+        if run.rows == 0:
+            continue
+        if i == count - 1:
+            _count_fresh(run, u16_array(bands.fresh_keys + U64(2 * FRESH_BANDS * m), FRESH_BANDS), counts)
+        else:
+            read, flag = _count_run(run, keys[run.keys :], bands.most_postings - postings, work.starts, work.ends, counts)
             postings += read
             flags |= flag
+        work.found[i], touched = _collect(counts, run.rows, run.collect, 255, listed)
+        candidates += touched
+    return candidates, flags
+
+
+@owning
+def search_bands(space, segments, queries, bands, scratch, answers):
+    """Answer m queries over all runs; the last of the segments is the fresh rows'.
+
+    space: a record of `SPACE`; segments (R,) of `RUN`, of which those of 0 rows are passed over; queries: of `QUERIES`; bands: of
+    `BANDS`; scratch: of `SCRATCH`, clear; answers: of `ANSWERS`. Returns flags.
+    Cost: one cache miss a band and run, about 1 ns a posting and 25 to 60 ns a verified row.
+    """
+    wanted, plan, rules = queries[0], bands[0], rules_of(space[0])
+    asked = asked_of(wanted)
+    count = len(segments)
+    rows = segments[count - 1].base + segments[count - 1].rows
+    counting = counting_of(scratch[0], rows)
+    work = _Work(
+        np.empty(LEVELS, np.int64), np.empty(LEVELS, np.int64), np.empty(LEVELS, np.int64), np.empty((count, 4), np.int64),
+        np.empty(count, np.int64),
+    )  # fmt: skip
+    need, suggest = f64_array(plan.need, count * LEVELS), f64_array(plan.suggest, count * LEVELS)
+    certificates = f64_array(answers[0].certificates, wanted.count)
+    all_flags = 0
+    for m in range(wanted.count):
+        a, b = asked.indptr[m], asked.indptr[m + 1]
+        best = answers_to(answers[0], m)
+        if wanted.more == 0:
+            reset(best)
+        candidates, flags = _count(segments, plan, m, counting, work)
         verified = 0
+        certificates[m] = 0.0
         if flags & CORRUPT == 0:
-            fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
-            verified, sound = _verify(
-                descriptors, need, suggest, found, counts, listed, order, histogram, state, wide, normalised, query_norm,
-                cells, keys, weights, least, sims, runs, rows,
-            )  # fmt: skip
-            clear_lookup(wide, features[a:b], cells, keys)
-            if not sound or not answers_are_sound(descriptors, wide, runs, rows):
+            query = fill_query(rules, scratch, asked.features[a:b], asked.values[a:b], asked.norms[m])
+            verified, sound = _verify(_Verifying(segments, query, counting, need, suggest, wanted.least), work, best)
+            clear_query(query, asked.features[a:b])
+            if not sound or not answers_are_sound(segments, query.lookup.wide, best):
                 flags |= CORRUPT
-        counts[:] = 0
-        out_numbers[m, 0] = candidates
-        out_numbers[m, 1] = verified
-        out_numbers[m, 2] = postings
-        out_numbers[m, 3] = flags
-        out_certificate[m] = 0.0
-        if flags & CORRUPT == 0:
-            out_certificate[m] = _certificate(descriptors, state, max(sims[-1], least, 0.0), aim)
+            reached = max(best.scores[-1], wanted.least, rules.floor)
+            certificates[m] = _certificate(segments, work.state, max(0.0, least_similarity(rules, reached)), plan.aim)
+        counting.counts[:] = 0
+        count_up(answers[0], m, candidates, verified, flags)
+        all_flags |= flags
+    return all_flags

@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.codes.folded import LANES, MOST_BYTES, SLOTS, encode, fold_rows, merge_buckets
-from kinbin.codes.nodes import graph_of_fields, node_distance, probe_node, release_probe
-from kinbin.codes.packed import QUAD, TABLE_WORDS, pack
+from kinbin.codes.folded import CODER, LANES, SLOTS, encode, fold_rows, merge_buckets
+from kinbin.codes.nodes import GRAPH, distance_to, probe_node, release_probe
+from kinbin.codes.packed import QUAD, pack
 from kinbin.codes.table import Codes
+from kinbin.costs import COSTS
 from kinbin.native.jit import strict
+from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
+from kinbin.rows.scratch import MOST_CODE_BYTES, TABLE_WORDS
+from kinbin.storage.headers import CoderHeader
 
 __all__ = ["Coder", "choose_coder", "folded_coder", "packed_coder", "slots_for"]
 
-WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_BYTES)
+WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_CODE_BYTES)
 """Bytes a code may have."""
 ENOUGH = 0.99
 """The quality (`Coder.recall`) at which a code is not made wider."""
@@ -38,10 +42,6 @@ _CLIPS = 5
 _PACKED_LEVELS = 65_535
 _FINEST = 2.0**-31
 """No step is smaller: sums of weights fit 32 bits."""
-_LINE_NS, _ENTRY_NS = 1.6, 1.0
-"""What it takes to compare 64 bytes, and one packed entry. The second was measured; the first is its share of a walk's step."""
-_NODE_NS, _FAR_LINE_NS = 13.0, 7.0
-"""What a walk takes for a node besides the comparison, and what 64 more bytes take it that come from memory: both measured."""
 _CACHED_BYTES = 1 << 25
 """Of codes that are taken to lie in the caches."""
 _LOST = 30.0
@@ -68,20 +68,25 @@ class Coder:
 
     def compare_ns(self, size: float) -> float:
         """Predicted time to compare a code of so many bytes, in the mean, once it is in the cache."""
-        return _LINE_NS * size / LANES if self.width else _ENTRY_NS * size / 4
+        return COSTS.line * size / LANES if self.width else COSTS.entry * size / 4
+
+    def fields(self) -> dict[str, Any]:
+        """What kernels are told (`folded.CODER`); the coder must live as long as it is used."""
+        return {
+            "width": self.width, "step": self.step, "offset": self.offset, "hashed": int(self.hashed), "buckets": self.buckets,
+            "slots": len(self.buckets),
+        }  # fmt: skip
 
     def encode(self, rows: Rows) -> tuple[Codes, NDArray[np.float32]]:
         """Codes and errors (n,) of n rows."""
-        errors = np.empty(len(rows), np.float32)
+        asked, errors = queries_record(rows), np.empty(len(rows), np.float32)
         if self.width:
             codes = np.empty((len(rows), self.width), np.uint8)
-            encode(rows.indptr, rows.features, rows.values, rows.norms, self.hashed, self.buckets, self.step, self.offset, codes, errors)
+            encode(CODER.record(**self.fields()), asked, codes, errors)
             return Codes.of_bytes(codes), errors
         nonzeros = int(rows.indptr[-1] - rows.indptr[0])
         words, offsets = np.empty(nonzeros + (QUAD + 1) * len(rows), np.uint32), np.empty(len(rows), np.uint32)
-        used = pack(
-            rows.indptr, rows.features, rows.values, rows.norms, self.step, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors
-        )
+        used = pack(self.step, asked, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors)
         starts = np.append(offsets.astype(np.int64), used // QUAD)
         return Codes(0, words[:used].reshape(-1, QUAD), starts), errors
 
@@ -90,14 +95,14 @@ class Coder:
         codes, errors = self.encode(rows)
         return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
 
-    def to_header(self) -> dict[str, Any]:
-        """All but the buckets, as JSON."""
-        return {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": round(self.recall, 4)}
+    def header(self) -> CoderHeader:
+        """What is stored of it, but for the buckets."""
+        return CoderHeader(self.width, self.hashed, self.step, self.offset, round(self.recall, 4))
 
     @classmethod
-    def from_header(cls, data: dict[str, Any], buckets: NDArray[np.uint16]) -> Coder:
-        """From JSON and the buckets."""
-        return cls(data["width"], data["hashed"], buckets, data["step"], data["offset"], data["recall"])
+    def of(cls, header: CoderHeader, buckets: NDArray[np.uint16]) -> Coder:
+        """From what is stored."""
+        return cls(header.width, header.hashed, buckets, header.step, header.offset, header.recall)
 
 
 def slots_for(dim: int | None) -> tuple[bool, int]:
@@ -126,7 +131,7 @@ def _cost(coder: Coder, size: float) -> float:
 def _walk_cost(coder: Coder, nodes: int) -> float:
     """The same of codes of bytes of so many nodes, with all that a walk does besides, and with the way from memory."""
     lines = coder.width / LANES
-    step = _NODE_NS + lines * (_LINE_NS if nodes * coder.width <= _CACHED_BYTES else _FAR_LINE_NS)
+    step = COSTS.node + lines * (COSTS.line if nodes * coder.width <= _CACHED_BYTES else COSTS.far_line)
     return step * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
@@ -136,7 +141,7 @@ def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
     coder = Coder(0, True, np.empty(0, np.uint16), max(largest / _PACKED_LEVELS, _FINEST), 0.0, 1.0)
     codes, _ = coder.encode(near)
     keep: list[object] = []
-    graph = graph_of_fields(codes.fields(keep))
+    graph = GRAPH.record(**codes.fields(keep), step=coder.step, shapes=1)
     distance = np.empty((len(near) // size, size), np.float32)
     _group_distances(graph, np.zeros(TABLE_WORDS, np.uint16), distance)
     return replace(coder, recall=_recall(distance[:, 1:]))
@@ -147,10 +152,10 @@ def _group_distances(graph, table, distance):  # type: ignore[no-untyped-def]
     """Distances of the codes of groups of nodes from the first of their group."""
     groups, size = distance.shape
     for g in range(groups):
-        probe = probe_node(graph, g * size, table)
+        probe = probe_node(graph[0], g * size, table)
         for x in range(size):
-            distance[g, x] = node_distance(graph, g * size + x, probe, table)
-        release_probe(graph, g * size, table)
+            distance[g, x] = distance_to(graph[0], g * size + x, probe)
+        release_probe(graph[0], g * size, table)
 
 
 def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int, nodes: int) -> Coder:
@@ -235,7 +240,7 @@ def _pool_rare(weights: NDArray[np.float32], rng: np.random.Generator) -> NDArra
 def _fold(rows: Rows, hashed: bool, buckets: NDArray[np.uint16], width: int) -> NDArray[np.float32]:
     """(n, width) sums of the slots of each bucket."""
     out = np.zeros((len(rows), width), np.float32)
-    fold_rows(rows.indptr, rows.features, rows.values, rows.norms, hashed, buckets, out)
+    fold_rows(queries_record(rows), hashed, buckets, out)
     return out
 
 

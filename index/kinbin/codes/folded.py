@@ -9,24 +9,66 @@ walk, and prove in an exact scan which rows need not be looked at.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from kinbin.native.jit import inline, owning, reassoc, strict
-from kinbin.native.memory import absolute_differences_64, absolute_differences_128
+from kinbin.native.memory import absolute_differences_64, absolute_differences_128, u16_array
+from kinbin.native.records import Layout
+from kinbin.rows.asked import asked_of
+from kinbin.spaces.shared import most_similar
 
-__all__ = ["LANES", "MOST_BYTES", "SLOTS", "code_distance", "encode", "encode_row", "fold_rows", "merge_buckets", "rank_of", "slot_of"]
+__all__ = [
+    "CODER",
+    "LANES",
+    "SLOTS",
+    "Coding",
+    "code_distance",
+    "coding_by",
+    "encode",
+    "encode_row",
+    "fold_rows",
+    "merge_buckets",
+    "rank_of",
+    "slot_of",
+]
 
 U64 = np.uint64
 LANES = 64
 """Codes are whole multiples of so many bytes: one instruction compares them."""
-MOST_BYTES = 1024
-"""Bytes that a code has at most."""
 SLOTS = 4096
 """Features beyond so many are hashed into this many slots before they are folded."""
 _MIX = U64(0x9E3779B97F4A7C15)
 RANK_ONE = np.float32(1 << 30)
 _SHAPES = 0.125
 """What the distance of shapes weighs in a rank, beside the similarity that norms and shapes allow."""
+
+
+CODER = Layout(
+    "CODER",
+    width=("count", "bytes a code; 0: codes are packed"),
+    step=("number", "what one unit of a byte or a weight stands for, of a row that sums to 1"),
+    offset=("number", "the byte that stands for nothing"),
+    hashed=("count", "whether features are hashed into slots"),
+    buckets=("u16[]", "the bucket of each slot"),
+    slots=("count", ""),
+)
+
+
+class Coding(NamedTuple):
+    """How rows are folded, as compiled code sees it."""
+
+    step: Any
+    offset: Any
+    hashed: Any
+    buckets: Any
+
+
+@inline
+def coding_by(coder):
+    """What a record (of a coder, or of a graph) says of folding."""
+    return Coding(coder.step, coder.offset, coder.hashed != 0, u16_array(coder.buckets, coder.slots))
 
 
 @inline
@@ -36,8 +78,9 @@ def slot_of(feature, hashed):
 
 
 @strict
-def fold_rows(indptr, features, values, norms, hashed, buckets, out):
+def fold_rows(rows, hashed, buckets, out):
     """Add the values of n rows, each divided by its norm, up by bucket: out (n, buckets) float32, zero. Cost: 5 ns a nonzero."""
+    indptr, features, values, norms = asked_of(rows[0])
     for i in range(len(norms)):
         scale = 1.0 / norms[i]
         for x in range(indptr[i], indptr[i + 1]):
@@ -45,8 +88,9 @@ def fold_rows(indptr, features, values, norms, hashed, buckets, out):
 
 
 @inline
-def encode_row(features, values, norm, hashed, buckets, step, offset, sums, code):
-    """Write the code (B,) uint8 of one row, divided by its norm; sums (B,) float64 is scratch. Returns its error."""
+def encode_row(coding, features, values, norm, sums, code):
+    """Write the code (B,) uint8 of one row, divided by its norm; sums (B or more,) float64 is scratch. Returns its error."""
+    step, offset, hashed, buckets = coding
     for b in range(len(code)):
         sums[b] = 0.0
     scale = 1.0 / norm
@@ -61,16 +105,18 @@ def encode_row(features, values, norm, hashed, buckets, step, offset, sums, code
 
 
 @owning
-def encode(indptr, features, values, norms, hashed, buckets, step, offset, codes, errors):
+def encode(coder, rows, codes, errors):
     """Codes (n, B) uint8 and errors (n,) float32 of n rows, each divided by its norm.
 
-    buckets (slots,) uint16: the bucket of each slot, below B. A code is round(value / step) + offset, cut to 0 … 255.
-    errors: at least Σ |bucket − step (code − offset)|. Cost: 1 ns a nonzero and byte.
+    A code is round(value / step) + offset, cut to 0 … 255. errors: at least Σ |bucket − step (code − offset)|.
+    Cost: 1 ns a nonzero and byte.
     """
+    coding = coding_by(coder[0])
+    indptr, features, values, norms = asked_of(rows[0])
     sums = np.empty(codes.shape[1], np.float64)
     for i in range(len(norms)):
         a, b = indptr[i], indptr[i + 1]
-        errors[i] = encode_row(features[a:b], values[a:b], norms[i], hashed, buckets, step, offset, sums, codes[i])
+        errors[i] = encode_row(coding, features[a:b], values[a:b], norms[i], sums, codes[i])
 
 
 @inline
@@ -87,32 +133,18 @@ def code_distance(left, right, width):
 
 
 @inline
-def estimated_similarity(distance, left_norm, right_norm):
-    """The min-max similarity that rows of these norms can have at most, if their shapes are `distance` apart in L1.
-
-    With s = 1 − distance / 2 the shared part of the shapes: Σ min(a p, b q) ≤ min(a, b, max(a, b) s). For norms that
-    are equal, for multiples of one row and for sets, it is just that.
-    """
-    shared = max(0.0, 1.0 - 0.5 * distance)
-    least = min(left_norm, right_norm)
-    most = max(left_norm, right_norm)
-    both = min(least, most * shared)
-    return both / (left_norm + right_norm - both)
-
-
-@inline
-def rank_of(distance, step, normalised, left_norm, right_norm):
-    """An integer that orders rows from near to far: the codes' distance, or (rows of different norms) their dissimilarity.
+def rank_of(distance, step, shapes, left_norm, right_norm):
+    """An integer that orders rows from near to far: the codes' distance, or (where not only shapes count) their dissimilarity.
 
     The similarity that norms and shapes allow at most is the same for many rows where the norms differ (all that could be a part of
     the greater one): among these the distance of the shapes decides, which has a small share in every rank.
     """
-    if normalised:
+    if shapes:
         return U64(distance)
     # Of damaged codes the distance may be anything.
-    shapes = min(distance * step, 4.0)
-    dissimilarity = 1.0 - estimated_similarity(shapes, left_norm, right_norm)
-    return U64((dissimilarity + _SHAPES * 0.5 * shapes) / (1.0 + _SHAPES) * RANK_ONE)
+    apart = min(distance * step, 4.0)
+    dissimilarity = 1.0 - most_similar(apart, left_norm, right_norm)
+    return U64((dissimilarity + _SHAPES * 0.5 * apart) / (1.0 + _SHAPES) * RANK_ONE)
 
 
 @reassoc

@@ -15,15 +15,14 @@ import numpy as np
 
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import u16_at, u32_at, u64_at
+from kinbin.rows.asked import asked_of
 
-__all__ = ["QUAD", "TABLE_WORDS", "clear_entries", "clear_slots", "entry_distance", "fill_entries", "fill_slots", "pack", "packed_slot"]
+__all__ = ["QUAD", "clear_entries", "clear_slots", "entry_distance", "fill_entries", "fill_slots", "pack", "packed_slot"]
 
 U64 = np.uint64
 QUAD = 4
 """Words; a packed code is whole quads."""
 _PACKED_SLOTS = 1 << 16
-TABLE_WORDS = _PACKED_SLOTS + 2
-"""uint16 of a table."""
 _MOST_WEIGHT = 65535.0
 _MIX = U64(0x9E3779B97F4A7C15)
 _SUM = U64(2 * _PACKED_SLOTS)
@@ -99,12 +98,13 @@ def entry_distance(address, quads, table):
 
 
 @strict
-def pack(indptr, features, values, norms, step, table, words, offsets, errors):
+def pack(step, rows, table, words, offsets, errors):
     """Packed codes of n rows, each divided by its norm, end to end in words; returns how many words.
 
     table (TABLE_WORDS,) uint16 zero (left zero). words uint32: room for 5 words a row and one a nonzero. Writes offsets (n,) uint32,
     the quad at which each begins, and errors (n,) float32. Cost: 5 ns a nonzero.
     """
+    indptr, features, values, norms = asked_of(rows[0])
     place = 0
     for i in range(len(norms)):
         a, b = indptr[i], indptr[i + 1]
@@ -112,15 +112,21 @@ def pack(indptr, features, values, norms, step, table, words, offsets, errors):
         start = place
         offsets[i] = np.uint32(start // QUAD)
         words[place + 1] = np.uint32(table[_PACKED_SLOTS]) | (np.uint32(table[_PACKED_SLOTS + 1]) << np.uint32(16))
-        place += 2
-        for x in range(a, b):
-            slot = packed_slot(features[x], values[x] < 0)
-            if table[slot] != 0:
-                words[place] = (np.uint32(table[slot]) << np.uint32(16)) | np.uint32(slot)
-                table[slot] = 0
-                place += 1
-        while place % QUAD != 0:
-            words[place] = 0
-            place += 1
+        place = _pack_entries(features[a:b], values[a:b], table, words, place + 2)
         words[start] = np.uint32((place - start) // QUAD)
+    return place
+
+
+@inline
+def _pack_entries(features, values, table, words, place):
+    """Move a row's weights from the table, which is left clear, to words from a place on. Returns the place after them."""
+    for x in range(len(features)):
+        slot = packed_slot(features[x], values[x] < 0)
+        if table[slot] != 0:
+            words[place] = (np.uint32(table[slot]) << np.uint32(16)) | np.uint32(slot)
+            table[slot] = 0
+            place += 1
+    while place % QUAD != 0:
+        words[place] = 0
+        place += 1
     return place

@@ -113,15 +113,15 @@ class Codes:
             data[np.repeat(shifts, np.diff(part.starts)) + np.arange(len(part.data))] = part.data
         return cls(0, data, starts)
 
-    def fields(self, keep: list[object]) -> dict[str, int]:
-        """What kernels are told (`GRAPH_FIELDS`); `keep` must live as long as it is used."""
+    def fields(self, keep: list[object]) -> dict[str, Any]:
+        """What kernels are told (some of `codes.nodes.GRAPH`); `keep` must live as long as it is used."""
         places = np.array([address_of(self.data)], np.uint64)
-        out = {"nodes": len(self), "width": self.width, "code_shift": 62, "codes": address_of(places)}
+        out = {"nodes": len(self), "width": self.width, "code_shift": 62, "codes": places}
         keep += [places, self]
         if not self.width:
             quads, offsets = np.array([len(self.data)], np.uint64), self.starts[:-1].astype(np.uint32)
             keep += [quads, offsets]
-            out |= {"code_quads": address_of(quads), "code_offsets": address_of(offsets)}
+            out |= {"code_quads": quads, "code_offsets": offsets}
         return out | {"code_lines": code_lines(len(self), self.data.nbytes)}
 
     def stored(self, block_bytes: int) -> tuple[int, list[NDArray[np.uint8]], NDArray[np.uint32]]:

@@ -10,7 +10,7 @@ under the sampler's lock, whose release makes the new slots visible to the next 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,11 @@ class ParameterTable:
         self.levels = np.zeros(capacity, np.int64)
         self.index = np.full(1 << (2 * capacity - 1).bit_length(), -1, np.int32)
         self.used = np.zeros(1, np.int64)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What kernels are handed."""
+        return self.parameters, self.ids, self.levels, self.index, self.used
 
     @property
     def nbytes(self) -> int:
@@ -116,16 +121,17 @@ def _fill(target, key):  # type: ignore[no-untyped-def]
 
 
 @strict
-def resolve(start, stop, features, values, r, parameters, ids, levels, index, used, sketch_keys, slot_key, budget, slots):  # type: ignore[no-untyped-def]
-    """Give every nonzero start … stop-1 a slot whose sketches x < r are filled; return the first one not done.
+def resolve(features, values, r, table, sketch_keys, slot_key, budget, slots):  # type: ignore[no-untyped-def]
+    """Give every nonzero a slot whose sketches x < r are filled; return the first one not done.
 
-    slots[p - start] int32 receives the slot of nonzero p. Stops early when the table is full or
-    `budget` (split feature, x) pairs were generated, whichever comes first. Mutates the table: the
-    caller holds the sampler's lock. Feature ids and values are canonical; about 3 ns a nonzero that is there.
+    slots int32 receives the slot of each. Stops early when the table is full or `budget` (split feature, x) pairs were
+    generated, whichever comes first. Mutates the table (`ParameterTable.arrays`): the caller holds the sampler's lock.
+    Feature ids and values are canonical; about 3 ns a nonzero that is there.
     """
+    parameters, ids, levels, index, used = table
     mask = np.uint64(index.shape[0] - 1)
     capacity = ids.shape[0]
-    for p in range(start, stop):
+    for p in range(len(features)):
         split = split_feature(features[p], values[p])
         at = _home(split, slot_key, mask)
         slot = index[at]
@@ -147,5 +153,5 @@ def resolve(start, stop, features, values, r, parameters, ids, levels, index, us
                 _fill(parameters[slot, x], mix64(sketch_keys[x] ^ (split * GAMMA)))
             levels[slot] = r
             budget -= r - level
-        slots[p - start] = slot
-    return stop
+        slots[p] = slot
+    return len(features)

@@ -127,8 +127,9 @@ def _finish_feature(n, key, reached, end, gaps, buckets, darts, lowest):  # type
 
 
 @strict
-def _round(round_key, splits, scaled, keys, reached, ends, buckets, darts, gaps, lowest):  # type: ignore[no-untyped-def]
-    """One round of darts of a whole row: lowest (128,) uint64 becomes the lowest dart of each bucket, or _NONE."""
+def _round(round_key, splits, scaled, work, lowest):  # type: ignore[no-untyped-def]
+    """One round of darts of a whole row: lowest (128,) uint64 becomes the lowest dart of each bucket, or _NONE. work: scratch."""
+    keys, reached, ends, buckets, darts, gaps = work
     lowest[:] = _NONE
     m = splits.shape[0]
     for q in range(m):
@@ -167,6 +168,7 @@ def _sketch_rows(indptr, features, values, norms, sketch_keys, codes):  # type: 
     buckets = np.empty(longest, np.int64)
     darts = np.empty(longest, np.uint64)
     gaps = np.empty(_BLOCK, np.float64)
+    work = keys, reached, ends, buckets, darts, gaps
     lowest = np.empty(SKETCH, np.uint64)
     final = np.empty(SKETCH, np.uint64)
     for row in range(n):
@@ -184,7 +186,7 @@ def _sketch_rows(indptr, features, values, norms, sketch_keys, codes):  # type: 
                     if rounds == _MOST_ROUNDS:
                         return row
                     round_key = mix64(sketch_keys[x, block] + np.uint64(rounds) * GAMMA)
-                    _round(round_key, splits[:m], scaled, keys, reached, ends, buckets, darts, gaps, lowest)
+                    _round(round_key, splits[:m], scaled, work, lowest)
                     empty = 0
                     for j in range(SKETCH):
                         if final[j] == _NONE:

@@ -82,9 +82,8 @@ class GcwsSampler:
         row = start = 0
         while start < total:
             parameters, stop = self._parameters(features, values, start, min(start + _CHUNK, total), r, bands, slots)
-            row = _sweep(
-                row, start, stop, indptr, features, values, norms, self.normalise, slots, parameters, self._code_keys, best, winners, codes
-            )
+            table = slots, parameters, self._code_keys
+            row = _sweep((row, start, stop), (indptr, features, values, norms), self.normalise, table, (best, winners), codes)
             start = stop
         return codes
 
@@ -96,39 +95,17 @@ class GcwsSampler:
             table = self._table
             if table.rows < r or table.width < bands:
                 table = self._table = self._empty(max(r, table.rows), max(bands, table.width))
-            stop = self._resolve(table, features, values, start, end, r, slots)
-            while stop == start:
+            done = self._resolve(table, features[start:end], values[start:end], r, slots)
+            while not done:
                 table = self._table = self._roomier(table)
-                stop = self._resolve(table, features, values, start, end, r, slots)
-            return table.parameters, stop
+                done = self._resolve(table, features[start:end], values[start:end], r, slots)
+            return table.parameters, start + done
 
     def _resolve(
-        self,
-        table: ParameterTable,
-        features: NDArray[np.uint64],
-        values: NDArray[np.float32],
-        start: int,
-        end: int,
-        r: int,
-        slots: NDArray[np.int32],
+        self, table: ParameterTable, features: NDArray[np.uint64], values: NDArray[np.float32], r: int, slots: NDArray[np.int32]
     ) -> int:
-        stop: int = resolve(
-            start,
-            end,
-            features,
-            values,
-            r,
-            table.parameters,
-            table.ids,
-            table.levels,
-            table.index,
-            table.used,
-            self._sketch_keys,
-            self._slot_key,
-            _BUDGET,
-            slots,
-        )
-        return stop
+        done: int = resolve(features, values, r, table.arrays, self._sketch_keys, self._slot_key, _BUDGET, slots)
+        return done
 
     def _most_slots(self, rows: int, width: int) -> int:
         return min(self._most_features, ParameterTable.most_slots(rows, width, self._table_bytes))
@@ -219,12 +196,15 @@ def _race(slots, logs, first, parameters, x, best, winners):  # type: ignore[no-
 
 
 @owning
-def _sweep(row, start, stop, indptr, features, values, norms, normalise, slots, parameters, code_keys, best, winners, codes):  # type: ignore[no-untyped-def]
-    """Race nonzeros start … stop-1, the first of which lies in `row`; return the row of nonzero `stop`.
+def _sweep(span, rows, normalise, table, carry, codes):  # type: ignore[no-untyped-def]
+    """Race the nonzeros of a span (row, start, stop): start … stop-1, the first of which lies in `row`.
 
-    slots[p - start] is the slot of nonzero p. best and winners (r, bands) carry a row that a chunk
-    cuts in two; codes (n, r, bands) uint32 receives every row that ends at or before `stop`.
+    rows: indptr, features, values, norms. table: slots, of which slots[p - start] is that of nonzero p; parameters; keys of codes.
+    carry: best and winners (r, bands), of a row that a chunk cuts in two. codes (n, r, bands) uint32 receives every row that ends at
+    or before `stop`. Returns the row of nonzero `stop`.
     """
+    (row, start, stop), (indptr, features, values, norms) = span, rows
+    (slots, parameters, code_keys), (best, winners) = table, carry
     r, bands = best.shape
     logs = np.empty(stop - start, np.float32)
     p = start

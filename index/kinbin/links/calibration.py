@@ -14,23 +14,25 @@ and any of them would do, so finding them says nothing. A sampled row without su
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.codes.coder import Coder
+from kinbin.codes.nodes import GRAPH
 from kinbin.errors import CorruptData
-from kinbin.links.graph import Graph, WalkSpace
-from kinbin.links.linkset import CALIBRATED_K, HARD, SPREAD, Width
-from kinbin.links.search import GONE, place_rows, scan_codes, search_links
-from kinbin.rows.lookup import lookup_space
+from kinbin.links.graph import Graph
+from kinbin.links.search import GONE, PROBES, place_rows, scan_codes, search_links
+from kinbin.links.widths import CALIBRATED_K, HARD, SPREAD, CalibrationTable, Width
+from kinbin.native.memory import address_of
+from kinbin.rows.asked import Answers, queries_record
 from kinbin.rows.rows import Rows
-from kinbin.segments.descriptors import FIELDS
+from kinbin.rows.scratch import Scratch
 from kinbin.segments.scan import scan
 from kinbin.segments.segments import Segments
 from kinbin.segments.source import Recipe, read_records
+from kinbin.storage.dead import DeadRows
 
 __all__ = ["calibrate", "neighbourhoods"]
 
@@ -38,7 +40,7 @@ _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192,
 _QUERIES = 256
 _SATISFIED = 0.998
 _FAR = 0.01
-"""One in so many calibrated queries is as far from its neighbours as what is told of (`LinkSet.far_for`)."""
+"""One in so many calibrated queries is as far from its neighbours as what is told of (`CalibrationTable.far_for`)."""
 _GROUPS = {1: 3, 10: 7, 100: 7}
 """By k: recall is told for so many groups of the queries that are not hard as well, once by the similarity of their neighbours and once by
 age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
@@ -50,6 +52,8 @@ _FOUND = 0.9
 """A walk fails a strange query if it finds a smaller share of its neighbours."""
 _LEAST_VALUE = 1e-30
 """Smaller ones are no features (see `vectors.canonical`)."""
+_NONE = -1.0
+"""Stands for the score of an answer that there is not: a number, for it is written down."""
 _JUDGES = 32
 _NEIGHBOURHOOD = 200
 """Codes are judged by so many rows, each with so many that are nearest (itself among them)."""
@@ -63,8 +67,7 @@ def _left_out(picks: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 
 def neighbourhoods(view: Segments, recipe: Recipe) -> tuple[Rows, int]:
     """Some rows, each with its nearest of all rows, and how many these are together: what codes have to tell apart."""
-    dead = [np.unpackbits(run.dead, bitorder="little")[: run.rows] for run in view.runs]
-    alive = np.flatnonzero(np.concatenate(dead) == 0)
+    alive = np.concatenate([base + run.dead.living() for run, base in view.bases()])
     picks = np.sort(np.random.default_rng(len(alive)).permutation(alive)[:_JUDGES])
     queries = read_records(*view.addresses(picks), recipe.wide)
     left_out = _left_out(picks, sum(run.rows for run in view.runs))
@@ -73,39 +76,28 @@ def neighbourhoods(view: Segments, recipe: Recipe) -> tuple[Rows, int]:
     nearest[:, 0] = picks
     if size > 1:
         for i, (first, past) in enumerate(left_out.tolist()):
-            masks = [run.dead | _bits(len(run.dead), first - base, past - base) for run, base in view.bases()]
+            masks = [run.dead.with_range(first - base, past - base) for run, base in view.bases()]
             nearest[i, 1:] = _nearest(view, recipe, queries.slice(i, i + 1), masks, size - 1)
     return read_records(*view.addresses(nearest.reshape(-1)), recipe.wide), size
 
 
-def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[NDArray[np.uint8]], count: int) -> NDArray[np.int64]:
+def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[DeadRows], count: int) -> NDArray[np.int64]:
     """(count,) places of the nearest rows of one query, of those that no mask hides."""
-    descriptors = view.descriptors[:-1].copy()
-    descriptors[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in masks]
-    shape = 1, count
-    out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty((1, 4), np.int64)
-    scan(
-        descriptors, recipe.wide, recipe.kernel.normalised, query.indptr, query.features, query.values, query.norms, 0.0, False,
-        *lookup_space(recipe.wide, query.most_nonzeros), *out,
-    )  # fmt: skip
-    if (out[1] < 0).any():
+    segments = view.descriptors[:-1].copy()
+    segments["mask"] = [address_of(mask.bits) for mask in masks]
+    room = Answers.empty(1, count)
+    scratch = Scratch(recipe.wide, query.most_nonzeros)
+    if scan(recipe.space.record, segments, queries_record(query), scratch.record, room.record) or (room.runs < 0).any():
         raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
-    places: NDArray[np.int64] = (out[2] + np.array([base for _, base in view.bases()], np.int64)[out[1]])[0]
+    places: NDArray[np.int64] = (room.rows + np.array([base for _, base in view.bases()], np.int64)[room.runs])[0]
     return places
-
-
-def _bits(size: int, first: int, past: int) -> NDArray[np.uint8]:
-    """(size,) bytes in which the bits first … past-1 are set, as far as they are inside."""
-    out = np.zeros(8 * size, np.uint8)
-    out[max(first, 0) : max(past, 0)] = 1
-    return np.packbits(out, bitorder="little")
 
 
 def calibrate(
     view: Segments, row_numbers: NDArray[np.uint64], graph: Graph, coder: Coder, errors: NDArray[np.float32], recipe: Recipe,
     check: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:  # fmt: skip
-    """Recall of walks of several widths, as JSON. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
+) -> CalibrationTable:  # fmt: skip
+    """Recall of walks of several widths. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
 
     Cost: 0.5 to 0.8 s for 50,000 rows.
     """
@@ -118,7 +110,7 @@ def calibrate(
     left_out = _left_out(picks, nodes)
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
-        return _Scores(np.zeros((len(picks), 1)), 1).as_json()
+        return _Scores(np.zeros((len(picks), 1)), 1).table()
     stage = _Stage(view, graph, coder, errors, recipe, places)
     sampled = read_records(*view.addresses(places[picks]), recipe.wide)
     trial = _Trial(stage, sampled, left_out, min(CALIBRATED_K[-1], most))
@@ -134,8 +126,8 @@ def calibrate(
         failures.add(pool, strange.walk(pool)[0])
         if scores.satisfied():
             break
-    norms = {} if recipe.kernel.normalised else {"norms": np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).tolist()}
-    return scores.as_json() | failures.as_json() | norms | {"scanned": round(scanned, 1)}
+    norms = None if recipe.space.shapes else np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).astype(np.float64)
+    return replace(scores.table(), strange=failures.strange(), norms=norms, scanned=round(scanned, 1))
 
 
 def strange_queries(rows: Rows, count: int) -> Rows:
@@ -182,10 +174,10 @@ class _Failures:
             needs[enough & (needs == 0)] = pool
             needs[~enough] = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is stored: of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
-        kth = {k: self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K}
-        return {"strange": {str(k): [kth[k].round(5).tolist(), needs.tolist()] for k, needs in self._needs.items()}}
+    def strange(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(K, m) of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
+        kth = [self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K]
+        return np.array(kth).round(5), np.array([self._needs[k] for k in CALIBRATED_K])
 
 
 class _Scores:
@@ -223,20 +215,21 @@ class _Scores:
         """Whether wider walks have nothing to add."""
         return self._recall[10][-1] >= _SATISFIED and self._recall[100][-1] >= 0.98
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is stored with the link set."""
-        kth = {k: self._truth[:, rank - 1] for k, rank in self._ranks.items()}
-        alike = {k: of[of > 0.0] for k, of in kth.items()}
-        recalls = {"recall": self._recall, "hard_recall": self._hard, "weakest": self._weakest}
-        return {
-            "pools": self._pools or [_POOLS[0]],
-            **{name: {str(k): values or [0.0] for k, values in of_k.items()} for name, of_k in recalls.items()},
-            "alike": {str(k): round(len(alike[k]) / max(1, len(of)), 5) for k, of in kth.items()},
-            "far": {str(k): _quantile(of, _FAR) for k, of in alike.items()},
-            "spread": {str(k): [_quantile(of, share) for share in SPREAD] for k, of in alike.items()},
-            "hard": {str(k): _quantile(of, HARD) for k, of in alike.items()},
-            "queries": len(self._truth),
-        } | ({"met": self._met} if self._met else {})
+    def table(self) -> CalibrationTable:
+        """What was measured of these queries."""
+        kth = [self._truth[:, self._ranks[k] - 1] for k in CALIBRATED_K]
+        alike = [of[of > 0.0] for of in kth]
+        recall, hard_recall, weakest = (
+            np.array([of_k[k] or [0.0] for k in CALIBRATED_K]) for of_k in (self._recall, self._hard, self._weakest)
+        )
+        return CalibrationTable(
+            np.array(self._pools or _POOLS[:1], np.int64), recall, hard_recall, weakest,
+            alike=np.array([round(len(some) / max(1, len(of)), 5) for some, of in zip(alike, kth, strict=True)]),
+            far=np.array([_quantile(of, _FAR) for of in alike]),
+            hard=np.array([_quantile(of, HARD) for of in alike]),
+            spread=np.array([[_quantile(of, share) for share in SPREAD] for of in alike]),
+            met=np.array(self._met) if self._met else None, queries=len(self._truth),
+        )  # fmt: skip
 
 
 def _hits(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -281,39 +274,30 @@ class _Trial:
 
     def __init__(self, stage: _Stage, queries: Rows, left_out: NDArray[np.int64], k: int) -> None:
         """left_out (m, 2): of each query the first node that is left out, and the first one after those."""
+        self._space, self._segments, self._coder = stage.recipe.space.record, stage.view.descriptors, stage.coder
         self._queries, self._left_out = queries, left_out
-        self._view, self._graph, self._coder, self._errors, self._recipe = stage.view, stage.graph, stage.coder, stage.errors, stage.recipe
-        self._places = stage.places
-        self._keep: list[object] = []
-        self._descriptor = stage.graph.descriptor(self._keep)
-        self._space = WalkSpace(len(stage.places), _POOLS[-1])
-        self._lookup = lookup_space(stage.recipe.wide, queries.most_nonzeros)
-        shape = len(queries), k
-        self._out = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        self._asked = queries_record(queries, skips=left_out)
+        self._keep: list[object] = [stage]
+        self._graph = stage.graph.record(self._keep)
+        GRAPH.fill(self._graph, **stage.coder.fields(), errors=stage.errors, places=stage.places)
+        self._scratch = Scratch(stage.recipe.wide, queries.most_nonzeros)
+        self._table = self._scratch.walk(len(stage.places), _POOLS[-1], stage.coder.width)
+        self._answers = Answers.empty(len(queries), k)
 
     def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:
-        """Similarities (m, k) of what walks with this pool find, and how many nodes they compared, in the mean."""
-        space, queries, coder = self._space, self._queries, self._coder
-        counts = np.empty((2, len(queries)), np.int64)
-        search_links(
-            self._descriptor, coder.step, coder.offset, coder.hashed, coder.buckets, self._places, self._errors,
-            self._graph.entries, self._left_out, Width(pool, reaches=False).beam, False, self._view.descriptors, self._recipe.wide,
-            self._recipe.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, 0.0,
-            space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
-            *self._lookup, *self._out, counts[0], counts[1],
-        )  # fmt: skip
-        return self._out[0].copy(), float(counts[0].mean())
+        """Scores (m, k) of what walks with this pool find, and how many nodes they compared, in the mean."""
+        answers = self._answers
+        answers.candidates[:] = 0
+        beam = Width(pool, reaches=False).beam
+        search_links(self._space, self._segments, self._graph, beam, self._asked, self._scratch.record, self._table, answers.record)
+        return np.maximum(answers.scores, _NONE), float(answers.candidates.mean())
 
     def exact(self) -> tuple[NDArray[np.float64], float]:
-        """Similarities (m, k) of the true neighbours, and how many rows were scored for those of one query, in the mean."""
+        """Scores (m, k) of the true neighbours, and how many rows were scored for those of one query, in the mean."""
         self.walk(_POOLS[-1])
-        queries, coder = self._queries, self._coder
-        numbers = np.zeros((len(queries), 4), np.int64)
-        scan_codes(
-            self._descriptor, coder.step, self._places, self._errors, *coder.probes(queries), self._space.table_for(coder.width),
-            self._left_out,
-            self._view.descriptors, self._recipe.wide, self._recipe.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, 0.0, *self._lookup, *self._out, numbers,
-        )  # fmt: skip
-        return self._out[0].copy(), float(numbers[:, 1].mean())
+        answers = self._answers
+        answers.verified[:] = 0
+        codes, errors = self._coder.probes(self._queries)
+        probes = PROBES.record(codes=codes, errors=errors)
+        scan_codes(self._space, self._segments, self._graph, probes, self._asked, self._scratch.record, self._table, answers.record)
+        return np.maximum(answers.scores, _NONE), float(answers.verified.mean())

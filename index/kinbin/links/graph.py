@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.codes.folded import MOST_BYTES
-from kinbin.codes.nodes import graph_of_fields
-from kinbin.codes.packed import TABLE_WORDS
+from kinbin.codes.nodes import GRAPH
 from kinbin.codes.table import Codes
-from kinbin.links.walk import MOST_LINKS, insert, reach, repair
+from kinbin.links.walk import BUILDING, insert, reach, repair
 from kinbin.native.memory import address_of
+from kinbin.native.records import Record
+from kinbin.rows.scratch import Scratch
 
-__all__ = ["ENTRIES", "POOL", "Graph", "WalkSpace"]
+__all__ = ["ENTRIES", "POOL", "Graph"]
 
 LINKS = 32
 """Links that a new node gets; with those that come back, at most twice as many."""
@@ -31,28 +31,6 @@ _SLICE = 2_048
 """The first so many nodes are put in by walks from one node, all others by walks from `ENTRIES`."""
 _PIECE = 256
 """Nodes put in between two looks at whether to stop: some 20 ms, a second at low priority on a busy machine."""
-_LISTED = 262_144
-"""Nodes that a walk may meet: as many as the widest pool has links."""
-
-
-class WalkSpace:
-    """Work space of walks over up to so many nodes: a bit a node, and 8 bytes for each that a walk meets."""
-
-    def __init__(self, nodes: int, pool: int) -> None:
-        self.nodes = nodes
-        self.sums = np.empty(MOST_BYTES, np.float64)
-        self.code = np.empty(MOST_BYTES, np.uint8)
-        self._table: NDArray[np.uint16] | None = None
-        self.pool = np.empty(pool, np.uint64)
-        self.visited = np.zeros((nodes >> 3) + 1, np.uint8)
-        self.listed = np.empty(min(nodes, _LISTED) + 2 * MOST_LINKS + 2, np.uint64)
-        self.found = np.empty(2 * MOST_LINKS + 2, np.uint64)
-
-    def table_for(self, width: int) -> NDArray[np.uint16] | None:
-        """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""
-        if not width and self._table is None:
-            self._table = np.zeros(TABLE_WORDS, np.uint16)
-        return None if width else self._table
 
 
 @dataclass(slots=True, eq=False)
@@ -66,28 +44,29 @@ class Graph:
     """(n, 1 + 2 LINKS): number of links, links."""
     entries: NDArray[np.uint32]
     step: float
-    normalised: bool
+    shapes: bool
+    """Whether only shapes count: nodes are ranked by their codes alone."""
 
     @classmethod
-    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, normalised: bool) -> Graph:
+    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool) -> Graph:
         """Nodes that are not linked yet."""
         links = np.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
-        return cls(codes, norms, links, np.empty(0, np.uint32), step, normalised)
+        return cls(codes, norms, links, np.empty(0, np.uint32), step, shapes)
 
-    def descriptor(self, keep: list[object]) -> NDArray[np.uint64]:
+    def record(self, keep: list[object]) -> Record:
         """What kernels are told; `keep` must live as long as it is used."""
         places = np.array([address_of(self.links)], np.uint64)
-        keep += [places, self]
-        fields = self.codes.fields(keep) | {
-            "stride": self.links.shape[1],
-            "links": address_of(places),
-            "norms": address_of(self.norms),
-        }
-        return graph_of_fields(fields)
+        entries = self.entries
+        keep += [places, entries, self]
+        return GRAPH.record(
+            **self.codes.fields(keep), step=self.step, shapes=int(self.shapes), stride=self.links.shape[1], links=places,
+            norms=self.norms, entries=entries, entry_count=len(entries),
+        )  # fmt: skip
 
-    def _care(self) -> tuple[int, int]:
-        """Pool and slack of building."""
-        return (MANY_POOL, MANY_SLACK) if len(self.codes) > MANY else (POOL, SLACK)
+    def _building(self) -> Record:
+        """How nodes are put in."""
+        size, slack = (MANY_POOL, MANY_SLACK) if len(self.codes) > MANY else (POOL, SLACK)
+        return BUILDING.record(most=LINKS, slack=slack, size=size)
 
     def insert(self, nodes: NDArray[np.int64], going_on: Callable[[int], bool], done: int = 0) -> bool:
         """Link nodes, in random order; `going_on` is told how many are in, and says whether to go on. Returns whether all are in.
@@ -96,9 +75,9 @@ class Graph:
         graph is then what it would have been at once.
         """
         keep: list[object] = []
-        graph = self.descriptor(keep)
-        pool, slack = self._care()
-        space = WalkSpace(len(self.codes), pool)
+        graph, building = self.record(keep), self._building()
+        scratch = Scratch(wide=False)
+        table = scratch.walk(len(self.codes), int(building["size"][0]), self.codes.width)
         keys = np.empty(2 * LINKS + 2, np.uint64)
         order = np.random.default_rng(len(self.codes)).permutation(nodes)
         for start in range(0, len(order), _SLICE):
@@ -108,24 +87,21 @@ class Graph:
             # The first node of all is in by itself.
             alone = 1 - min(1, len(self.entries))
             entries = some[:1].astype(np.uint32) if alone else self.entries
+            GRAPH.fill(graph, entries=entries, entry_count=len(entries))
             for first in range(max(0, done - start), len(some), _PIECE):
                 if not going_on(start + first):
                     return False
-                insert(
-                    graph, self.step, self.normalised, self.links, some[max(first, alone) : first + _PIECE], entries, LINKS, slack,
-                    pool, space.table_for(self.codes.width), space.pool, space.visited, space.listed, space.found, keys,
-                )  # fmt: skip
+                insert(graph, self.links, some[max(first, alone) : first + _PIECE], building, scratch.record, table, keys)
             if len(self.entries) < ENTRIES:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
         return going_on(len(order))
 
     def thinned(self, codes: Codes, norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
         """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more."""
-        out = Graph.empty(codes, norms, self.step, self.normalised)
+        out = Graph.empty(codes, norms, self.step, self.shapes)
         keep: list[object] = []
-        _, slack = out._care()
-        keys, table = np.empty(4096, np.uint64), WalkSpace(0, 1).table_for(codes.width)
-        repair(out.descriptor(keep), self.step, self.normalised, self.links, renamed, out.links, LINKS, slack, keys, table)
+        keys, table = np.empty(4096, np.uint64), Scratch(wide=False).table_for(codes.width)
+        repair(out.record(keep), self.links, renamed, out.links, out._building(), keys, table)
         entries = renamed[self.entries]
         out.entries = entries[entries >= 0].astype(np.uint32)
         if not len(out.entries):

@@ -7,20 +7,25 @@ row), or is gone. Places, not the links, say where a row is: so runs may be merg
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from kinbin.codes.folded import LANES, code_distance, estimated_similarity
-from kinbin.codes.nodes import CODE_LINES, CODE_SHIFT, NODES, WIDTH, clear_probe, code_address, fill_probe, node_distance, node_norm
+from kinbin.codes.folded import LANES, code_distance
+from kinbin.codes.nodes import Probe, clear_probe, code_address, distance_to, fill_probe, node_norm
 from kinbin.codes.packed import clear_slots, fill_slots
 from kinbin.links.walk import EMPTY, enter, leave, node_of, walk_on, widen
 from kinbin.native.jit import inline, strict
-from kinbin.native.memory import prefetch
-from kinbin.rows.lookup import clear_lookup, fill_lookup
-from kinbin.rows.record import similarity_at
-from kinbin.rows.topk import offer, reset
-from kinbin.segments.descriptors import BASE, CORRUPT, ROWS, answers_are_sound, is_masked, prefetch_offset, prefetch_row, row_place
+from kinbin.native.memory import f32_array, float32_at, prefetch, u32_at
+from kinbin.native.records import Layout
+from kinbin.rows.asked import answers_to, asked_of, count_up, left_out
+from kinbin.rows.lookup import lookup_of
+from kinbin.rows.scratch import walk_of
+from kinbin.rows.topk import NOTHING, offer, reset
+from kinbin.segments.descriptors import CORRUPT, answers_are_sound, is_masked, prefetch_offset, prefetch_row, row_place
+from kinbin.spaces.native import SLACK, best_score, clear_query, fill_query, lay_out, query_of, reach_of, rules_of, score_row, too_far
 
-__all__ = ["BROKEN", "GONE", "grown_pool", "place_rows", "scan_codes", "search_links"]
+__all__ = ["BEAM", "BROKEN", "GONE", "PROBES", "grown_pool", "place_rows", "scan_codes", "search_links"]
 
 U64 = np.uint64
 GONE = 0xFFFFFFFF
@@ -28,11 +33,9 @@ GONE = 0xFFFFFFFF
 BROKEN = 4
 """The links named a node that is not there."""
 _TILE_BYTES = 262_144
-_SLACK = 1e-6
-"""More than float32 products take from a similarity."""
 _MOST_GROWTH = 16.0
-"""Of (far / similarity)³ in `grown_pool`."""
-_LEAST_SIMILARITY = 1e-3
+"""Of (far / score)³ in `grown_pool`."""
+_LEAST_SCORE = 1e-3
 """No query is taken to be farther from its neighbours."""
 _AHEAD = 8
 """Rows of a pool that are on their way while one is scored."""
@@ -51,288 +54,289 @@ def place_rows(nodes, runs, base, places):
             places[n] = base + row
 
 
+BEAM = Layout(
+    "BEAM",
+    pool=("count", "nodes that a walk keeps"),
+    hard=("number", "the score of a k-th answer from which on that is enough"),
+    wide=("count", "the pool of a query whose k-th answer scores less"),
+    far=("number", "the score down to which this is enough"),
+    growth=("number", "the pool of one below, where walks grow: see `grown_pool`"),
+    more=("number", ""),
+    grows=("count", "whether walks grow"),
+)
+PROBES = Layout(
+    "PROBES",
+    codes=("u8[]", "(m, width) codes of queries"),
+    errors=("f32[]", "(m,) their errors"),
+)
+
+
+class _Sight(NamedTuple):
+    """A query over stored rows: what nodes are judged by."""
+
+    query: Any
+    probe: Probe
+    error: Any
+    """Of the query's code."""
+
+
 @inline
-def _locate(descriptors, place):
+def _locate(segments, place):
     """(run, local row) of a place; run -1 if it is out of bounds."""
-    for i in range(len(descriptors)):
-        base = np.int64(descriptors[i, BASE])
-        if base <= place < base + np.int64(descriptors[i, ROWS]):
+    for i in range(len(segments)):
+        base = segments[i].base
+        if base <= place < base + segments[i].rows:
             return i, place - base
     return -1, np.int64(0)
 
 
 @inline
-def _score_node(
-    descriptors, places, node, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
-):  # fmt: skip
+def _score_node(segments, graph, node, query, least, best):
     """Offer a node's row, scored exactly. Returns 1 if it was scored, 0 if it may not be answered, -1 if it is damaged."""
-    place = np.int64(places[node])
+    place = np.int64(u32_at(graph.places + U64(4 * node)))
     if place == GONE:
         return 0
-    run, row = _locate(descriptors, place)
-    if run < 0 or is_masked(descriptors[run], row):
+    run, row = _locate(segments, place)
+    if run < 0 or is_masked(segments[run], row):
         return 0
-    address, room = row_place(descriptors[run], row)
-    similarity = -1.0
-    if room > 0:
-        similarity = similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights)
-    if not similarity >= 0.0:
+    address, room = row_place(segments[run], row)
+    score, sound = score_row(query, address, room)
+    if not sound:
         return -1
-    if similarity >= least and similarity >= sims[-1]:
-        offer(sims, runs, rows, similarity, run, row)
+    if score >= least and score >= best.scores[-1]:
+        offer(best, score, run, row)
     return 1
 
 
 @inline
-def _farthest(similarity):
-    """The L1 distance of shapes at which two normalised rows are so similar."""
-    return 2.0 * (1.0 - similarity) / (1.0 + similarity)
+def _error_of(graph, node):
+    """The error of a node's code."""
+    return float32_at(graph.errors + U64(4 * node))
 
 
 @inline
-def _reached(sims, least, query_error):
-    """(similarity that an answer must have by now, for normalised rows the distance of codes that is too far for it)."""
-    reached = max(sims[-1], least) - _SLACK
-    return reached, _farthest(max(reached, 0.0)) + query_error
-
-
-@inline
-def _too_far(graph, node, distance, query_error, normalised, norm, reached, bound):
-    """Whether a node cannot be as similar as `reached`. distance: that of its code from the query's, less its error."""
-    if normalised:
-        return distance > bound
-    return estimated_similarity(max(0.0, distance - query_error), norm, np.float64(node_norm(graph, node, False))) < reached
-
-
-@inline
-def _pooled_too_far(graph, step, errors, probe, table, key, query_error, normalised, norm, reached, bound):
-    """The same of a node in a pool, by its key."""
+def _pooled_distance(graph, key, probe):
+    """What a pooled node's code is apart from the probe, in L1."""
     node = node_of(key)
-    steps = key >> U64(32) if normalised else U64(node_distance(graph, node, probe, table))
-    return _too_far(graph, node, steps * step - errors[node], query_error, normalised, norm, reached, bound)
+    return (key >> U64(32) if graph.shapes != 0 else U64(distance_to(graph, node, probe))) * graph.step
 
 
 @inline
-def _kth_by_codes(graph, step, errors, probe, table, pool, first, size, query_error, normalised, norm):
-    """(what no node of a pool exceeds, from a place on; the greatest there by codes that are taken to be right): similarities."""
-    most, greatest = 0.0, 0.0
+def _pooled_too_far(graph, key, sight, reach):
+    """Whether a pooled node cannot score what is to be reached."""
+    node = node_of(key)
+    distance = _pooled_distance(graph, key, sight.probe) - _error_of(graph, node)
+    return too_far(sight.query.space, distance, sight.error, sight.query.norm, np.float64(node_norm(graph, node)), reach)
+
+
+@inline
+def _kth_by_codes(graph, sight, pool, first, size):
+    """(what no node of a pool exceeds, from a place on; the greatest there by codes that are taken to be right): scores."""
+    space = sight.query.space
+    most, greatest = space.floor, space.floor
     for x in range(first, size):
         node = node_of(pool[x])
-        steps = pool[x] >> U64(32) if normalised else U64(node_distance(graph, node, probe, table))
-        node_is = 1.0 if normalised else np.float64(node_norm(graph, node, False))
-        distance = steps * step
-        most = max(most, estimated_similarity(max(0.0, distance - errors[node] - query_error), norm, node_is))
-        greatest = max(greatest, estimated_similarity(distance, norm, node_is))
+        norm = np.float64(node_norm(graph, node))
+        distance = _pooled_distance(graph, pool[x], sight.probe)
+        most = max(most, best_score(space, max(0.0, distance - _error_of(graph, node) - sight.error), sight.query.norm, norm))
+        greatest = max(greatest, best_score(space, distance, sight.query.norm, norm))
     return most, greatest
 
 
-SIZE, HARD, WIDE, FAR, GROWTH, MORE = range(6)
-"""What kernels are told of the width of walks: a row of float64 (`Width.beam`)."""
-
-
 @inline
-def grown_pool(beam, similarity, grows):
-    """How wide a walk's pool has to be for a query whose k-th answer has this similarity.
+def grown_pool(beam, score):
+    """How wide a walk's pool has to be for a query whose k-th answer has this score.
 
     From `hard` on it is `size`, from `far` on `wide`. Below, where walks grow, it is wider by
-    (growth · (far / similarity)³ − 1) · more: neighbours that are farther lie in less of a crowd, and links lead to fewer
+    (growth · (far / score)³ − 1) · more: neighbours that are farther lie in less of a crowd, and links lead to fewer
     of them. (A measured law: see ARCHITECTURE.) Where they do not it is `size`: such a query is completed in another way.
     """
-    if similarity >= beam[HARD]:
-        return int(beam[SIZE])
-    if similarity >= beam[FAR]:
-        return int(beam[WIDE])
-    if not grows:
-        return int(beam[SIZE])
-    times = beam[GROWTH] * min(_MOST_GROWTH, (beam[FAR] / max(similarity, _LEAST_SIMILARITY)) ** 3)
-    return int(beam[WIDE]) + int(beam[MORE] * (times - 1.0))
+    if score >= beam.hard:
+        return beam.pool
+    if score >= beam.far:
+        return beam.wide
+    if beam.grows == 0:
+        return beam.pool
+    times = beam.growth * min(_MOST_GROWTH, (beam.far / max(score, _LEAST_SCORE)) ** 3)
+    return beam.wide + np.int64(beam.more * (times - 1.0))
 
 
 @inline
-def _fetch_node(descriptors, places, key, record):
+def _fetch_node(segments, graph, key, record):
     """Ask for where the row of a pooled node begins, or for its record."""
-    place = np.int64(places[node_of(key)])
-    run, row = _locate(descriptors, place)
+    place = np.int64(u32_at(graph.places + U64(4 * node_of(key))))
+    run, row = _locate(segments, place)
     # What is gone is in no run.
     if run >= 0:
         if record:
-            prefetch_row(descriptors[run], row)
+            prefetch_row(segments[run], row)
         else:
-            prefetch_offset(descriptors[run], row)
+            prefetch_offset(segments[run], row)
 
 
 @inline
-def _score_pool(
-    graph, step, errors, probe, table, query_error, norm, descriptors, places, pool, size, wide, normalised, query_norm,
-    cells, keys, weights, least, sims, runs, rows,
-):  # fmt: skip
+def _score_pool(segments, graph, sight, pool, size, least, best):
     """Offer the rows of a pool, all but those that their codes prove too far. Returns how many were scored, -1 if one is damaged."""
     count = 0
     while count < size and pool[count] != EMPTY:
-        prefetch(U64(places.ctypes.data) + U64(4 * node_of(pool[count])))
-        prefetch(U64(errors.ctypes.data) + U64(4 * node_of(pool[count])))
+        prefetch(graph.places + U64(4 * node_of(pool[count])))
+        prefetch(graph.errors + U64(4 * node_of(pool[count])))
         count += 1
     verified = 0
-    reached, bound = _reached(sims, least, query_error)
+    reach = reach_of(sight.query.space, max(best.scores[-1], least), sight.error)
     for x in range(-2 * _AHEAD, count):
         if x + 2 * _AHEAD < count:
-            _fetch_node(descriptors, places, pool[x + 2 * _AHEAD], False)
+            _fetch_node(segments, graph, pool[x + 2 * _AHEAD], False)
         y = x + _AHEAD
-        if 0 <= y < count and not _pooled_too_far(
-            graph, step, errors, probe, table, pool[y], query_error, normalised, norm, reached, bound
-        ):
-            _fetch_node(descriptors, places, pool[y], True)
-        if x < 0 or _pooled_too_far(graph, step, errors, probe, table, pool[x], query_error, normalised, norm, reached, bound):
+        if 0 <= y < count and not _pooled_too_far(graph, pool[y], sight, reach):
+            _fetch_node(segments, graph, pool[y], True)
+        if x < 0 or _pooled_too_far(graph, pool[x], sight, reach):
             continue
-        scored = _score_node(
-            descriptors, places, node_of(pool[x]), wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows
-        )
+        scored = _score_node(segments, graph, node_of(pool[x]), sight.query, least, best)
         if scored < 0:
             return -1
         verified += scored
-        reached, bound = _reached(sims, least, query_error)
+        reach = reach_of(sight.query.space, max(best.scores[-1], least), sight.error)
     return verified
 
 
+@inline
+def _walk_wider(segments, graph, beam, sight, walk, asked, best):
+    """Walk, and score the pool; a query whose k-th answer scores little is walked for on, with a wider pool.
+
+    asked: (nodes left out, least score). Returns (nodes listed, rows scored, flags).
+    """
+    skips, least = asked
+    seen = enter(graph, sight.probe, skips, beam.pool, walk)
+    now, place, verified, flags, sound = beam.pool, 0, 0, 0, True
+    while True:
+        seen, sound = walk_on(graph, sight.probe, now, place, walk, seen)
+        may_grow = sound and now == beam.pool and least < beam.hard and walk.pool[now - 1] != EMPTY
+        wider = now
+        if may_grow:
+            most, near = _kth_by_codes(graph, sight, walk.pool, len(best.scores) - 1, now)
+            if most < beam.hard:
+                wider = min(len(walk.pool), grown_pool(beam, near))
+        if wider == now:
+            scored = _score_pool(segments, graph, sight, walk.pool, now, least, best)
+            verified += max(scored, 0)
+            flags |= (0 if sound else BROKEN) | (CORRUPT if scored < 0 else 0)
+            kth = best.scores[-1]
+            if may_grow and flags == 0 and kth < beam.hard:
+                # Of one with fewer answers than were asked for it is not known how far the others are.
+                wider = min(len(walk.pool), grown_pool(beam, kth if kth > NOTHING else beam.far - SLACK))
+            if wider == now:
+                break
+        place = widen(graph, walk, now, wider, seen)
+        now = wider
+    leave(walk, seen, sound, skips)
+    return seen, verified, flags
+
+
 @strict
-def search_links(
-    graph, step, offset, hashed, buckets, places, errors, entries, skips, beam, grows, descriptors, wide, normalised,
-    indptr, features, values, norms, least,
-    sums, code, table, pool, visited, listed, found, cells, keys, weights,
-    out_similarity, out_run, out_row, out_compared, out_verified,
-):  # fmt: skip
+def search_links(space, segments, links, beam, queries, scratch, table, answers):
     """Answer m queries by walks: the best of a walk's pool by their exact scores.
 
-    A query whose k-th answer is not very similar is walked for on, with a wider pool: beam and grows say when, see `grown_pool`.
-    graph, step, offset, hashed, buckets, entries: see `links`; places (nodes,) uint32; errors (nodes,) float32, of codes; skips (m, 2):
-    the nodes that each query leaves out, from the first up to the second. The others as of `search_bands`; scratch: see `WalkSpace`.
-    Writes out_compared and out_verified (m,) int64. Returns flags. Cost: see `walk`, and for each row that is scored 150 to 350 ns
-    (of 40 to 130 nonzeros, from memory).
+    space: a record of `SPACE`; segments (R,) of `RUN`, the fresh rows' last; links: of `GRAPH`; beam: of `BEAM`; queries: of
+    `QUERIES`; scratch: of `SCRATCH`, clear; table: clear, or None where codes are bytes; answers: of `ANSWERS`.
+    Returns flags. Cost: see `walk_to`, and for each row that is scored 150 to 350 ns (of 40 to 130 nonzeros, from memory).
     """
-    flags = 0
-    size, hard = int(beam[SIZE]), beam[HARD]
-    for m in range(len(norms)):
-        a, b = indptr[m], indptr[m + 1]
-        scale = np.float32(1.0 / norms[m]) if normalised else np.float32(1.0)
-        query_norm = 1.0 if normalised else norms[m]
-        sims, runs, rows = out_similarity[m], out_run[m], out_row[m]
-        reset(sims, runs, rows)
-        probe, query_error = fill_probe(graph, features[a:b], values[a:b], norms[m], hashed, buckets, step, offset, sums, code, table)
-        fill_lookup(wide, features[a:b], values[a:b], scale, cells, keys, weights)
-        out_verified[m] = 0
-        norm = np.float32(norms[m])
-        seen = enter(
-            graph, step, normalised, probe, table, norm, entries, skips[m, 0], skips[m, 1], size, pool, visited, listed, found
-        )  # fmt: skip
-        now, place = size, 0
-        while True:
-            seen, sound = walk_on(graph, step, normalised, probe, table, norm, now, place, pool, visited, listed, seen, found)
-            may_grow = sound and now == size and least < hard and pool[now - 1] != EMPTY
-            wider = now
-            if may_grow:
-                most, near = _kth_by_codes(
-                    graph, step, errors, probe, table, pool, len(sims) - 1, now, np.float64(query_error), normalised, query_norm
-                )
-                if most < hard:
-                    wider = min(len(pool), grown_pool(beam, near, grows))
-            if wider == now:
-                scored = _score_pool(
-                    graph, step, errors, probe, table, np.float64(query_error), norms[m], descriptors, places, pool, now, wide, normalised,
-                    query_norm, cells, keys, weights, least, sims, runs, rows,
-                )  # fmt: skip
-                out_verified[m] += max(scored, 0)
-                if not sound:
-                    flags |= BROKEN
-                if scored < 0:
-                    flags |= CORRUPT
-                if may_grow and flags == 0 and sims[-1] < hard:
-                    # Of one with fewer answers than were asked for it is not known how far the others are.
-                    wider = min(len(pool), grown_pool(beam, sims[-1] if sims[-1] >= 0.0 else beam[FAR] - _SLACK, grows))
-                if wider == now:
-                    break
-            place = widen(graph, pool, now, wider, listed, seen)
-            now = wider
-        leave(visited, listed, seen, sound, skips[m, 0], skips[m, 1])
-        out_compared[m] = seen
-        clear_lookup(wide, features[a:b], cells, keys)
-        clear_probe(features[a:b], values[a:b], table)
-        if flags == 0 and not answers_are_sound(descriptors, wide, runs, rows):
+    graph, one, wanted = links[0], rules_of(space[0]), queries[0]
+    asked, walk = asked_of(wanted), walk_of(scratch[0])
+    all_flags = 0
+    for m in range(wanted.count):
+        a, b = asked.indptr[m], asked.indptr[m + 1]
+        features, values, norm = asked.features[a:b], asked.values[a:b], asked.norms[m]
+        best = answers_to(answers[0], m)
+        reset(best)
+        probe, error = fill_probe(graph, features, values, norm, scratch[0], table)
+        query = fill_query(one, scratch, features, values, norm)
+        sight = _Sight(query, probe, np.float64(error))
+        seen, verified, flags = _walk_wider(segments, graph, beam[0], sight, walk, (left_out(wanted, m), wanted.least), best)
+        clear_query(query, features)
+        clear_probe(features, values, table)
+        if flags == 0 and not answers_are_sound(segments, scratch[0].wide != 0, best):
             flags |= CORRUPT
-    return flags
+        count_up(answers[0], m, seen, verified, flags)
+        all_flags |= flags
+    return all_flags
 
 
-@strict
-def _scan_tile(
-    graph, step, places, errors, probe, table, query_error, skip, past, first, last, descriptors, wide, normalised,
-    features, values, norm, least, cells, keys, weights, sims, runs, rows,
-):  # fmt: skip
-    """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged."""
-    width = np.int64(graph[WIDTH])
-    query_norm = 1.0 if normalised else norm
-    reached, bound = _reached(sims, least, query_error)
-    filled = False
+@inline
+def _scan_tile(segments, graph, tile, sight, asked, best):
+    """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged.
+
+    tile: first node, and the first after those; asked: (scratch, features, values, norm, nodes left out, least score).
+    """
+    (first, last), (scratch, features, values, norm, skips, least) = tile, asked
+    space, error, probe = sight.query.space, sight.error, sight.probe
+    reach = reach_of(space, max(best.scores[-1], least), error)
     scored = 0
+    filled = False
     address = code_address(graph, first)
     for node in range(first, last):
-        steps = code_distance(address, probe, width) if table is None else node_distance(graph, node, probe, table)
-        address += U64(width)
-        if _too_far(graph, node, steps * step - errors[node], query_error, normalised, norm, reached, bound) or skip <= node < past:
+        steps = code_distance(address, probe.address, graph.width) if probe.table is None else distance_to(graph, node, probe)
+        address += U64(graph.width)
+        distance = steps * graph.step - _error_of(graph, node)
+        far = too_far(space, distance, error, sight.query.norm, np.float64(node_norm(graph, node)), reach)
+        if far or skips[0] <= node < skips[1]:
             continue
         if not filled:
-            fill_lookup(wide, features, values, np.float32(1.0 / norm) if normalised else np.float32(1.0), cells, keys, weights)
+            lay_out(sight.query, scratch, features, values, norm)
             filled = True
-        one = _score_node(descriptors, places, node, wide, normalised, query_norm, cells, keys, weights, least, sims, runs, rows)
+        one = _score_node(segments, graph, node, sight.query, least, best)
         if one < 0:
             scored = -1
             break
         scored += one
-        reached, bound = _reached(sims, least, query_error)
+        reach = reach_of(space, max(best.scores[-1], least), error)
     if filled:
-        clear_lookup(wide, features, cells, keys)
+        clear_query(sight.query, features)
     return scored
 
 
+@inline
+def _nodes_a_tile(graph):
+    """A power of two, as blocks are, and no more than one: the codes of a tile lie end to end, and stay in the cache."""
+    size = graph.width if graph.width != 0 else LANES * graph.code_lines
+    nodes = 1
+    while 2 * nodes * size <= _TILE_BYTES and 2 * nodes <= 1 << np.int64(graph.code_shift):
+        nodes *= 2
+    return nodes
+
+
 @strict
-def scan_codes(
-    graph, step, places, errors, codes, query_errors, table, skips, descriptors, wide, normalised, indptr, features, values, norms, least,
-    cells, keys, weights, out_similarity, out_run, out_row, out_numbers,
-):  # fmt: skip
+def scan_codes(space, segments, links, probes, queries, scratch, table, answers):
     """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
 
-    The L1 distance of two rows' shapes is at least step · code distance − both errors (codes/folded.py). errors (nodes,)
-    float32; codes (m, width) uint8, query_errors (m,) float32: see `Coder.probes`; table: a clear one; skips (m, 2) as of
-    `search_links`; out_* hold answers already, the better the faster.
+    The L1 distance of two rows' shapes is at least step · code distance − both errors (codes/folded.py). probes: a record of
+    `PROBES`; the others as of `search_links`; answers hold some already, the better the faster.
     Tiles of codes stay in the cache while all queries pass over them.
     Cost: 4 to 10 ns a node and 128 bytes of its code, 1 ns a packed entry, and 30 to 60 ns a node that is scored.
     """
-    width = codes.shape[1]
-    size = width if width != 0 else LANES * np.int64(graph[CODE_LINES])
-    nodes = np.int64(graph[NODES])
-    # A power of two, as blocks are, and no more than one: the codes of a tile lie end to end.
-    per_tile = 1
-    while 2 * per_tile * size <= _TILE_BYTES and 2 * per_tile <= 1 << np.int64(graph[CODE_SHIFT]):
-        per_tile *= 2
-    out_numbers[:, 2:] = 0
-    for first in range(0, nodes, per_tile):
-        for m in range(len(norms)):
-            if out_numbers[m, 3] != 0:
-                continue
-            a, b = indptr[m], indptr[m + 1]
-            probe = U64(codes.ctypes.data) + U64(m * width)
+    graph, rules, wanted = links[0], rules_of(space[0]), queries[0]
+    asked, lookup = asked_of(wanted), lookup_of(scratch[0])
+    errors = f32_array(probes[0].errors, wanted.count)
+    per_tile = _nodes_a_tile(graph)
+    flags = 0
+    for first in range(0, graph.nodes, per_tile):
+        for m in range(wanted.count):
+            a, b = asked.indptr[m], asked.indptr[m + 1]
+            features, values, norm = asked.features[a:b], asked.values[a:b], asked.norms[m]
+            address = probes[0].codes + U64(m) * U64(graph.width)
             if table is not None:
-                probe = U64(table.ctypes.data)
-                fill_slots(features[a:b], values[a:b], norms[m], step, table)
-            scored = _scan_tile(
-                graph, step, places, errors, probe, table, query_errors[m], skips[m, 0], skips[m, 1], first,
-                min(first + per_tile, nodes), descriptors, wide, normalised, features[a:b], values[a:b], norms[m], least,
-                cells, keys, weights, out_similarity[m], out_run[m], out_row[m],
-            )  # fmt: skip
+                address = U64(table.ctypes.data)
+                fill_slots(features, values, norm, graph.step, table)
+            probe = Probe(address, table, np.float32(norm))
+            sight = _Sight(query_of(rules, scratch, lookup, norm), probe, np.float64(errors[m]))
+            told = scratch, features, values, norm, left_out(wanted, m), wanted.least
+            scored = _scan_tile(segments, graph, (first, min(first + per_tile, graph.nodes)), sight, told, answers_to(answers[0], m))
             if table is not None:
-                clear_slots(features[a:b], values[a:b], table)
+                clear_slots(features, values, table)
             if scored < 0:
-                out_numbers[m, 3] = CORRUPT
-            else:
-                out_numbers[m, 1] += scored
-    for m in range(len(norms)):
-        if out_numbers[m, 3] == 0 and not answers_are_sound(descriptors, wide, out_run[m], out_row[m]):
-            out_numbers[m, 3] = CORRUPT
+                return CORRUPT
+            count_up(answers[0], m, 0, scored, 0)
+    for m in range(wanted.count):
+        if not answers_are_sound(segments, lookup.wide, answers_to(answers[0], m)):
+            flags = CORRUPT
+    return flags

@@ -4,7 +4,7 @@ A node is a code and a list of links. A search keeps a pool of the nearest nodes
 one that is not open yet: its neighbours are compared by code. A new node is linked to those of its
 nearest that no nearer one of them hides (the relative-neighbourhood rule), and they back to it.
 
-`graph` is one row of uint64 (GRAPH_FIELDS); the same kernels walk a graph that is being built in arrays and one
+`graph` is one record (`codes.nodes.GRAPH`); the same kernels walk a graph that is being built in arrays and one
 that lies in the store's map. Of the latter every number is checked before it is used as a place.
 """
 
@@ -14,27 +14,15 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.codes.folded import rank_of
-from kinbin.codes.nodes import (
-    LINK_SHIFT,
-    LINK_WORDS,
-    LINKS,
-    NODES,
-    OFFSETS,
-    STRIDE,
-    node_distance,
-    node_norm,
-    prefetch_code,
-    probe_node,
-    release_probe,
-)
+from kinbin.codes.nodes import distance_to, node_norm, prefetch_code, probe_node, rank_at, release_probe
 from kinbin.native.jit import inline, owning, strict
-from kinbin.native.memory import prefetch, u32_at, u64_at
+from kinbin.native.memory import prefetch, u32_array, u32_at, u64_at
+from kinbin.native.records import Layout
+from kinbin.rows.scratch import MOST_LINKS, walk_of
 
-__all__ = ["EMPTY", "MOST_LINKS", "enter", "insert", "leave", "node_of", "reach", "repair", "walk", "walk_on", "widen"]
+__all__ = ["BUILDING", "EMPTY", "enter", "insert", "leave", "node_of", "reach", "repair", "walk_on", "walk_to", "widen"]
 
 U64 = np.uint64
-MOST_LINKS = 255
-"""A node never has more links."""
 SAME_CODE = 6
 """Links to nodes whose code is that of the node itself."""
 SETTLED = 8
@@ -43,19 +31,26 @@ EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
 
+BUILDING = Layout(
+    "BUILDING",
+    most=("count", "links that a new node gets at first"),
+    slack=("count", "of pruning, in sixteenths: see `_prune`"),
+    size=("count", "of the pool of a new node's walk"),
+)
+
 
 @inline
 def links_of(graph, node):
     """Address of a node's list of links and their number; -1 if the stored numbers are out of bounds."""
-    if graph[STRIDE] > 0:
-        address = u64_at(graph[LINKS]) + U64(4) * graph[STRIDE] * U64(node)
+    if graph.stride > 0:
+        address = u64_at(graph.links) + U64(4) * graph.stride * U64(node)
         return address + U64(4), np.int64(u32_at(address))
-    block = U64(node) >> graph[LINK_SHIFT]
-    place = np.int64(u32_at(graph[OFFSETS] + U64(4 * node)))
-    words = np.int64(u64_at(graph[LINK_WORDS] + U64(8) * block))
+    block = U64(node) >> graph.link_shift
+    place = np.int64(u32_at(graph.offsets + U64(4 * node)))
+    words = np.int64(u64_at(graph.link_words + U64(8) * block))
     if place >= words:
         return U64(0), -1
-    address = u64_at(graph[LINKS] + U64(8) * block) + U64(4 * place)
+    address = u64_at(graph.links + U64(8) * block) + U64(4 * place)
     degree = np.int64(u32_at(address))
     if degree > MOST_LINKS or place + 1 + degree > words:
         return U64(0), -1
@@ -65,18 +60,18 @@ def links_of(graph, node):
 @inline
 def _prefetch_place(graph, node):
     """Ask for what tells where a node's links are."""
-    if graph[STRIDE] == 0:
-        prefetch(graph[OFFSETS] + U64(4 * node))
+    if graph.stride == 0:
+        prefetch(graph.offsets + U64(4 * node))
 
 
 @inline
 def _prefetch_links(graph, node):
     """Ask for a node's links."""
-    if graph[STRIDE] > 0:
-        address = u64_at(graph[LINKS]) + U64(4) * graph[STRIDE] * U64(node)
+    if graph.stride > 0:
+        address = u64_at(graph.links) + U64(4) * graph.stride * U64(node)
     else:
-        block = u64_at(graph[LINKS] + U64(8) * (U64(node) >> graph[LINK_SHIFT]))
-        address = block + U64(4) * U64(u32_at(graph[OFFSETS] + U64(4) * U64(node)))
+        block = u64_at(graph.links + U64(8) * (U64(node) >> graph.link_shift))
+        address = block + U64(4) * U64(u32_at(graph.offsets + U64(4) * U64(node)))
     for line in range(3):
         prefetch(address + U64(64 * line))
 
@@ -121,10 +116,11 @@ def mark(visited, node):
 
 
 @inline
-def _list_unseen(graph, opened, visited, listed, first):
+def _list_unseen(graph, opened, walk, first):
     """List, from a place on, the neighbours of a node that were not seen yet, and mark them. Returns the place past them; -1: broken."""
     address, degree = links_of(graph, opened)
-    nodes = np.int64(graph[NODES])
+    nodes = graph.nodes
+    visited, listed = walk.visited, walk.listed
     past = first
     for x in range(degree):
         node = np.int64(u32_at(address + U64(4 * x)))
@@ -137,25 +133,27 @@ def _list_unseen(graph, opened, visited, listed, first):
 
 
 @inline
-def _list_entries(graph, entries, visited, listed, first):
+def _list_entries(graph, entries, walk, first):
     """As `_list_unseen`, of nodes to begin from."""
     past = first
     for x in range(len(entries)):
         node = np.int64(entries[x])
-        if node < np.int64(graph[NODES]) and mark(visited, node):
-            listed[past] = U64(node) << U64(1)
+        if node < graph.nodes and mark(walk.visited, node):
+            walk.listed[past] = U64(node) << U64(1)
             past += 1
     return past
 
 
 @inline
-def _compare(graph, step, normalised, probe, table, norm, listed, first, past, found, pool, size, lowest):
+def _compare(graph, probe, walk, first, past, size, lowest):
     """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
+    pool, _, listed, found = walk
     for x in range(first, past):
-        found[x - first] = U64(node_distance(graph, node_of(listed[x]), probe, table))
-    if not normalised:
+        found[x - first] = U64(distance_to(graph, node_of(listed[x]), probe))
+    if graph.shapes == 0:
+        step = graph.step
         for x in range(first, past):
-            found[x - first] = rank_of(found[x - first], step, False, norm, node_norm(graph, node_of(listed[x]), False))
+            found[x - first] = rank_of(found[x - first], step, False, probe.norm, node_norm(graph, node_of(listed[x])))
     worst = pool[size - 1] >> U64(32)
     count = 0
     for x in range(first, past):
@@ -171,27 +169,32 @@ def _compare(graph, step, normalised, probe, table, norm, listed, first, past, f
 
 
 @inline
-def enter(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found):
-    """Begin a walk: a pool of `size` that holds the nearest entries. Nodes skip … past-1 are left out. Returns how many are listed."""
-    pool[:size] = EMPTY
-    for node in range(skip, past):
-        mark(visited, node)
+def enter(graph, probe, skips, size, walk):
+    """Begin a walk: a pool of `size` that holds the nearest entries. Nodes skips[0] … skips[1]-1 are left out.
+
+    Returns how many are listed.
+    """
+    walk.pool[:size] = EMPTY
+    for node in range(skips[0], skips[1]):
+        mark(walk.visited, node)
+    entries = u32_array(graph.entries, graph.entry_count)
     seen = 0
     for begun in range(0, len(entries), MOST_LINKS):
-        if seen + MOST_LINKS > len(listed):
+        if seen + MOST_LINKS > len(walk.listed):
             break
-        end = _list_entries(graph, entries[begun : begun + MOST_LINKS], visited, listed, seen)
-        _compare(graph, step, normalised, probe, table, norm, listed, seen, end, found, pool, size, size)
+        end = _list_entries(graph, entries[begun : begun + MOST_LINKS], walk, seen)
+        _compare(graph, probe, walk, seen, end, size, size)
         seen = end
     return seen
 
 
 @strict
-def walk_on(graph, step, normalised, probe, table, norm, size, place, pool, visited, listed, seen, found):
+def walk_on(graph, probe, size, place, walk, seen):
     """Open the nodes of a pool, the nearest first, until all are open. Returns (nodes listed, sound).
 
-    place: no node before it is to be opened. listed, seen: the nodes that were met so far; a walk ends where no more can be listed.
+    place: no node before it is to be opened. seen: the nodes that were listed so far; a walk ends where no more can be.
     """
+    pool, listed = walk.pool, walk.listed
     ready = seen
     ahead = np.int64(-1)
     while True:
@@ -213,11 +216,11 @@ def walk_on(graph, step, normalised, probe, table, norm, size, place, pool, visi
             return seen, True
         end = seen
         if opened >= 0:
-            end = _list_unseen(graph, opened, visited, listed, seen)
+            end = _list_unseen(graph, opened, walk, seen)
             if end < 0:
                 return seen, False
             for x in range(seen, end):
-                prefetch_code(graph, node_of(listed[x]), table)
+                prefetch_code(graph, node_of(listed[x]), probe.table)
         past = seen
         if ahead < 0:
             # Most often the node to be opened next is known by now.
@@ -225,7 +228,7 @@ def walk_on(graph, step, normalised, probe, table, norm, size, place, pool, visi
             if place < size:
                 _prefetch_links(graph, node_of(pool[place]))
             past = end
-        place = _compare(graph, step, normalised, probe, table, norm, listed, ready, past, found, pool, size, place)
+        place = _compare(graph, probe, walk, ready, past, size, place)
         ready = past
         seen = end
 
@@ -240,8 +243,9 @@ def _holds(pool, size, key):
 
 
 @inline
-def widen(graph, pool, size, wider, listed, seen):
+def widen(graph, walk, size, wider, seen):
     """Let a pool of `size` hold `wider` nodes: the nearest of all that were listed. Returns the lowest place of the pool that changed."""
+    pool, listed = walk.pool, walk.listed
     pool[size:wider] = EMPTY
     edge = pool[size - 1] >> U64(32)
     lowest = size
@@ -257,47 +261,46 @@ def widen(graph, pool, size, wider, listed, seen):
 
 
 @inline
-def leave(visited, listed, seen, sound, skip, past):
+def leave(walk, seen, sound, skips):
     """End a walk: clear the marks of the listed nodes, or all where that is less work or some that are marked are not listed."""
+    visited, listed = walk.visited, walk.listed
     if not sound or len(visited) < 32 * seen:
         visited[:] = 0
     else:
         for x in range(seen):
             visited[node_of(listed[x]) >> 3] = 0
-    for node in range(skip, past):
+    for node in range(skips[0], skips[1]):
         visited[node >> 3] = 0
 
 
 @strict
-def walk(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found):
-    """The `size` nodes with the nearest codes that a best-first search meets, into pool, ascending.
+def walk_to(graph, probe, skips, size, walk):
+    """The `size` nodes with the nearest codes that a best-first search meets, into the pool, ascending.
 
-    probe, norm: of the query; table: see `_nodekernel`. entries: nodes to begin from. Nodes skip … past-1 are left out.
-    Scratch: visited (nodes / 8 + 1,) uint8 zero (left zero), listed uint64 (see `WalkSpace`), found (512,) uint64.
-    Returns (nodes compared, sound). Cost: 15 to 25 ns a node compared while codes and links lie in the processor's caches,
-    30 to 50 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
+    Nodes skips[0] … skips[1]-1 are left out. Returns (nodes compared, sound). Cost: 15 to 25 ns a node compared while codes and
+    links lie in the processor's caches, 30 to 50 ns where they do not (a million rows); some 300 nodes, and 8 to 28 for each of the pool.
     """
-    seen = enter(graph, step, normalised, probe, table, norm, entries, skip, past, size, pool, visited, listed, found)
-    seen, sound = walk_on(graph, step, normalised, probe, table, norm, size, 0, pool, visited, listed, seen, found)
-    leave(visited, listed, seen, sound, skip, past)
+    seen = enter(graph, probe, skips, size, walk)
+    seen, sound = walk_on(graph, probe, size, 0, walk, seen)
+    leave(walk, seen, sound, skips)
     return seen, sound
 
 
 @inline
-def _key_from(graph, step, normalised, node, probe, other, table):
+def _key_from(graph, probe, other):
     """The key of a node as seen from another, whose probe this is."""
-    own, others = node_norm(graph, node, normalised), node_norm(graph, other, normalised)
-    return (rank_of(node_distance(graph, other, probe, table), step, normalised, own, others) << U64(32)) | (U64(other) << U64(1))
+    return (rank_at(graph, other, probe) << U64(32)) | (U64(other) << U64(1))
 
 
 @inline
-def _prune(graph, step, normalised, keys, count, most, slack, links, table):
+def _prune(graph, keys, count, rules, links, table):
     """Of candidates by ascending rank, choose those that no chosen one hides. links[0] becomes their number, the nodes follow.
 
-    A candidate is hidden by a chosen node that is nearer to it (slack / 16 times as far is nearer still) than the node
-    whose links these are, and by an identical one.
+    rules: the most that are chosen, and the slack. A candidate is hidden by a chosen node that is nearer to it (slack / 16 times as
+    far is nearer still) than the node whose links these are, and by an identical one.
     Nodes with the very code of that node are all equally good: a few of them are chosen, and none hides another.
     """
+    most, slack = rules
     chosen = 0
     same = 0
     for x in range(count):
@@ -312,7 +315,7 @@ def _prune(graph, step, normalised, keys, count, most, slack, links, table):
         hidden = False
         probe = probe_node(graph, node, table)
         for y in range(chosen):
-            between = _key_from(graph, step, normalised, node, probe, np.int64(links[1 + y]), table) >> U64(32)
+            between = _key_from(graph, probe, np.int64(links[1 + y])) >> U64(32)
             if U64(slack) * between < U64(16) * rank or between == 0:
                 hidden = True
                 break
@@ -338,7 +341,7 @@ def _sort(keys, count):
 
 
 @inline
-def _link_back(graph, step, normalised, links, node, new, slack, keys, table):
+def _link_back(graph, links, node, new, slack, keys, table):
     """Add a link from an old node to a new one; a list that is full is pruned."""
     own = links[node]
     degree = np.int64(own[0])
@@ -348,41 +351,41 @@ def _link_back(graph, step, normalised, links, node, new, slack, keys, table):
         return
     probe = probe_node(graph, node, table)
     for x in range(degree):
-        keys[x] = _key_from(graph, step, normalised, node, probe, np.int64(own[1 + x]), table)
-    keys[degree] = _key_from(graph, step, normalised, node, probe, new, table)
+        keys[x] = _key_from(graph, probe, np.int64(own[1 + x]))
+    keys[degree] = _key_from(graph, probe, new)
     release_probe(graph, node, table)
     _sort(keys, degree + 1)
-    _prune(graph, step, normalised, keys, degree + 1, degree, slack, own, table)
+    _prune(graph, keys, degree + 1, (degree, slack), own, table)
     if own[0] == degree:
         # None hides another. The farthest quarter goes, or the next new link would meet a full list again.
         own[0] = degree - degree // 4
 
 
 @strict
-def insert(graph, step, normalised, links, order, entries, most, slack, size, table, pool, visited, listed, found, keys):
+def insert(graph, links, order, building, scratch, table, keys):
     """Put nodes into a graph in arrays, in the given order. table: a clear one (`probe_node`).
 
-    links (n, 1 + 2 · most) uint32: each node's number of links, then the links. entries: nodes that are in already. most: links
-    that a new node gets at first. slack: see `_prune`. size: of the pool.
+    graph: its entries are nodes that are in already. links (n, 1 + 2 · most) uint32: each node's number of links, then the links.
+    building: a record of `BUILDING`. keys: scratch, as many as a node has links, and two.
     Cost: one walk of this size, and half as much again for pruning.
     """
+    here, rules = graph[0], building[0]
+    walk = walk_of(scratch[0])
+    most, slack, size = rules.most, rules.slack, rules.size
     for x in range(len(order)):
         node = np.int64(order[x])
-        walk(
-            graph, step, normalised, probe_node(graph, node, table), table, node_norm(graph, node, normalised), entries, node, node + 1,
-            size, pool, visited, listed, found,
-        )  # fmt: skip
-        release_probe(graph, node, table)
+        walk_to(here, probe_node(here, node, table), (node, node + 1), size, walk)
+        release_probe(here, node, table)
         count = 0
-        while count < size and pool[count] != EMPTY:
+        while count < size and walk.pool[count] != EMPTY:
             count += 1
-        _prune(graph, step, normalised, pool, count, most, slack, links[node], table)
+        _prune(here, walk.pool, count, (most, slack), links[node], table)
         for y in range(np.int64(links[node, 0])):
-            _link_back(graph, step, normalised, links, np.int64(links[node, 1 + y]), node, slack, keys, table)
+            _link_back(here, links, np.int64(links[node, 1 + y]), node, slack, keys, table)
 
 
 @owning
-def repair(graph, step, normalised, old, renamed, links, most, slack, keys, table):
+def repair(graph, old, renamed, links, building, keys, table):
     """Links of the nodes that stay, when others are taken out: a lost neighbour is replaced by what it led to.
 
     old (n, w) uint32 lists of the graph as it was; renamed (n,) int64: a node's new number, -1 if it goes. links (m, w): the
@@ -403,33 +406,40 @@ def repair(graph, step, normalised, old, renamed, links, most, slack, keys, tabl
                 lost = True
         links[node, 0] = np.uint32(count)
         if lost:
-            _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table)
+            count = _candidates(graph[0], old, renamed, links[node], was, keys, table)
+            _relink(graph[0], keys[:count], (building[0].most, building[0].slack), links[node], table)
 
 
-@owning
-def _relink(graph, step, normalised, old, renamed, links, was, most, slack, keys, table):
-    """Choose a node's links anew from the neighbours it keeps and the neighbours of all it had."""
+@strict
+def _candidates(graph, old, renamed, own, was, keys, table):
+    """Keys of the neighbours that a node keeps (`own`), and of the neighbours of all it had. Returns how many."""
     node = renamed[was]
     count = 0
     probe = probe_node(graph, node, table)
-    for x in range(np.int64(links[node, 0])):
-        keys[count] = _key_from(graph, step, normalised, node, probe, np.int64(links[node, 1 + x]), table)
+    for x in range(np.int64(own[0])):
+        keys[count] = _key_from(graph, probe, np.int64(own[1 + x]))
         count += 1
     for x in range(np.int64(old[was, 0])):
         by_way = np.int64(old[was, 1 + x])
         for y in range(np.int64(old[by_way, 0])):
             other = renamed[old[by_way, 1 + y]]
             if other >= 0 and other != node and count < len(keys):
-                keys[count] = _key_from(graph, step, normalised, node, probe, other, table)
+                keys[count] = _key_from(graph, probe, other)
                 count += 1
     release_probe(graph, node, table)
-    ranked = np.sort(keys[:count])
+    return count
+
+
+@owning
+def _relink(graph, keys, rules, own, table):
+    """Choose a node's links anew from candidates."""
+    ranked = np.sort(keys)
     distinct = 0
-    for x in range(count):
+    for x in range(len(ranked)):
         if distinct == 0 or ranked[x] != ranked[distinct - 1]:
             ranked[distinct] = ranked[x]
             distinct += 1
-    _prune(graph, step, normalised, ranked, distinct, most, slack, links[node], table)
+    _prune(graph, ranked, distinct, rules, own, table)
 
 
 @strict

@@ -14,6 +14,7 @@ import numba.extending
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.np import arrayobj
 from numpy.typing import NDArray
 
 __all__ = [
@@ -21,8 +22,12 @@ __all__ = [
     "absolute_differences_128",
     "address_of",
     "count_equal_u16",
+    "f32_array",
+    "f64_array",
     "float32_at",
     "float64_at",
+    "i64_array",
+    "i64_at",
     "item",
     "mask_at_least",
     "pointer_f32",
@@ -32,9 +37,13 @@ __all__ = [
     "prefetch",
     "set_bits",
     "trailing_zeros",
+    "u8_array",
     "u8_at",
+    "u16_array",
     "u16_at",
+    "u32_array",
     "u32_at",
+    "u64_array",
     "u64_at",
 ]
 
@@ -103,8 +112,43 @@ u8_at = _load(types.uint8)
 u16_at = _load(types.uint16)
 u32_at = _load(types.uint32)
 u64_at = _load(types.uint64)
+i64_at = _load(types.int64)
 float32_at = _load(types.float32)
 float64_at = _load(types.float64)
+
+
+def _array(element: Any) -> Any:
+    """An intrinsic: the (n,) array at an address. Kernels that are handed records see the arrays of their callers in this way."""
+
+    @intrinsic
+    def array(_typing: Any, address: Any, size: Any) -> Any:
+        signature = types.Array(element, 1, "C")(types.uint64, types.int64)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            out = arrayobj.make_array(sig.return_type)(context, builder)
+            width = context.get_abi_sizeof(context.get_data_type(element))
+            arrayobj.populate_array(
+                out,
+                data=builder.inttoptr(args[0], context.get_data_type(element).as_pointer()),
+                shape=[args[1]],
+                strides=[context.get_constant(types.intp, width)],
+                itemsize=context.get_constant(types.intp, width),
+                meminfo=None,
+            )
+            return out._getvalue()
+
+        return signature, generate
+
+    return array
+
+
+u8_array = _array(types.uint8)
+u16_array = _array(types.uint16)
+u32_array = _array(types.uint32)
+u64_array = _array(types.uint64)
+i64_array = _array(types.int64)
+f32_array = _array(types.float32)
+f64_array = _array(types.float64)
 
 
 @intrinsic

@@ -14,14 +14,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from numba import from_dtype
 from numba import types as numba_types
 
 from kinbin.native.machine_code import CALLED_WITHIN, REQUESTED, files_of, is_ready
+from kinbin.native.records import LAYOUTS
 
 __all__ = ["TABLE", "Specialisation", "known", "requested", "written"]
 
 TABLE = Path(__file__).with_name("specialisations.txt")
 _INNER_SECONDS = 1.0
+_UNNAMED = re.compile(r"\w\(|Record")
 _ARRAY = re.compile(r"(\w+)\[(\d)\](r?)")
 
 
@@ -40,7 +43,9 @@ class Specialisation:
     """Called by other kernels only, and so long to compile that another process should do it meanwhile."""
 
     def _found(self) -> tuple[Any, tuple[Any, ...]]:
-        return getattr(import_module(self.module), self.kernel), tuple(_type(text) for text in self.arguments)
+        kernel = getattr(import_module(self.module), self.kernel)
+        # The module of a kernel imports the layouts of the records that it takes.
+        return kernel, tuple(_type(text) for text in self.arguments)
 
     def is_ready(self) -> bool:
         """Whether its code is there; also if there is no such kernel (any more)."""
@@ -84,7 +89,9 @@ def requested(group: str, since: Iterable[Specialisation]) -> list[Specialisatio
         Specialisation(group, round(seconds, 1), module, name, tuple(map(_text, types)), inner)
         for module, name, types, seconds, inner in calls
     )
-    return [one for one in found if one.module.startswith("kinbin.") and (one.module, one.kernel, one.arguments) not in before]
+    ours = (one for one in found if one.module.startswith("kinbin.") and (one.module, one.kernel, one.arguments) not in before)
+    # What kernels hand to each other (tuples, a single record) has no name here.
+    return [one for one in ours if not any(_UNNAMED.search(argument) for argument in one.arguments)]
 
 
 def written(table: Iterable[Specialisation]) -> str:
@@ -97,14 +104,25 @@ def written(table: Iterable[Specialisation]) -> str:
 
 
 def _text(one: Any) -> str:
+    if isinstance(one, numba_types.Tuple | numba_types.UniTuple):
+        return f"({','.join(map(_text, one.types))})"
     if not isinstance(one, numba_types.Array):
         return str(one)
     assert one.layout == "C", "kernels take contiguous arrays"
-    return f"{one.dtype}[{one.ndim}]{'' if one.mutable else 'r'}"
+    element = _layout_of(one.dtype) if isinstance(one.dtype, numba_types.Record) else str(one.dtype)
+    return f"{element}[{one.ndim}]{'' if one.mutable else 'r'}"
+
+
+def _layout_of(record: Any) -> str:
+    """The name of the layout of records of this type."""
+    return next(name for name, layout in LAYOUTS.items() if from_dtype(layout.dtype) == record)
 
 
 def _type(text: str) -> Any:
+    if text.startswith("("):
+        return numba_types.BaseTuple.from_types(tuple(map(_type, text[1:-1].split(","))))
     array = _ARRAY.fullmatch(text)
     if array is not None:
-        return numba_types.Array(getattr(numba_types, array[1]), int(array[2]), "C", readonly=bool(array[3]))
+        element = from_dtype(LAYOUTS[array[1]].dtype) if array[1] in LAYOUTS else getattr(numba_types, array[1])
+        return numba_types.Array(element, int(array[2]), "C", readonly=bool(array[3]))
     return {"bool": numba_types.boolean, "none": numba_types.none}.get(text) or getattr(numba_types, text)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found
+from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found, FoundOne
 from kinbin.query.view import View
 from kinbin.records import Answer, AnswerBatch
-from kinbin.spaces.registry import Kernel
+from kinbin.rows.topk import NOTHING
+from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Names", "answer_batch", "answer_one"]
@@ -39,31 +40,32 @@ class Names:
 
     def of(self, reader: Reader, view: View, found: Found) -> NDArray[np.object_]:
         """(m, k) the id of each row found; a tuple for a row of several items, None where there is no row."""
-        out = np.full(found.row.shape, None, object)
+        answers = found.answers
+        out = np.full(answers.rows.shape, None, object)
         with self._lock:
             self._keep_up(reader, view)
             # The arrays of this epoch: another thread may begin a new one meanwhile.
             runs, fresh = self._runs, self._fresh
         for i in range(len(view.runs) + 1):
-            here = found.run == i
+            here = answers.runs == i
             if not here.any():
                 continue
             if i == len(view.runs):
-                out[here] = self._fresh_names(reader, view, found.row[here], fresh)
+                out[here] = self._fresh_names(reader, view, answers.rows[here], fresh)
             else:
                 names = runs.get(view.runs[i].number)
                 if names is None:
                     names = runs.setdefault(view.runs[i].number, np.full(view.runs[i].rows, None, object))
-                out[here] = self._run_names(reader, view.runs[i].row_numbers, found.row[here], names)
+                out[here] = self._run_names(reader, view.runs[i].row_numbers, answers.rows[here], names)
         return out
 
-    def of_one(self, reader: Reader, view: View, found: Found) -> list[_Name | None]:
+    def of_one(self, reader: Reader, view: View, found: FoundOne) -> list[_Name | None]:
         """(k) the ids of the rows of a single answer: what `of` gives, without arrays, which cost more than ten rows."""
         with self._lock:
             self._keep_up(reader, view)
             runs, fresh = self._runs, self._fresh
         out: list[_Name | None] = []
-        for run, row in zip(found.run[0].tolist(), found.row[0].tolist(), strict=True):
+        for run, row in zip(found.runs, found.rows, strict=True):
             if run < 0:
                 out.append(None)
                 continue
@@ -124,15 +126,16 @@ def _decoded(ids: list[bytes]) -> _Name:
 
 
 def answer_batch(
-    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
+    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: Container[bytes] | None, space: Space
 ) -> AnswerBatch:
     """Arrays of ids, scores and certificates. names: as of `Names.of`. allowed: ids that a filter lets through (None: all)."""
-    scores = np.where(found.similarity >= 0.0, found.similarity, np.nan)
+    answers = found.answers
+    scores = np.where(answers.scores > NOTHING, answers.scores, np.nan)
     if tuple in set(map(type, names.flat)):
         names, scores = _spread(names, scores, allowed)
     names, scores = _of_width(names, None, k), _of_width(scores, np.nan, k)
-    scores = kernel.score(scores)
-    certificate = np.where(found.path == EXACT, 1.0, found.certificate)
+    scores = space.printed(scores)
+    certificate = np.where(found.path == EXACT, 1.0, answers.certificates)
     certificate[found.truncated] = np.nan
     if min_score is None:
         certificate[(found.path == BANDS) & (names[:, -1] == None)] = np.nan  # noqa: E711 - element by element
@@ -140,41 +143,40 @@ def answer_batch(
         below = scores < min_score
         names[below], scores[below] = None, np.nan
     return AnswerBatch(
-        names, scores, certificate, list(_reasons(found, certificate)), found.verified, found.candidates,
-        [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.far,
+        names, scores, certificate, list(_reasons(found, certificate)), answers.verified, answers.candidates,
+        [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.steps,
+        found.far,
     )  # fmt: skip
 
 
 def answer_one(
-    found: Found, names: list[_Name | None], k: int, min_score: float | None, allowed: Container[bytes] | None, kernel: Kernel
+    found: FoundOne, names: list[_Name | None], k: int, min_score: float | None, allowed: Container[bytes] | None, space: Space
 ) -> Answer:
     """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
     ids: list[str] = []
-    similarity = found.similarity[0]
+    kept: list[float]
     if min_score is None and len(names) <= k and set(map(type, names)) == {str}:
         ids = names  # type: ignore[assignment]
-        scores = kernel.score(similarity)
+        kept = found.scores if space.plain else [space.printed(score) for score in found.scores]
     else:
-        kept: list[float] = []
-        for name, one_similarity in zip(names, similarity.tolist(), strict=True):
+        kept = []
+        for name, one_score in zip(names, found.scores, strict=True):
             if name is None:
                 continue
-            score = kernel.score(one_similarity)
+            score = space.printed(one_score)
             if min_score is not None and score < min_score:
                 continue
             for one in name if isinstance(name, tuple) else (name,):
                 if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
                     ids.append(one)
                     kept.append(score)
-        scores = np.array(kept)
-    path = int(found.path[0])
-    cut = bool(found.truncated[0])
-    bound = 1.0 if path == EXACT else float(found.certificate[0])
+    cut, path = found.truncated, found.path
+    bound = 1.0 if path == EXACT else found.certificate
     short = min_score is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
-        ids, scores, None if no_bound else bound, no_bound, int(found.verified[0]), int(found.candidates[0]),
-        ["postings"] if cut else [], PATHS[path], bool(found.far[0]),
+        ids, np.array(kept), None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
+        PATHS[path], found.steps, found.far,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Contents:
         self._dim = dim
         self._wide = wide
 
-    def of(self, reader: Reader, view: View, ids: Iterable[str], wanted: frozenset[str]) -> dict[str, Item]:
+    def of(self, reader: Reader, view: View, ids: Iterable[str], wanted: Collection[str]) -> dict[str, Item]:
         """The items of ids that are there, by id.
 
         Raises:
@@ -39,7 +39,7 @@ class Contents:
             entries.append((key, *known))
         return {item.id: item for item in self.items(view, entries, wanted)}
 
-    def items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: frozenset[str]) -> list[Item]:
+    def items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: Collection[str]) -> list[Item]:
         """Items of (id, row, payload), with what is wanted of them."""
         vectors: list[Any] = [None] * len(entries)
         if "vector" in wanted and entries:

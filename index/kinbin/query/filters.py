@@ -20,6 +20,7 @@ import orjson
 
 from kinbin.errors import InvalidInput, suggestion
 from kinbin.limits import limit
+from kinbin.options import OPTIONS
 
 __all__ = ["Predicate", "compile_filter"]
 
@@ -106,7 +107,7 @@ class _Compiler:
     def filter(self, data: Any, depth: int) -> Predicate:
         """All members of one filter object."""
         if not isinstance(data, dict) or not data:
-            raise _bad('a filter is an object with at least one field, as {"year": {"$gte": 2020}}')
+            raise _bad(f"a filter {OPTIONS['filter'].says}")
         if depth > limit("filter_depth"):
             raise InvalidInput.of(
                 "over_limit", f"a filter is at most {limit('filter_depth')} levels deep", field="filter", limit="filter_depth"

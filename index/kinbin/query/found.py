@@ -1,91 +1,118 @@
-"""What is asked of a search, and what it finds: rows, not yet ids."""
+"""What a search finds: rows, not yet ids."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "Wanted", "cut_below", "empty", "joined", "new_rows"]
+from kinbin.bands.search import TRUNCATED
+from kinbin.query.route import Route
+from kinbin.rows.asked import Answers
+from kinbin.rows.topk import NOTHING
+
+__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "FoundOne", "joined", "new_rows"]
 
 BANDS, EXACT, LINKS = 0, 1, 2
 PATHS = ("bands", "exact", "links")
 
 
+class FoundOne(NamedTuple):
+    """The raw answer to one query: what `Found` has of it, as plain numbers."""
+
+    scores: list[float]
+    runs: list[int]
+    rows: list[int]
+    candidates: int
+    verified: int
+    truncated: bool
+    certificate: float
+    path: int
+    far: bool
+    steps: tuple[str, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Found:
-    """Raw answers to m queries: rows, not yet ids."""
+    """Raw answers to m queries."""
 
-    similarity: NDArray[np.float64]
-    """(m, k), best first, -1 where there is none."""
-    run: NDArray[np.int64]
-    """(m, k) place of the run in the view, -1 where there is none."""
-    row: NDArray[np.int64]
-    """(m, k) local row."""
-    candidates: NDArray[np.int64]
-    verified: NDArray[np.int64]
-    truncated: NDArray[np.bool_]
-    certificate: NDArray[np.float64]
-    """(m,) at the similarity reached; nan where it was not asked for; meaningless where truncated."""
+    answers: Answers
     path: NDArray[np.int8]
     """(m,) BANDS, EXACT (complete) or LINKS."""
     far: NDArray[np.bool_]
     """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.trusted`), or its norm is."""
+    taken: NDArray[np.int64]
+    """(m,) a bit for each step of `route` that was taken for the query."""
+    route: Route | None = None
+    """The way that was taken."""
 
-    def rows(self, which: NDArray[np.int64]) -> Found:
+    @classmethod
+    def empty(cls, m: int, k: int) -> Found:
+        """Room for m answers."""
+        return cls(Answers.empty(m, k), np.zeros(m, np.int8), np.zeros(m, np.bool_), np.zeros(m, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+    @property
+    def truncated(self) -> NDArray[np.bool_]:
+        """(m,) whether a cap was hit; the certificate is meaningless then."""
+        cut: NDArray[np.bool_] = self.answers.flags & TRUNCATED != 0
+        return cut
+
+    @property
+    def last(self) -> NDArray[np.float64]:
+        """(m,) the score of the k-th answers."""
+        return self.answers.scores[:, -1]
+
+    def part(self, which: NDArray[np.int64]) -> Found:
         """A copy of some of the answers."""
-        return Found(*(getattr(self, name)[which] for name in self.__slots__))
+        return Found(self.answers.part(which), self.path[which], self.far[which], self.taken[which], self.route)
 
     def put(self, which: NDArray[np.int64], part: Found) -> None:
         """Replace some of the answers."""
-        for name in self.__slots__:
-            getattr(self, name)[which] = getattr(part, name)
+        self.answers.put(which, part.answers)
+        self.path[which], self.far[which], self.taken[which] = part.path, part.far, part.taken
+
+    @property
+    def steps(self) -> list[tuple[str, ...]]:
+        """(m,) the steps that were taken for each query."""
+        route = self.route
+        return [() if route is None else route.told(bits) for bits in self.taken.tolist()]
+
+    def forget(self) -> None:
+        """Begin again."""
+        self.answers.forget()
+        self.path[:], self.far[:], self.taken[:] = BANDS, False, 0
+
+    def only(self) -> FoundOne:
+        """The answer to the one query there is."""
+        answers = self.answers
+        return FoundOne(
+            answers.scores[0].tolist(), answers.runs[0].tolist(), answers.rows[0].tolist(), int(answers.candidates[0]),
+            int(answers.verified[0]), bool(answers.flags[0] & TRUNCATED), float(answers.certificates[0]), int(self.path[0]),
+            bool(self.far[0]), self.steps[0],
+        )  # fmt: skip
+
+    def cut_below(self, least: float) -> None:
+        """Take out answers below a score."""
+        answers = self.answers
+        below = answers.scores < least
+        answers.scores[below] = NOTHING
+        answers.runs[below] = answers.rows[below] = -1
 
 
-@dataclass(slots=True, eq=False)
-class Wanted:
-    """What is asked of a search."""
-
-    k: int
-    least: float
-    """Answers below this similarity are not wanted."""
-    target: float
-    mode: str
-    """"bands": bands only. "exact": a scan. "links": walks, and bands for rows that are not linked. "auto": what is expected to
-    be fastest for the target, and a scan for each query that bands cannot certify at it; a walk that finds its query far is
-    completed by bands or a scan."""
-    certify: bool = False
-    """Whether a walk's answers need the bands' certificate as well."""
-    share: float = 1.0
-    """Share of the rows that a filter lets through."""
-    cancel: threading.Event | None = None
-    """Once set, the search ends with SearchCancelled."""
-
-
-def joined(answers: list[Found]) -> Found:
+def joined(parts: list[Found]) -> Found:
     """The answers of the parts of a batch, in order."""
-    return Found(*(np.concatenate([getattr(one, name) for one in answers]) for name in Found.__slots__))
+    answers = Answers.joined([one.answers for one in parts])
+    path, far, taken = (np.concatenate([getattr(one, name) for one in parts]) for name in ("path", "far", "taken"))
+    return Found(answers, path, far, taken, parts[0].route)
 
 
-def empty(m: int, k: int) -> Found:
-    """Room for m answers; similarity, run and row are what the first kernel writes."""
-    return Found(
-        np.empty((m, k)), np.empty((m, k), np.int64), np.empty((m, k), np.int64), np.zeros(m, np.int64),
-        np.zeros(m, np.int64), np.zeros(m, np.bool_), np.empty(m), np.zeros(m, np.int8), np.zeros(m, np.bool_),
-    )  # fmt: skip
-
-
-def new_rows(before: tuple[NDArray[np.int64], NDArray[np.int64]], found: Found) -> NDArray[np.int64]:
+def new_rows(before: tuple[NDArray[np.int64], NDArray[np.int64]], answers: Answers) -> NDArray[np.int64]:
     """(m,) how many of the answers were not there before. before: runs and rows (m, k)."""
-    known = (found.run[:, :, None] == before[0][:, None, :]) & (found.row[:, :, None] == before[1][:, None, :])
+    known = (answers.runs[:, :, None] == before[0][:, None, :]) & (answers.rows[:, :, None] == before[1][:, None, :])
     new: NDArray[np.int64] = (~known.any(axis=2)).sum(axis=1)
     return new
-
-
-def cut_below(found: Found, least: float) -> None:
-    """Take out answers below a similarity."""
-    below = found.similarity < least
-    found.similarity[below] = -1.0
-    found.run[below] = found.row[below] = -1

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinbin.query.filters import Predicate, compile_filter
 from kinbin.query.view import View
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Filters", "Matching", "Passing"]
@@ -29,8 +30,8 @@ class Matching:
     items: int
     rows: int
     """Distinct vectors of those items."""
-    masks: list[NDArray[np.uint8]]
-    """For each run of the view, and its fresh rows: bits of all rows but those of matching items."""
+    masks: list[DeadRows]
+    """For each run of the view, and its fresh rows: all rows are dead but the living ones of matching items."""
 
 
 class Passing:
@@ -89,12 +90,10 @@ def _look(reader: Reader, view: View, predicate: Predicate) -> Matching:
     return Matching(len(of_items), len(rows), _masks(view, rows))
 
 
-def _masks(view: View, rows: NDArray[np.uint64]) -> list[NDArray[np.uint8]]:
-    """For each run and the fresh rows: bits of all rows but the given ones and the living."""
+def _masks(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
+    """For each run and the fresh rows: all rows are dead but those of the given ones that live."""
     out = []
     sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
     for numbers, dead in sources:
-        bits = np.full(len(dead), 255, np.uint8)
-        bits[: -(-len(numbers) // 8)] = np.packbits(~np.isin(numbers, rows), bitorder="little")
-        out.append(bits | dead)
+        out.append(dead.hiding(~np.isin(numbers, rows)))
     return out

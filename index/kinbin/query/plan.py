@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.bands.contrast import VERIFY_NS, Contrast, Prediction, aim_of, collecting_level, levels, predict
+from kinbin.bands.contrast import Contrast, Prediction, aim_of, collecting_level, levels, predict
+from kinbin.bands.search import BANDS, LEVELS
+from kinbin.costs import COSTS
 from kinbin.hashing import similarity_needed
-from kinbin.links.linkset import HARD, MOST_WIDTH, Links, Width
+from kinbin.links.linkset import Links
+from kinbin.links.widths import HARD, MOST_WIDTH, Width
+from kinbin.native.records import Record
 from kinbin.query.view import View
-from kinbin.segments.descriptors import FIELDS, FRESH_BANDS
+from kinbin.segments.descriptors import FRESH_BANDS
 from kinbin.segments.run import Run
+from kinbin.spaces.space import Space
 
 __all__ = ["LINK_AIM", "SMALL", "LinkPlan", "Plan", "plan_query"]
 
@@ -37,14 +44,6 @@ FAR_MOST = 24
 """A query that is unlike the calibrated ones gets a wider pool (`grown_pool`), but not by more than as if it were so wide: where wide
 pools are needed anyway, calibration was not easy."""
 
-# Nanoseconds on the machine of docs/benchmarks.md; only their ratios matter.
-_FRESH_NS = 4.0
-_FRESH_SCAN_NS = 25.0
-_WALK_NS = 3_000.0
-_NODE_NS = 13.0
-"""Of a node that is met, besides the comparison of its code."""
-_CODE_NS = 1.2
-"""The same in a scan by codes, which meets them in sequence."""
 _SHARE_FOR_LINKS = 0.25
 """A filter that lets a smaller share of the rows through is no work for links."""
 
@@ -57,7 +56,7 @@ class LinkPlan:
     target: float
     answerable: float
     """Share of the nodes that are alive."""
-    rest: NDArray[np.uint64]
+    rest: Record
     """Descriptors of the rows that are not linked: runs that are have no rows."""
     rest_rows: int
     scans_rest: bool
@@ -88,37 +87,38 @@ class LinkPlan:
 
     def walk_ns(self, width: Width) -> float:
         """Predicted time of a walk, and of searching in another way besides for queries that are found far."""
-        links = self.links.set
-        met = (1.0 - HARD) * links.met(width.pool) + HARD * links.met(max(width.pool, width.wide))
-        return _WALK_NS + met * (_NODE_NS + links.compare_ns) + width.finished * self.other_ns
+        table = self.links.set.calibration
+        met = (1.0 - HARD) * table.met_at(width.pool) + HARD * table.met_at(max(width.pool, width.wide))
+        return COSTS.walk + met * (COSTS.node + self.links.set.compare_ns) + width.finished * self.other_ns
 
     def _width(self, k: int, share: float) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
-        links, rank = self.links.set, k / share
+        table, rank = self.links.set.calibration, k / share
         least = self.target + LINK_LEAST * (1.0 - self.target)
-        width, of_all = links.width_for(k, self.aim, least), links.width_for(rank, self.aim, least)
+        width, of_all = table.width_for(k, self.aim, least), table.width_for(rank, self.aim, least)
         pool = max(width.pool / share, of_all.pool)
         wanted = Width(
-            min(int(pool), MOST_WIDTH), width.reaches, links.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
-            links.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
+            min(int(pool), MOST_WIDTH), width.reaches, table.far_for(rank), 1.0 + self.target, int(min(pool, FAR_MOST)),
+            table.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
         )  # fmt: skip
         # Walks over a share of the rows are as wide as for the nearest of all.
-        affordable = links.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
-        trusted = max(wanted.far, min(affordable, links.trusted_from(wanted, rank)))
-        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - links.share_below(trusted, rank)))
+        affordable = table.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
+        trusted = max(wanted.far, min(affordable, table.trusted_from(wanted, rank)))
+        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - table.share_below(trusted, rank)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How a view is searched for one target."""
 
-    descriptors: NDArray[np.uint64]
-    aim: float
-    """The certificate at which verification stops."""
-    need: NDArray[np.float64]
-    suggest: NDArray[np.float64]
+    segments: Record
+    """What kernels are told of runs and fresh rows."""
+    bands: Record
+    """What a search by bands is told, but for the keys of its queries."""
+    kept: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """The levels that `bands` points to."""
     certifiable: float
-    """The least similarity of a k-th answer at which every run can certify the target."""
+    """The least score of a k-th answer at which every run can certify the target."""
     layouts: list[tuple[int, int]]
     """The (r, L) whose keys a query needs, in the order of their columns."""
     bands_ns: float
@@ -127,6 +127,8 @@ class Plan:
     """The time of a search by bands that has to verify every row that shares one with the query."""
     predictions: list[Prediction] = field(default_factory=list)
     links: LinkPlan | None = None
+    routes: dict[Hashable, object] = field(default_factory=dict)
+    """What `route` has worked out, by what was asked."""
 
     @property
     def scans_far(self) -> bool:
@@ -136,7 +138,7 @@ class Plan:
     @property
     def prefers_scan(self) -> bool:
         """Whether a scan is expected to be faster than the bands: few rows, or low contrast."""
-        live = int(self.descriptors[:, FIELDS["live"]].sum())
+        live = int(self.segments["live"].sum())
         return live <= SMALL or self.scan_ns <= max(self.bands_ns, SHORT_SCAN_NS)
 
 
@@ -153,8 +155,8 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
     """Plan one run for one target. Cost: some 500 µs the first time."""
     known = run.plans.get(target)
     if not isinstance(known, _RunPlan):
-        r, bands = int(run.header["r"]), int(run.header["bands"])
-        contrast = Contrast.from_header(run.header["contrast"])
+        r, bands = run.header.r, run.header.bands
+        contrast = Contrast.of(run.header.contrast)
         known = _RunPlan(collecting_level(contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
         if len(run.plans) > 16:
             run.plans.clear()
@@ -162,73 +164,75 @@ def _plan_run(run: Run, target: float) -> _RunPlan:
     return known
 
 
-def plan_query(view: View, target: float) -> Plan:
+def plan_query(view: View, space: Space, target: float) -> Plan:
     """The plan of the queries of one view for one target recall; the last few are kept with the view. Cost: 10 µs a run, once."""
     known = view.plans.get(target)
     if isinstance(known, Plan):
         return known
     if len(view.plans) >= _MOST_PLANS:
         view.plans.clear()
-    plan = view.plans[target] = _plan_view(view, target)
+    plan = view.plans[target] = _plan_view(view, space, target)
     return plan
 
 
-def _plan_view(view: View, target: float) -> Plan:
-    descriptors = view.descriptors.copy()
-    need = np.empty((len(descriptors), 257))
-    suggest = np.empty((len(descriptors), 257))
+def _plan_view(view: View, space: Space, target: float) -> Plan:
+    segments = view.descriptors.copy()
+    need, suggest = np.empty((len(segments), LEVELS)), np.empty((len(segments), LEVELS))
     layouts: list[tuple[int, int]] = []
     plans = [_plan_run(run, target) for run in view.runs]
     for i, (run, plan) in enumerate(zip(view.runs, plans, strict=True)):
-        layout = int(run.header["r"]), int(run.header["bands"])
+        layout = run.header.r, run.header.bands
         need[i], suggest[i] = levels(*layout, target)
         if layout not in layouts:
             layouts.append(layout)
-        descriptors[i, FIELDS["keys"]] = sum(width for _, width in layouts[: layouts.index(layout)])
-        descriptors[i, FIELDS["collect"]] = plan.collect
+        segments["keys"][i] = sum(width for _, width in layouts[: layouts.index(layout)])
+        segments["collect"][i] = plan.collect
     need[-1], suggest[-1] = levels(1, FRESH_BANDS, target)
+    need = space.score_at(need)
     certifiable = max((float(similarity_needed(*layout, target)[1]) for layout in layouts), default=0.0)
     largest = max(view.runs, key=lambda run: run.rows, default=None)
     if largest is not None:
         share = view.fresh.rows / largest.rows
-        contrast = Contrast.from_header(largest.header["contrast"])
+        contrast = Contrast.of(largest.header.contrast)
         like = replace(contrast, histogram=contrast.histogram * share)
-        descriptors[-1, FIELDS["collect"]] = collecting_level(like, 1, FRESH_BANDS)
-    bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * _FRESH_NS
-    scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * _FRESH_SCAN_NS
+        segments["collect"][-1] = collecting_level(like, 1, FRESH_BANDS)
+    if not space.hashes:
+        layouts = []
+    without = 0.0 if space.hashes else math.inf
+    bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * COSTS.fresh + without
+    scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * COSTS.fresh_scan
     if view.links is not None:
         scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
-    links = None if view.links is None else _plan_links(view, view.links, plans, descriptors, target, min(bands_ns, scan_ns))
-    far_bands_ns = sum(plan.prediction.far_ns for plan in plans) + view.fresh.rows * _FRESH_SCAN_NS
+    links = None if view.links is None else _plan_links(view, view.links, plans, segments, target, min(bands_ns, scan_ns))
+    far_bands_ns = sum(plan.prediction.far_ns for plan in plans) + view.fresh.rows * COSTS.fresh_scan + without
+    bands = BANDS.record(need=need, suggest=suggest, aim=aim_of(target))
     return Plan(
-        descriptors, aim_of(target), need, suggest, certifiable, layouts, bands_ns, scan_ns, far_bands_ns,
+        segments, bands, (need, suggest), float(space.score_at(np.array([certifiable]))[0]), layouts, bands_ns, scan_ns, far_bands_ns,
         [plan.prediction for plan in plans], links,
     )  # fmt: skip
 
 
 def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:
     """Predicted time of an exact scan that codes shorten: a walk, every code, the rows that it does not spare, and the rest."""
-    scored = links.set.scanned * (VERIFY_NS + max((plan.scan_row_ns for plan in plans), default=0.0))
+    scored = (links.set.calibration.scanned or 0.0) * (COSTS.verify + max((plan.scan_row_ns for plan in plans), default=0.0))
     rest = sum(plan.scan_row_ns * (run.rows - tail) for plan, run, tail in zip(plans, view.runs, links.tails, strict=True))
-    codes = len(links.places) * (_CODE_NS + links.set.compare_ns)
-    return _WALK_NS + codes + scored + rest + view.fresh.live * _FRESH_SCAN_NS
+    codes = len(links.places) * (COSTS.code + links.set.compare_ns)
+    return COSTS.walk + codes + scored + rest + view.fresh.live * COSTS.fresh_scan
 
 
-def _plan_links(
-    view: View, links: Links, plans: list[_RunPlan], descriptors: NDArray[np.uint64], target: float, other_ns: float
-) -> LinkPlan:
+def _plan_links(view: View, links: Links, plans: list[_RunPlan], segments: Record, target: float, other_ns: float) -> LinkPlan:
     """Plan the walks of one view, and what completes them."""
-    rest = descriptors.copy()
+    rest = segments.copy()
     rest_rows = view.fresh.live
-    bands_ns = view.fresh.rows * _FRESH_NS
-    scan_ns = view.fresh.live * _FRESH_SCAN_NS
+    bands_ns = view.fresh.rows * COSTS.fresh
+    scan_ns = view.fresh.live * COSTS.fresh_scan
     dead = 0
     for i, (run, plan, tail) in enumerate(zip(view.runs, plans, links.tails, strict=True)):
         dead += (run.rows - run.live) * min(tail, 1)
         if tail == run.rows:
-            rest[i, [FIELDS["rows"], FIELDS["live"]]] = 0
+            rest["rows"][i] = rest["live"][i] = 0
             continue
-        rest[i, FIELDS["first"]] = tail
+        rest["first"][i] = tail
         rest_rows += run.rows - tail
         bands_ns += plan.prediction.ns
         scan_ns += plan.scan_row_ns * (run.rows - tail)

@@ -1,32 +1,42 @@
-"""One search: canonical queries and a view in, rows with exact similarities and certificates out."""
+"""One search: canonical queries and a view in, rows with exact scores and certificates out."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.bands.contrast import postings_cap
-from kinbin.bands.search import TRUNCATED, search_bands
+from kinbin.bands.search import BANDS as BANDS_LAYOUT
+from kinbin.bands.search import search_bands
 from kinbin.errors import CorruptData, SearchCancelled
 from kinbin.hashing import Sampler, band_keys
-from kinbin.links.graph import WalkSpace
-from kinbin.links.linkset import MOST_WIDTH, Width
-from kinbin.links.search import BROKEN, scan_codes, search_links
-from kinbin.query.found import BANDS, EXACT, LINKS, Found, Wanted, cut_below, empty, joined, new_rows
+from kinbin.links.search import BROKEN, PROBES, scan_codes, search_links
+from kinbin.links.widths import MOST_WIDTH, Width
+from kinbin.native.memory import address_of
+from kinbin.native.records import Record
+from kinbin.query.found import BANDS, EXACT, LINKS, Found, FoundOne, joined, new_rows
 from kinbin.query.plan import Plan
+from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, UNCERTIFIED, Route, Step, Wanted, route_for
 from kinbin.query.threads import parts, run_together
 from kinbin.query.view import View
-from kinbin.rows.lookup import NARROW_DIMENSION, lookup_space
+from kinbin.rows.asked import QUERIES, queries_record
+from kinbin.rows.lookup import NARROW_DIMENSION
 from kinbin.rows.rows import Rows
-from kinbin.segments.descriptors import CORRUPT, FIELDS, FRESH_BANDS
+from kinbin.rows.scratch import Scratch
+from kinbin.rows.topk import NOTHING
+from kinbin.segments.descriptors import CORRUPT, FRESH_BANDS
 from kinbin.segments.scan import scan
-from kinbin.spaces.registry import Kernel
+from kinbin.spaces.space import Space
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Searcher", "fresh_keys", "is_wide"]
+__all__ = ["Masks", "Searcher", "fresh_keys", "is_wide"]
+
+Masks = Sequence[DeadRows] | None
+"""For each run and the fresh rows, bits of the rows that must not be answered; None: the dead."""
 
 
 def is_wide(dim: int | None) -> bool:
@@ -34,8 +44,6 @@ def is_wide(dim: int | None) -> bool:
     return dim is None or dim > NARROW_DIMENSION
 
 
-_FEW_ROWS = 512
-"""So many rows that are not linked are scanned rather than hashed for."""
 _SLICE_NS = 2e8
 _LEAST_SLICE = 16
 """Queries between two looks at whether a search was cancelled: so many as are scanned in some time, but no fewer."""
@@ -44,104 +52,137 @@ _LEAST_UNSCANNED = 128
 _SCAN_WALK = 32
 """Pool of the walk that tells a scan what is too far."""
 _SPARSE = 0.05
-"""A filter that lets a smaller share of the rows through is answered by scoring just those."""
+"""Of rows of which a filter lets a smaller share through all are scored: codes would be compared for nothing."""
 _FIRST = np.zeros(1, np.int64)
 _NOBODY = np.empty(0, np.int64)
-_ANY_NORM = 0.0, float("inf")
-_NO_SKIPS = np.zeros((1024, 2), np.int64)
+_KEPT = 16
+"""Desks that a collection keeps."""
+_MOST_ALONE = 128
+"""Answers of a single query that a desk has room for."""
 
 
-class _Scratch:
-    """Work space of one kernel call; kernels leave it as they found it."""
+class _Desk:
+    """What one search needs at a time: work space, and room for a single query and its answers, of which kernels know the places."""
 
-    def __init__(self, rows: int, nonzeros: int, wide: bool) -> None:
-        self.rows = rows
-        self.nonzeros = nonzeros
-        self.counts = np.zeros(rows + 63, np.uint8)
-        self.listed = np.empty(rows, np.uint32)
-        self.order = np.empty(rows, np.uint32)
-        self.cells, self.keys, self.weights = lookup_space(wide, nonzeros)
-        self._walks: WalkSpace | None = None
+    def __init__(self, wide: bool, nonzeros: int) -> None:
+        self.scratch = Scratch(wide, nonzeros)
+        self._indptr, self._norms = np.zeros(2, np.int64), np.empty(1)
+        self._features, self._values = np.empty(0, np.uint64), np.empty(0, np.float32)
+        self._asked = queries_record(Rows(self._indptr, self._features, self._values, self._norms))
+        self._found: dict[int, Found] = {}
 
-    def walks(self, nodes: int) -> WalkSpace:
-        """Work space of walks over so many nodes."""
-        if self._walks is None or self._walks.nodes < nodes:
-            self._walks = WalkSpace(nodes + nodes // 8, MOST_WIDTH)
-        return self._walks
+    def asked(self, query: Rows) -> Record:
+        """The record of a single query: its numbers are copied to their place."""
+        count = len(query.values)
+        if count > len(self._values):
+            self._features, self._values = np.empty(2 * count, np.uint64), np.empty(2 * count, np.float32)
+            QUERIES.fill(self._asked, features=self._features, values=self._values)
+        self._indptr[1] = count
+        self._features[:count] = query.features
+        self._values[:count] = query.values
+        self._norms[:] = query.norms
+        return self._asked
+
+    def found(self, k: int) -> Found:
+        """Room for its answers, to be read before the next."""
+        found = self._found.get(k)
+        if found is None:
+            found = self._found[k] = Found.empty(1, k)
+        else:
+            found.forget()
+        return found
 
 
 class Searcher:
-    """Runs kernels for one collection: holds its sampler and a pool of work space. Thread-safe.
+    """Runs kernels for one collection: holds its space, its sampler and a pool of desks. Thread-safe."""
 
-    Work space of a search by bands is 9 bytes a row, of one by links a bit a row and 1 MB.
-    """
-
-    def __init__(self, kernel: Kernel, sampler: Sampler, wide: bool) -> None:
-        self.kernel = kernel
+    def __init__(self, space: Space, sampler: Sampler, wide: bool) -> None:
+        self.space = space
         self.sampler = sampler
         self.wide = wide
-        self._pool: list[_Scratch] = []
+        self._pool: list[_Desk] = []
         self._lock = threading.Lock()
 
-    def borrow(self, rows: int, queries: Rows) -> _Scratch:
-        """Work space for bands over so many rows (0: none). Give it back; after an error let it go instead: it may not be clean."""
-        nonzeros = 1 << max(8, queries.most_nonzeros.bit_length()) if self.wide else 0
+    def borrow(self, nonzeros: int) -> _Desk:
+        """A desk. Give it back; after an error let it go instead: its work space may not be clean."""
         with self._lock:
-            for i in range(len(self._pool) - 1, -1, -1):
-                if self._pool[i].rows >= rows and self._pool[i].nonzeros >= nonzeros:
-                    return self._pool.pop(i)
-            # What is too small for this search would be for the next.
-            self._pool.clear()
-        return _Scratch(rows + rows // 8 if rows else 0, nonzeros, self.wide)
+            desk = self._pool.pop() if self._pool else None
+        if desk is None:
+            return _Desk(self.wide, nonzeros)
+        desk.scratch.look_up(nonzeros)
+        return desk
 
-    def give_back(self, scratch: _Scratch) -> None:
-        """Keep work space for the next search."""
+    def give_back(self, desk: _Desk) -> None:
+        """Keep a desk for the next search."""
         with self._lock:
-            if len(self._pool) < 16:
-                self._pool.append(scratch)
+            if len(self._pool) < _KEPT:
+                self._pool.append(desk)
 
-    def search(
-        self, reader: Reader, view: View, plan: Plan, queries: Rows, wanted: Wanted, masks: Sequence[NDArray[np.uint8]] | None
-    ) -> Found:
-        """Answer m queries inside a read snapshot of the view's state.
+    def search_one(self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks) -> FoundOne:
+        """Answer one query: as `search`, with room that is used again."""
+        if wanted.cancel is not None and wanted.cancel.is_set():
+            raise SearchCancelled("the search was cancelled")
+        desk = self.borrow(len(query.values) if self.wide else 1)
+        found = desk.found(wanted.k) if wanted.k <= _MOST_ALONE else Found.empty(1, wanted.k)
+        _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found)
+        only = found.only()
+        self.give_back(desk)
+        return only
 
-        masks: for each run and the fresh rows, bits of the rows that must not be answered (None: the dead).
+    def search(self, at: tuple[Reader, View], plan: Plan, queries: Rows, wanted: Wanted, masks: Masks) -> Found:
+        """Answer m queries inside a read snapshot of the view's state (`at`: both).
 
         Raises:
             CorruptData: a stored number is out of bounds, or an answered row fails its check.
             SearchCancelled: wanted.cancel was set.
         """
-        if len(queries) == 1 and wanted.cancel is None:
-            return _Call(self, reader, view, plan, queries, wanted, masks).run()
-        cuts = parts(len(queries)) if len(queries) > 1 else []
-        if len(cuts) < 2:
-            return _Call(self, reader, view, plan, queries, wanted, masks).run_in_slices()
-        calls = [_Call(self, reader, view, plan, queries.slice(cut.start, cut.stop), wanted, masks) for cut in cuts]
-        return joined(run_together([call.run_in_slices for call in calls]))
+        cuts = parts(len(queries))
+
+        def task(cut: slice) -> Callable[[], Found]:
+            return lambda: part_of(cut)
+
+        def part_of(cut: slice) -> Found:
+            part = queries if len(cuts) == 1 else queries.slice(cut.start, cut.stop)
+            desk = self.borrow(part.most_nonzeros if self.wide else 1)
+            found = _Call(self, at, plan, desk, wanted, masks).run_in_slices(part)
+            self.give_back(desk)
+            return found
+
+        if len(cuts) == 1:
+            return part_of(cuts[0])
+        return joined(run_together([task(cut) for cut in cuts]))
 
 
 class _Call:
-    """One search: what every path of it needs."""
+    """One search in one thread: what every step of it needs."""
 
     def __init__(
         self,
         searcher: Searcher,
-        reader: Reader,
-        view: View,
+        at: tuple[Reader, View],
         plan: Plan,
-        queries: Rows,
+        desk: _Desk,
         wanted: Wanted,
-        masks: Sequence[NDArray[np.uint8]] | None,
+        masks: Masks,
     ) -> None:
         self.searcher = searcher
-        self.reader = reader
-        self.view = view
+        self.reader, self.view = at
         self.plan = plan
-        self.queries = queries
+        self.desk = desk
         self.wanted = wanted
         self.masks = masks
+        self.space = searcher.space.record
+        self.segments = plan.segments if masks is None else self.masked(plan.segments)
 
-    def run_in_slices(self) -> Found:
+    def masked(self, segments: Record) -> Record:
+        """The segments with this call's masks."""
+        if self.masks is None:
+            return segments
+        out = segments.copy()
+        out["mask"] = [address_of(mask.bits) for mask in self.masks]
+        return out
+
+    def run_in_slices(self, queries: Rows) -> Found:
         """Answer some queries after the other, and look whether the search was cancelled before each of these slices.
 
         A slice is as large as a scan of all its queries is expected to take 0.2 s: what they share (tiles of codes in the cache, a
@@ -149,283 +190,261 @@ class _Call:
         """
         least = _LEAST_SLICE if self.wanted.mode == "exact" else _LEAST_UNSCANNED
         size = max(least, int(_SLICE_NS / max(self.plan.scan_ns, 1.0)))
-        found = []
-        for start in range(0, len(self.queries), size) or (0,):
+        done = []
+        for start in range(0, len(queries), size) or (0,):
             if self.wanted.cancel is not None and self.wanted.cancel.is_set():
                 raise SearchCancelled("the search was cancelled")
-            call = self
-            if size < len(self.queries):
-                some = self.queries.slice(start, min(start + size, len(self.queries)))
-                call = _Call(self.searcher, self.reader, self.view, self.plan, some, self.wanted, self.masks)
-            found.append(call.run())
-        return found[0] if len(found) == 1 else joined(found)
+            some = queries if size >= len(queries) else queries.slice(start, min(start + size, len(queries)))
+            found = Found.empty(len(some), self.wanted.k)
+            self.run(some, queries_record(some), found)
+            done.append(found)
+        return done[0] if len(done) == 1 else joined(done)
 
-    def run(self) -> Found:
-        """Choose the path and take it."""
-        wanted, plan = self.wanted, self.plan
-        found = empty(len(self.queries), wanted.k)
-        everyone = _FIRST if len(self.queries) == 1 else np.arange(len(self.queries))
-        if wanted.mode == "exact":
-            return self.scan(everyone, found, afresh=True)
-        width = None
-        if wanted.mode in ("links", "auto") and plan.links is not None:
-            width = plan.links.width(wanted.k, wanted.share, forced=wanted.mode == "links")
-        if width is None:
-            return self.scan(everyone, found, afresh=True) if wanted.mode == "auto" and plan.prefers_scan else self.by_bands(found)
-        return self.by_links(everyone, found, width)
-
-    def by_links(self, everyone: NDArray[np.int64], found: Found, width: Width) -> Found:
-        """Walk the links; complete by bands or a scan what they do not cover."""
-        wanted, links = self.wanted, self.plan.links
-        assert links is not None
-        # Auto tells by the k-th nearest whether a query is far, wanted or not: such a query is not left to a walk.
-        auto = wanted.mode == "auto"
-        if not self.walk(found, width, 0.0 if auto else wanted.least, grows=not auto):
+    def run(self, queries: Rows, asked: Record, found: Found) -> None:
+        """Take the steps of the route. asked: the queries' record."""
+        run = _Run(self, route_for(self.plan, self.wanted), queries, asked, found)
+        if not run.take_all():
             # Broken links are no reason not to answer.
-            return self.by_bands(found)
-        unsure = self.mark_far(found, width)
-        if auto and len(unsure) and not self.plan.scans_far:
-            call, part = self.only(unsure, found)
-            call.walk(part, width, 0.0, grows=True)
-            found.put(unsure, part)
-        if auto and wanted.least > 0.0:
-            cut_below(found, wanted.least)
-        if wanted.certify:
-            self.bands(self.descriptors(self.plan.descriptors), found, more=True)
-            if auto:
-                self.scan(np.flatnonzero(found.truncated | (found.certificate < wanted.target)), found)
-        elif links.rest_rows:
-            self.complete(everyone, found)
-        if auto and len(unsure) and not wanted.certify:
-            self.finish(unsure, found)
-        if wanted.least <= 0.0:
-            # A walk that met too few rows that may be answered (a filter, many deleted rows) is no answer.
-            last = found.similarity[:, -1]
-            if last.item() < 0.0 if last.size == 1 else last.min(initial=0.0) < 0.0:
-                self.scan(np.flatnonzero(last < 0.0), found)
-        return found
+            found.forget()
+            _Run(self, route_for(self.plan, self.wanted, links=False), queries, asked, found).take_all()
 
-    def mark_far(self, found: Found, width: Width) -> NDArray[np.int64]:
-        """Mark the queries that a walk found far. Returns them, and those of which that is not known: fewer than k rows were met."""
-        last = found.similarity[:, -1]
-        low, high = _ANY_NORM if self.searcher.kernel.normalised else self.linked_norms()
+
+class _Run:
+    """The steps of one route for some queries."""
+
+    def __init__(self, call: _Call, route: Route, queries: Rows, asked: Record, found: Found) -> None:
+        self.call = call
+        self.route = route
+        self.queries = queries
+        self.asked = asked
+        self.found = found
+        self.everyone = _FIRST if len(queries) == 1 else np.arange(len(queries))
+        self.far = _NOBODY
+        """Queries that a walk found far, or met fewer than k rows for, and that nothing has certified since."""
+        self.uncertified = _NOBODY
+        self.missed = _NOBODY
+        self.uncut = False
+        """Whether answers may be among those found that score less than is wanted."""
+
+    def take_all(self) -> bool:
+        """Take every step for the queries that it is for. Returns False if the links are broken; nothing is found then."""
+        self.found.route = self.route
+        for place, step in enumerate(self.route.steps):
+            which = self.of(step)
+            if not len(which):
+                continue
+            if self.uncut and step.way != "walk":
+                self.found.cut_below(self.call.wanted.least)
+                self.uncut = False
+            if step.way == "walk":
+                if not self.walk(step, which):
+                    return False
+            elif step.way == "bands":
+                self.bands(step, which)
+            elif step.rows == REST:
+                self.scan_rest(which)
+            else:
+                self.scan(which)
+            self.found.taken[which] |= 1 << place
+        if self.uncut:
+            self.found.cut_below(self.call.wanted.least)
+        return True
+
+    def of(self, step: Step) -> NDArray[np.int64]:
+        """The queries that a step is for."""
+        if step.queries == ALL:
+            return self.everyone
+        if step.queries == FAR:
+            return self.far
+        if step.queries == UNCERTIFIED:
+            return self.uncertified
+        if step.queries == MISSED:
+            return self.missed
+        if step.queries == CERTIFIABLE:
+            reached = np.maximum(self.found.last[self.far], self.call.wanted.least)
+            return self.far[reached >= self.call.plan.certifiable]
+        last = self.found.last
         if last.size == 1:
-            # One query alone: arrays would take as long as all else that is done here.
-            similarity = last.item()
-            if similarity > 0.0 and similarity >= width.trusted and low <= self.queries.norms.item() <= high:
-                return _NOBODY
-            found.far[0] = similarity >= 0.0
-            return _FIRST
-        unsure = (last < width.trusted) | (last <= 0.0) | (self.queries.norms < low) | (self.queries.norms > high)
-        found.far[:] = unsure & (last >= 0.0)
-        return np.flatnonzero(unsure)
+            return _FIRST if last.item() == NOTHING else _NOBODY
+        return np.flatnonzero(last == NOTHING)
 
-    def linked_norms(self) -> tuple[float, float]:
-        """The range of the norms of queries that are like the linked rows."""
-        assert self.view.links is not None
-        return self.view.links.set.norms
+    def some(self, which: NDArray[np.int64]) -> tuple[Rows, Record, Found]:
+        """Some of the queries, and their answers: to be put back if they are not all."""
+        if len(which) == len(self.queries):
+            return self.queries, self.asked, self.found
+        queries = _take(self.queries, which)
+        return queries, queries_record(queries), self.found.part(which)
 
-    def finish(self, which: NDArray[np.int64], found: Found) -> None:
-        """Search further for queries that a walk found far: to the target, by bands or a scan, whichever is expected to be faster.
+    def put(self, which: NDArray[np.int64], part: Found) -> None:
+        """Put answers back."""
+        if part is not self.found:
+            self.found.put(which, part)
 
-        Where a scan would take too long for that, bands add what they find and say what they can vouch for; only those queries are
-        scanned of which they show that the walk missed more than half of the neighbours.
-        """
-        plan = self.plan
-        if plan.scans_far:
-            least = np.maximum(found.similarity[which, -1], self.wanted.least)
-            by_bands = (least >= plan.certifiable) & (plan.far_bands_ns < plan.scan_ns)
-            self.scan(which[~by_bands], found)
-            if by_bands.any():
-                call, part = self.only(which[by_bands], found)
-                found.put(which[by_bands], call.by_bands(part, more=True))
-            return
-        call, part = self.only(which, found)
-        before = part.run.copy(), part.row.copy()
-        call.bands(self.descriptors(plan.descriptors), part, more=True)
-        missed = new_rows(before, part)
-        found.put(which, part)
-        shown = np.maximum(min(2, self.wanted.k), part.certificate * self.wanted.k / 2)
-        self.scan(which[part.truncated | (missed >= shown)], found)
+    def ask(self, asked: Record, least: float, *, more: bool) -> Record:
+        """Say in a record what is asked of a kernel."""
+        asked["least"], asked["more"] = least, more
+        return asked
 
-    def only(self, which: NDArray[np.int64], found: Found) -> tuple[_Call, Found]:
-        """The search for some of the queries, and a copy of their answers."""
-        call = _Call(self.searcher, self.reader, self.view, self.plan, self.chosen(which), self.wanted, self.masks)
-        return call, found.rows(which)
+    # -- walks
 
-    def complete(self, everyone: NDArray[np.int64], found: Found) -> None:
-        """Search the rows that are not linked: by bands, or by a scan where that is faster or bands cannot vouch for it."""
-        links = self.plan.links
+    def walk(self, step: Step, which: NDArray[np.int64]) -> bool:
+        """Walk the links. Returns whether they are sound."""
+        wanted, width = self.call.wanted, self.route.width
+        assert width is not None
+        queries, asked, part = self.some(which)
+        # Auto tells by the k-th nearest whether a query is far, wanted or not.
+        least = 0.0 if wanted.mode == "auto" else wanted.least
+        if not self.call_walk(asked, part, width.growing if step.grows else width.beam, least):
+            return False
+        part.path[:] = LINKS
+        part.answers.certificates[:] = np.nan
+        self.put(which, part)
+        if step.queries == ALL:
+            self.far = self.mark_far(queries, width)
+        self.uncut = wanted.mode == "auto" and wanted.least > 0.0
+        return True
+
+    def call_walk(self, asked: Record, part: Found, beam: Record, least: float) -> bool:
+        """Call the kernel. Returns whether the links are sound."""
+        call, links = self.call, self.call.view.links
         assert links is not None
-        rest = self.descriptors(links.rest)
-        if links.rest_rows <= _FEW_ROWS or links.scans_rest:
-            self.scan_rows(rest, everyone, found)
-            return
-        self.bands(rest, found, more=True)
-        if self.wanted.mode == "auto":
-            unsure = np.flatnonzero(found.truncated | (found.certificate < self.wanted.target))
-            if len(unsure):
-                self.scan_rows(rest, unsure, found)
-                found.truncated[unsure] = False
-        found.certificate[:] = np.nan
-
-    def by_bands(self, found: Found, *, more: bool = False) -> Found:
-        """Search the bands; in auto mode scan what they cannot certify. more: besides what was found already."""
-        self.bands(self.descriptors(self.plan.descriptors), found, more=more)
-        found.path[:] = BANDS
-        if self.wanted.mode == "auto":
-            full = (found.similarity[:, -1] >= 0.0) | (self.wanted.least > 0.0)
-            self.scan(np.flatnonzero(found.truncated | (found.certificate < self.wanted.target) | ~full), found)
-        return found
-
-    def descriptors(self, plain: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Descriptors with this call's masks."""
-        if self.masks is None:
-            return plain
-        masked = plain.copy()
-        masked[:, FIELDS["mask"]] = [mask.__array_interface__["data"][0] for mask in self.masks]
-        return masked
-
-    def walk(self, found: Found, width: Width, least: float, *, grows: bool = False) -> bool:
-        """Walk for all queries; answers below `least` are not wanted. grows: far queries are walked for on.
-
-        Returns whether the links are sound.
-        """
-        view, queries, searcher = self.view, self.queries, self.searcher
-        assert view.links is not None
-        links = view.links.set
-        coder = links.coder
-        scratch = searcher.borrow(0, queries)
-        space = scratch.walks(len(links.row_numbers))
+        scratch = call.desk.scratch
+        table = scratch.walk(len(links.places), MOST_WIDTH, links.set.coder.width)
         flags = search_links(
-            links.graph, coder.step, coder.offset, coder.hashed, coder.buckets, view.links.places, links.errors, links.entries,
-            _no_skips(len(queries)), width.beam, grows, self.descriptors(self.plan.descriptors),
-            searcher.wide, searcher.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, least,
-            space.sums, space.code, space.table_for(coder.width), space.pool, space.visited, space.listed, space.found,
-            scratch.cells, scratch.keys, scratch.weights,
-            found.similarity, found.run, found.row, found.candidates, found.verified,
-        )  # fmt: skip
-        searcher.give_back(scratch)
+            call.space, call.segments, links.graph, beam, self.ask(asked, least, more=False), scratch.record, table, part.answers.record
+        )
         _check(flags)
-        found.path[:] = LINKS
-        found.certificate[:] = np.nan
         return not flags & BROKEN
 
-    def bands(self, descriptors: NDArray[np.uint64], found: Found, *, more: bool) -> None:
-        """Search the bands of some runs for all queries; `more`: besides what was found already."""
-        view, plan, queries, searcher = self.view, self.plan, self.queries, self.searcher
+    def mark_far(self, queries: Rows, width: Width) -> NDArray[np.int64]:
+        """Mark the queries that a walk found far. Returns them, and those of which that is not known: fewer than k rows were met."""
+        links = self.call.view.links
+        assert links is not None
+        found, last = self.found, self.found.last
+        low, high = (0.0, np.inf) if self.call.searcher.space.shapes else links.set.calibration.usual_norms
+        if last.size == 1:
+            # One query alone: arrays would take as long as all else that is done here.
+            score = last.item()
+            if score > 0.0 and score >= width.trusted and (high == np.inf or low <= queries.norms.item() <= high):
+                return _NOBODY
+            found.far[0] = score > NOTHING
+            return _FIRST
+        unsure = (last < width.trusted) | (last <= 0.0) | (queries.norms < low) | (queries.norms > high)
+        found.far[:] = unsure & (last > NOTHING)
+        return np.flatnonzero(unsure)
+
+    # -- bands
+
+    def bands(self, step: Step, which: NDArray[np.int64]) -> None:
+        """Search the bands of some rows, and note whom they certified."""
+        call, plan, wanted = self.call, self.call.plan, self.call.wanted
+        assert step.rows != REST or plan.links is not None
+        queries, asked, part = self.some(which)
+        first = step is self.route.steps[0]
+        before = part.answers.runs.copy(), part.answers.rows.copy()
+        segments = call.segments if step.rows != REST or plan.links is None else call.masked(plan.links.rest)
+        self.call_bands(queries, self.ask(asked, wanted.least, more=not first), segments, part)
+        answers = part.answers
+        unsure = part.truncated | (answers.certificates < wanted.target)
+        if first or step.queries == CERTIFIABLE:
+            part.path[:] = BANDS
+            if wanted.least <= 0.0:
+                unsure |= part.last == NOTHING
+        if step.rows == REST:
+            answers.certificates[:] = np.nan
+        self.uncertified = which[unsure]
+        if step.queries in (FAR, CERTIFIABLE):
+            shown = np.maximum(min(2, wanted.k), answers.certificates * wanted.k / 2)
+            self.missed = which[part.truncated | (new_rows(before, answers) >= shown)]
+            self.far = np.setdiff1d(self.far, which[~unsure], assume_unique=True)
+        self.put(which, part)
+
+    def call_bands(self, queries: Rows, asked: Record, segments: Record, part: Found) -> None:
+        """Hash the queries, and call the kernel."""
+        call, plan = self.call, self.call.plan
         r = max((layout[0] for layout in plan.layouts), default=1)
         bands = max((layout[1] for layout in plan.layouts), default=FRESH_BANDS)
-        codes = searcher.sampler.codes(queries, r, max(bands, FRESH_BANDS))
+        codes = call.searcher.sampler.codes(queries, r, max(bands, FRESH_BANDS))
         of_layouts = [band_keys(codes, height, width) for height, width in plan.layouts]
         if len(of_layouts) == 1:
             keys = of_layouts[0]
         else:
             keys = np.ascontiguousarray(np.concatenate([*of_layouts, np.zeros((len(queries), 1), np.uint32)], axis=1))
-        numbers = np.empty((len(queries), 4), np.int64)
-        scratch = searcher.borrow(view.total_rows, queries)
-        search_bands(
-            descriptors, plan.need, plan.suggest, plan.aim, searcher.wide, searcher.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, keys, fresh_keys(codes),
-            self.wanted.least, more, postings_cap(view.total_rows),
-            scratch.counts[: view.total_rows + 63], scratch.listed, scratch.order, scratch.cells, scratch.keys, scratch.weights,
-            found.similarity, found.run, found.row, numbers, found.certificate,
-        )  # fmt: skip
-        searcher.give_back(scratch)
-        _check_all(numbers)
-        found.candidates[:] += numbers[:, 0]
-        found.verified[:] += numbers[:, 1]
-        found.truncated[:] = numbers[:, 3] & TRUNCATED != 0
+        told, fresh = plan.bands.copy(), fresh_keys(codes)
+        most = postings_cap(call.view.total_rows)
+        BANDS_LAYOUT.fill(told, keys=keys, columns=keys.shape[1], fresh_keys=fresh, most_postings=most)
+        scratch = call.desk.scratch
+        scratch.count(call.view.total_rows)
+        _check(search_bands(call.space, segments, asked, told, scratch.record, part.answers.record))
 
-    def scan(self, which: NDArray[np.int64], found: Found, *, afresh: bool = False) -> Found:
-        """Answer some of the queries exactly; codes, where there are any, spare most rows. afresh: nothing was found before."""
-        if not len(which):
-            return found
-        part = found.rows(which) if len(which) < len(self.queries) else found
-        part.candidates[:] = 0
-        links, plan_links = self.view.links, self.plan.links
-        if links is not None and plan_links is not None and self.wanted.share >= _SPARSE and self.scan_codes(which, part, afresh):
-            if plan_links.rest_rows:
-                self.scan_rows(self.descriptors(plan_links.rest), None, part, self.chosen(which))
-        else:
-            part.similarity[:] = -1.0
-            part.run[:] = -1
-            part.row[:] = -1
-            self.scan_rows(self.descriptors(self.plan.descriptors), None, part, self.chosen(which))
-        part.truncated[:] = False
-        part.certificate[:] = 1.0
+    # -- scans
+
+    def scan(self, which: NDArray[np.int64]) -> None:
+        """Answer some of the queries exactly; codes, where there are any, spare most rows."""
+        plan = self.call.plan
+        queries, asked, part = self.some(which)
+        part.answers.candidates[:] = 0
+        coded = plan.links is not None and self.call.wanted.share >= _SPARSE and self.scan_codes(queries, asked, part)
+        if not coded:
+            self.scan_rows(asked, part, self.call.segments, more=False)
+        elif plan.links is not None and plan.links.rest_rows:
+            self.scan_rows(asked, part, self.call.masked(plan.links.rest), more=True)
+        part.answers.flags[:] = 0
+        part.answers.certificates[:] = 1.0
         part.path[:] = EXACT
-        if part is not found:
-            found.put(which, part)
-        return found
+        self.put(which, part)
 
-    def scan_codes(self, which: NDArray[np.int64], part: Found, afresh: bool) -> bool:
+    def scan_codes(self, queries: Rows, asked: Record, part: Found) -> bool:
         """Scan the linked rows by code. Returns False if the codes cannot be relied on."""
-        assert self.view.links is not None
-        links = self.view.links.set
+        call, links, wanted = self.call, self.call.view.links, self.call.wanted
+        assert links is not None
         try:
-            links.verify_codes(self.reader)
+            links.set.verify_codes(call.reader)
         except CorruptData:
             return False
-        queries = self.chosen(which)
-        if afresh:
+        if self.route.path == "exact" and not self.call_walk(asked, part, _scan_beam(wanted.k), wanted.least):
             # What a short walk finds tells the scan what is too far.
-            call = _Call(self.searcher, self.reader, self.view, self.plan, queries, self.wanted, self.masks)
-            if not call.walk(part, Width(max(_SCAN_WALK, 2 * self.wanted.k), reaches=False), self.wanted.least):
-                return False
-        codes, errors = links.coder.probes(queries)
-        numbers = np.zeros((len(queries), 4), np.int64)
-        searcher = self.searcher
-        scratch = searcher.borrow(0, queries)
-        table = scratch.walks(len(links.row_numbers)).table_for(links.coder.width)
-        scan_codes(
-            links.graph, links.coder.step, self.view.links.places, links.errors, codes, errors, table, _no_skips(len(queries)),
-            self.descriptors(self.plan.descriptors), searcher.wide, searcher.kernel.normalised,
-            queries.indptr, queries.features, queries.values, queries.norms, self.wanted.least,
-            scratch.cells, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
-        )  # fmt: skip
-        searcher.give_back(scratch)
-        _check_all(numbers)
-        part.verified[:] += numbers[:, 1]
-        part.candidates[:] = self.view.links.linked
+            return False
+        codes, errors = links.set.coder.probes(queries)
+        scratch = call.desk.scratch
+        table = scratch.table_for(links.set.coder.width)
+        probes = PROBES.record(codes=codes, errors=errors)
+        told = self.ask(asked, wanted.least, more=True)
+        _check(scan_codes(call.space, call.segments, links.graph, probes, told, scratch.record, table, part.answers.record))
+        part.answers.candidates[:] = links.linked
         return True
 
-    def chosen(self, which: NDArray[np.int64] | None) -> Rows:
-        """Some of the queries (None: all)."""
-        return self.queries if which is None or len(which) == len(self.queries) else _take(self.queries, which)
+    def scan_rest(self, which: NDArray[np.int64]) -> None:
+        """Score the rows that are not linked."""
+        plan = self.call.plan
+        assert plan.links is not None
+        _, asked, part = self.some(which)
+        certificates = part.answers.certificates.copy()
+        self.scan_rows(asked, part, self.call.masked(plan.links.rest), more=True)
+        part.answers.certificates[:] = certificates
+        self.put(which, part)
 
-    def scan_rows(self, descriptors: NDArray[np.uint64], which: NDArray[np.int64] | None, found: Found, chosen: Rows | None = None) -> None:
-        """Score all rows of some descriptors, besides what was found already. which: places of the queries in `found` (None: all)."""
-        queries = self.chosen(which) if chosen is None else chosen
-        part = found if which is None or len(which) == len(found.path) else found.rows(which)
-        numbers = np.empty((len(queries), 4), np.int64)
-        searcher = self.searcher
-        scratch = searcher.borrow(0, queries)
-        scan(
-            descriptors, searcher.wide, searcher.kernel.normalised, queries.indptr, queries.features, queries.values, queries.norms,
-            self.wanted.least, True, scratch.cells, scratch.keys, scratch.weights, part.similarity, part.run, part.row, numbers,
-        )  # fmt: skip
-        searcher.give_back(scratch)
-        _check_all(numbers)
-        part.verified[:] += numbers[:, 1]
-        part.candidates[:] += numbers[:, 0]
-        if part is not found and which is not None:
-            found.put(which, part)
+    def scan_rows(self, asked: Record, part: Found, segments: Record, *, more: bool) -> None:
+        """Score all rows of some segments. more: besides what was found already."""
+        call = self.call
+        told = self.ask(asked, call.wanted.least, more=more)
+        _check(scan(call.space, segments, told, call.desk.scratch.record, part.answers.record))
 
 
-def _no_skips(m: int) -> NDArray[np.int64]:
-    """(m, 2): no node is left out."""
-    return _NO_SKIPS[:m] if m <= len(_NO_SKIPS) else np.zeros((m, 2), np.int64)
+_SCAN_BEAMS: dict[int, Record] = {}
+
+
+def _scan_beam(k: int) -> Record:
+    """The beam of the walk that begins a scan for the k nearest."""
+    beam = _SCAN_BEAMS.get(k)
+    if beam is None:
+        beam = _SCAN_BEAMS[k] = Width(max(_SCAN_WALK, 2 * k), reaches=False).beam
+    return beam
 
 
 def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
     """(n, 128) keys of fresh rows: the top halves of the keys of bands of one hash."""
     return (band_keys(codes, 1, FRESH_BANDS) >> np.uint32(16)).astype(np.uint16)
-
-
-def _check_all(numbers: NDArray[np.int64]) -> None:
-    _check(int(np.bitwise_or.reduce(numbers[:, 3])))
 
 
 def _check(flags: int) -> None:

@@ -112,7 +112,7 @@ def _links(view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ..
         for number in reader.link_sets():
             known = view.links.set if view is not None and view.links is not None and view.links.set.number == number else None
             return Links.of(known or LinkSet.load(reader, number), runs)
-    except (CorruptData, KeyError, TypeError, ValueError):
+    except CorruptData:
         return None
     return None
 

@@ -10,13 +10,26 @@ that is tried. Hashes depend on all features of the query, so that nobody can ch
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
-from kinbin.native.jit import inline, reassoc, strict
-from kinbin.native.memory import item, pointer_f32, pointer_u16, pointer_u64
+from kinbin.native.jit import inline, strict
+from kinbin.native.memory import f32_array, u64_array, u64_at
+from kinbin.native.records import Layout
 
-__all__ = ["NARROW_DIMENSION", "clear_lookup", "fill_lookup", "lookup_space", "shared_narrow", "shared_wide"]
+__all__ = [
+    "LOOKUP",
+    "NARROW_DIMENSION",
+    "Lookup",
+    "LookupSpace",
+    "clear_lookup",
+    "fill_lookup",
+    "lookup_at",
+    "lookup_of",
+    "narrow_weight",
+    "wide_weight",
+]
 
 NARROW_DIMENSION = 65_536
 U64 = np.uint64
@@ -30,12 +43,72 @@ _TRIES = 4
 """Hashes that are tried in order to do without second cells."""
 
 
-def lookup_space(wide: bool, nonzeros: int) -> tuple[NDArray[np.float32], NDArray[np.uint64], NDArray[np.float32]]:
-    """Clear cells, keys and weights for queries of at most so many nonzeros."""
-    if not wide:
-        return np.zeros(NARROW_DIMENSION, np.float32), np.empty(0, np.uint64), np.empty(0, np.float32)
-    cells = max(NARROW_DIMENSION, 1 << (4 * nonzeros - 1).bit_length())
-    return np.zeros(cells, np.float32), np.zeros(nonzeros + _EXTRA, np.uint64), np.zeros(nonzeros + 1, np.float32)
+LOOKUP = Layout(
+    "LOOKUP",
+    wide=("count", "whether features are looked up by a hash"),
+    cells=("f32[]", "or u32 places, by feature or by hash"),
+    cell_count=("count", "a power of two"),
+    keys=("u64[]", "features by place; then factor, shift, and whether second cells are used"),
+    key_count=("count", ""),
+    weights=("f32[]", "by place"),
+    weight_count=("count", ""),
+    norm=("number", "what the sum of the query that is laid out is; set with it"),
+)
+
+
+class Lookup(NamedTuple):
+    """A look-up as compiled code sees it."""
+
+    wide: Any
+    cells: Any
+    keys: Any
+    weights: Any
+
+
+class LookupSpace:
+    """A clear look-up for queries of at most so many nonzeros."""
+
+    def __init__(self, wide: bool, nonzeros: int) -> None:
+        self.wide = wide
+        self.nonzeros = nonzeros if wide else NARROW_DIMENSION
+        cells = max(NARROW_DIMENSION, 1 << (4 * nonzeros - 1).bit_length()) if wide else NARROW_DIMENSION
+        self.cells = np.zeros(cells, np.float32)
+        self.keys = np.zeros(nonzeros + _EXTRA if wide else 0, np.uint64)
+        self.weights = np.zeros(nonzeros + 1 if wide else 0, np.float32)
+
+    def fields(self) -> dict[str, Any]:
+        """What kernels are told (`LOOKUP`)."""
+        return {
+            "wide": int(self.wide), "cells": self.cells, "cell_count": len(self.cells), "keys": self.keys, "key_count": len(self.keys),
+            "weights": self.weights, "weight_count": len(self.weights),
+        }  # fmt: skip
+
+
+@inline
+def lookup_of(record):
+    """The look-up of a record."""
+    return Lookup(
+        record.wide != 0,
+        f32_array(record.cells, record.cell_count),
+        u64_array(record.keys, record.key_count),
+        f32_array(record.weights, record.weight_count),
+    )
+
+
+_WIDE, _CELLS, _CELL_COUNT, _KEYS, _KEY_COUNT, _WEIGHTS, _WEIGHT_COUNT = (
+    U64(LOOKUP.offset(name)) for name in ("wide", "cells", "cell_count", "keys", "key_count", "weights", "weight_count")
+)
+
+
+@inline
+def lookup_at(address):
+    """The look-up of the record at an address: what functions see that kernels call by their address."""
+    return Lookup(
+        u64_at(address + _WIDE) != U64(0),
+        f32_array(u64_at(address + _CELLS), np.int64(u64_at(address + _CELL_COUNT))),
+        u64_array(u64_at(address + _KEYS), np.int64(u64_at(address + _KEY_COUNT))),
+        f32_array(u64_at(address + _WEIGHTS), np.int64(u64_at(address + _WEIGHT_COUNT))),
+    )
 
 
 @inline
@@ -87,8 +160,9 @@ def _clear(features, factor, shift, index):
 
 
 @strict
-def fill_lookup(wide, features, values, scale, cells, keys, weights):
-    """Lay a query, times `scale`, out in clear cells (`lookup_space`). Cost, if wide: 5 ns a nonzero, to be cleared included."""
+def fill_lookup(lookup, features, values, scale):
+    """Lay a query, times `scale`, out in clear cells. Cost, if wide: 5 ns a nonzero, to be cleared included."""
+    wide, cells, keys, weights = lookup
     if not wide:
         for x in range(len(features)):
             cells[features[x]] = np.float32(values[x] * scale)
@@ -119,8 +193,9 @@ def fill_lookup(wide, features, values, scale, cells, keys, weights):
 
 
 @strict
-def clear_lookup(wide, features, cells, keys):
+def clear_lookup(lookup, features):
     """Undo `fill_lookup`."""
+    wide, cells, keys, _ = lookup
     if not wide:
         for x in range(len(features)):
             cells[features[x]] = np.float32(0.0)
@@ -129,46 +204,14 @@ def clear_lookup(wide, features, cells, keys):
 
 
 @inline
-def _least(q, v):
-    """The smaller of two values of the same sign; 0 if their signs differ."""
-    least = min(abs(q), abs(v))
-    return np.float64(least if (q < 0) == (v < 0) else np.float32(0.0))
+def narrow_weight(cells, feature):
+    """What the query weighs at a feature, in a narrow look-up."""
+    return cells[feature]
 
 
-@reassoc
-def shared_narrow(address, nnz, scale, cells):
-    """Σ min over features on which the signs agree; the row's values times `scale` against the look-up.
-
-    address: of the row's features and values. float32 products and minima, summed in float64: relative error below 2e-7.
-    """
-    features = pointer_u16(address)
-    values = pointer_f32(address + U64((2 * nnz + 3) // 4 * 4))
-    total = 0.0
-    if np.int64(item(features, nnz - 1)) == nnz - 1:
-        # Features ascend: these are all there are, and cells need not be looked up. (A damaged row of none looked at its header.)
-        for x in range(nnz):
-            total += _least(cells[x], item(values, x) * scale)
-        return total
-    for x in range(nnz):
-        total += _least(cells[item(features, x)], item(values, x) * scale)
-    return total
-
-
-@reassoc
-def shared_wide(address, nnz, scale, cells, keys, weights):
-    """As `shared_narrow`, for wide rows. Cost: 1.5 to 2.5 ns a nonzero; as much again if second cells are used."""
-    features = pointer_u64(address)
-    values = pointer_f32(address + U64(8 * nnz))
-    index = cells.view(np.uint32)
+@inline
+def wide_weight(index, keys, weights, feature, second):
+    """The same in a wide one, by its first or second cells (`index`: cells as uint32); it is 0 in all but one of them."""
     factor, shift = keys[-3], keys[-2]
-    total = 0.0
-    for x in range(nnz):
-        feature = item(features, x)
-        place = index[_first_cell(feature, factor, shift)]
-        total += _least(weights[place] if keys[place] == feature else np.float32(0.0), item(values, x) * scale)
-    if keys[-1] != 0:
-        for x in range(nnz):
-            feature = item(features, x)
-            place = index[_second_cell(feature, factor, shift)]
-            total += _least(weights[place] if keys[place] == feature else np.float32(0.0), item(values, x) * scale)
-    return total
+    place = index[_second_cell(feature, factor, shift) if second else _first_cell(feature, factor, shift)]
+    return weights[place] if keys[place] == feature else np.float32(0.0)

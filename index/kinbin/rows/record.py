@@ -1,4 +1,4 @@
-"""The row record (how a row lies in memory and on disk) and the one inner loop that scores it exactly.
+"""The row record: how a row lies in memory and on disk.
 
 Row record, little-endian, 8-byte aligned (index/FORMAT.md):
 
@@ -7,8 +7,6 @@ Row record, little-endian, 8-byte aligned (index/FORMAT.md):
     12  u32  check: a hash of everything else, verified for every row that is answered
     16  features: u16 × nnz, padded to 4 bytes ("narrow": dim ≤ 65,536), or u64 × nnz ("wide")
     …   f32 × nnz signed values; padded with zeros to 8 bytes
-
-A stored row costs its own nonzeros, whatever the query, which is laid out as a look-up (`rows/lookup.py`).
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -24,7 +22,6 @@ from kinbin.native.memory import (
     u32_at,
     u64_at,
 )
-from kinbin.rows.lookup import shared_narrow, shared_wide
 
 __all__ = [
     "HEADER",
@@ -33,13 +30,10 @@ __all__ = [
     "record_bytes",
     "record_offsets",
     "records_nnz",
-    "similarity_at",
     "unpack_rows",
 ]
 
 HEADER = 16
-SAME = 1.0 - 4e-7
-"""Above this, a similarity is 1 but for rounding: scale and products are float32, and the ratio doubles their errors."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 U64 = np.uint64
 
@@ -131,11 +125,12 @@ def _fits(address, room, wide):
 
 
 @strict
-def four_are_sound(a, b, c, d, room_a, room_b, room_c, room_d, wide):
-    """Whether the records at four addresses fit their rooms (bytes) and have the checks they were written with.
+def four_are_sound(places, wide):
+    """Whether the records at four places (address, bytes of room) fit there and have the checks they were written with.
 
     They take the time of one: each step of a hash waits for the one before, but not for another hash.
     """
+    (a, room_a), (b, room_b), (c, room_c), (d, room_d) = places
     if not (_fits(a, room_a, wide) and _fits(b, room_b, wide) and _fits(c, room_c, wide) and _fits(d, room_d, wide)):
         return False
     words = min(_words(a, wide), _words(b, wide), _words(c, wide), _words(d, wide))
@@ -186,22 +181,3 @@ def unpack_rows(addresses, wide, indptr, features, values, norms):
             features[a + x] = u64_at(body + U64(8 * x)) if wide else U64(u16_at(body + U64(2 * x)))
             values[a + x] = float32_at(body + skip + U64(4 * x))
     return -1
-
-
-@inline
-def similarity_at(address, room, wide, normalised, query_norm, cells, keys, weights):
-    """The min-max similarity of the query and the record at `address`; -1.0 if the record does not fit its room.
-
-    query_norm: the sum of the query as it stands in the look-up (1 for normalised kernels). Rows that are
-    the same, or multiples of each other under a normalised kernel, are exactly 1.0.
-    """
-    nnz = np.int64(u32_at(address + U64(8)))
-    if record_bytes(nnz, wide) > room:
-        return -1.0
-    norm = float64_at(address)
-    scale = np.float32(1.0 / norm) if normalised else np.float32(1.0)
-    body = address + U64(HEADER)
-    shared = shared_wide(body, nnz, scale, cells, keys, weights) if wide else shared_narrow(body, nnz, scale, cells)
-    whole = 2.0 if normalised else query_norm + norm
-    similarity = shared / (whole - shared)
-    return 1.0 if similarity > SAME else similarity

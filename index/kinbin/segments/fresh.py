@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.segments.descriptors import FRESH_BANDS
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit
 
 __all__ = ["Fresh"]
@@ -20,14 +21,13 @@ class Fresh:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.live = 0
         self.keys = np.zeros((64, FRESH_BANDS), np.uint16)
         self.addresses = np.zeros(64, np.uint64)
         self.rooms = np.zeros(64, np.uint64)
         self.row_numbers = np.zeros(64, np.uint64)
         self.hashes = np.zeros(64, np.uint64)
         self.zeros = np.zeros(64, np.uint32)
-        self.dead = np.zeros(8, np.uint8)
+        self.dead = DeadRows.of(0)
         self._records: list[NDArray[np.uint8]] = []
 
     def extended(self, commits: list[Commit]) -> Fresh:
@@ -38,12 +38,13 @@ class Fresh:
         for commit in commits:
             out._append(commit)
         gone = np.concatenate([commit.dead for commit in commits]) if commits else np.empty(0, np.uint64)
-        local = out.locals(gone)
-        if len(local):
-            out.dead = out.dead.copy()
-            np.bitwise_or.at(out.dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
-        out.live = out.rows - int(np.bitwise_count(out.dead).sum())
+        out.dead = self.dead.grown(out.rows).with_dead(out.locals(gone))
         return out
+
+    @property
+    def live(self) -> int:
+        """Rows that are not dead."""
+        return self.dead.live
 
     def _append(self, commit: Commit) -> None:
         more = len(commit)
@@ -66,10 +67,9 @@ class Fresh:
 
     def _grow(self, capacity: int) -> None:
         capacity = -(-capacity // 64) * 64
-        for name in ("keys", "addresses", "rooms", "row_numbers", "hashes", "zeros", "dead"):
+        for name in ("keys", "addresses", "rooms", "row_numbers", "hashes", "zeros"):
             old = getattr(self, name)
-            size = capacity // 8 if name == "dead" else capacity
-            new = np.zeros((size, *old.shape[1:]), old.dtype)
+            new = np.zeros((capacity, *old.shape[1:]), old.dtype)
             new[: len(old)] = old
             setattr(self, name, new)
 

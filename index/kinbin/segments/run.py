@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Part
+from kinbin.storage.headers import RunHeader
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Run"]
@@ -17,11 +18,10 @@ __all__ = ["Run"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A sealed run: its rows and tables lie in the store's map, its dead bits are a copy."""
+    """A sealed run: its rows and tables lie in the store's map, its dead rows are a copy."""
 
     number: int
-    header: dict[str, Any]
-    rows: int
+    header: RunHeader
     offsets: NDArray[np.uint32]
     row_numbers: NDArray[np.uint64]
     content: NDArray[np.uint64]
@@ -29,8 +29,7 @@ class Run:
     blocks: NDArray[np.uint64]
     lengths: NDArray[np.uint64]
     tables: NDArray[np.uint64]
-    dead: NDArray[np.uint8]
-    live: int
+    dead: DeadRows
     plans: dict[float, object]
     """What `plan` has worked out for this run, by target."""
 
@@ -43,19 +42,16 @@ class Run:
         blocks and tables themselves are not read.
         """
         header = reader.run_header(number)
-        rows = int(header["rows"])
+        rows = header.rows
         blocks, lengths = reader.run_places(number, Part.BLOCK)
         tables, sizes = reader.run_places(number, Part.BAND)
-        if len(tables) != header["bands"] or len(blocks) != -(-rows >> header["block_shift"]):
+        if len(tables) != header.bands or len(blocks) != -(-rows >> header.block_shift):
             raise CorruptData(f"run {number} has {len(tables)} bands and {len(blocks)} blocks, its header says otherwise")
-        table_bytes = 4 * ((1 << header["slot_bits"]) + 1) + header["posting_bytes"] * rows
-        if (sizes != max(table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
+        if (sizes != max(header.table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
             raise CorruptData(f"a band of run {number} has not the size its header gives")
-        dead = reader.run_dead(number, rows)
         return cls(
             number,
             header,
-            rows,
             np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
             np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
@@ -63,42 +59,42 @@ class Run:
             blocks,
             lengths,
             tables,
-            dead,
-            rows - int(np.bitwise_count(dead).sum()),
+            reader.run_dead(number, rows),
             {},
         )
 
     def with_dead(self, local: NDArray[np.int64]) -> Run:
         """A copy in which these local rows are dead as well."""
-        dead = self.dead.copy()
-        np.bitwise_or.at(dead, local >> 3, np.left_shift(1, local & 7).astype(np.uint8))
-        return self.replaced(dead)
+        return self.replaced(self.dead.with_dead(local))
 
-    def replaced(self, dead: NDArray[np.uint8]) -> Run:
-        """A copy with other dead bits."""
-        return Run(
-            self.number, self.header, self.rows, self.offsets, self.row_numbers, self.content, self.content_rows,
-            self.blocks, self.lengths, self.tables, dead, self.rows - int(np.bitwise_count(dead).sum()), self.plans,
-        )  # fmt: skip
+    def replaced(self, dead: DeadRows) -> Run:
+        """A copy with other dead rows."""
+        return replace(self, dead=dead)
+
+    @property
+    def rows(self) -> int:
+        """Rows, dead ones included."""
+        return self.header.rows
+
+    @property
+    def live(self) -> int:
+        """Rows that are not dead."""
+        return self.dead.live
 
     def local(self, row: int) -> int:
         """The place of a row number in this run, or -1."""
         place = int(np.searchsorted(self.row_numbers, np.uint64(row)))
         return place if place < self.rows and int(self.row_numbers[place]) == row else -1
 
-    def is_dead(self, local: int) -> bool:
-        """Whether the row at this place must not be answered."""
-        return bool(self.dead[local >> 3] >> (local & 7) & 1)
-
     def place(self, local: int) -> tuple[int, int]:
         """Address of a row's record and the bytes left in its block."""
-        block = local >> self.header["block_shift"]
+        block = local >> self.header.block_shift
         offset = int(self.offsets[local])
         return int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
 
     def places(self, locals_: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Addresses and rooms of many rows."""
-        block = locals_ >> self.header["block_shift"]
+        block = locals_ >> self.header.block_shift
         offset = self.offsets[locals_].astype(np.uint64)
         rooms = self.lengths[block].astype(np.int64) - offset.astype(np.int64)
         return self.blocks[block] + offset, rooms

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
-from kinbin.native.memory import address_of
-from kinbin.segments.descriptors import FIELDS, FRESH_BANDS, RUN_WIDTH
+from kinbin.native.records import Record
+from kinbin.segments.descriptors import FRESH_BANDS, RUN
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
 
@@ -23,7 +23,7 @@ class Segments:
 
     runs: tuple[Run, ...]
     fresh: Fresh
-    descriptors: NDArray[np.uint64]
+    descriptors: Record
     live_rows: int
     """Distinct vectors that can be answered."""
     total_rows: int
@@ -31,7 +31,7 @@ class Segments:
 
     def bases(self) -> list[tuple[Run, int]]:
         """Each run, with the rows of the runs before it."""
-        return [(run, int(base)) for run, base in zip(self.runs, self.descriptors[:, FIELDS["base"]], strict=False)]
+        return [(run, int(base)) for run, base in zip(self.runs, self.descriptors["base"], strict=False)]
 
     def addresses(self, places: NDArray[np.integer[Any]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Addresses and rooms of sealed rows given by their places: rows of the runs before, plus the local row."""
@@ -59,27 +59,20 @@ class Segments:
         raise CorruptData(f"row {row} is in no run: the files are damaged; restore a copy")
 
 
-def described(runs: tuple[Run, ...], fresh: Fresh) -> NDArray[np.uint64]:
-    """The descriptors of runs, and of the fresh rows behind them."""
-    table = np.zeros((len(runs) + 1, RUN_WIDTH), np.uint64)
+def described(runs: tuple[Run, ...], fresh: Fresh) -> Record:
+    """What kernels are told of runs, and of the fresh rows behind them."""
+    table = RUN.zeros(len(runs) + 1)
     base = 0
-    for row, run in zip(table, runs, strict=False):
+    for place, run in enumerate(runs):
         header = run.header
-        _describe(
-            row, rows=run.rows, r=header["r"], bands=header["bands"], slot_bits=header["slot_bits"],
-            posting_bytes=header["posting_bytes"], block_shift=header["block_shift"], offsets=address_of(run.offsets),
-            blocks=address_of(run.blocks), lengths=address_of(run.lengths), tables=address_of(run.tables), mask=address_of(run.dead),
-            collect=1, base=base, live=run.live,
+        RUN.fill(
+            table[place:], rows=run.rows, live=run.live, base=base, r=header.r, bands=header.bands, slot_bits=header.slot_bits,
+            posting_bytes=header.posting_bytes, block_shift=header.block_shift, offsets=run.offsets, blocks=run.blocks,
+            lengths=run.lengths, tables=run.tables, mask=run.dead.bits, collect=1,
         )  # fmt: skip
         base += run.rows
-    _describe(
-        table[-1], rows=fresh.rows, r=1, bands=FRESH_BANDS, block_shift=0, offsets=address_of(fresh.zeros),
-        blocks=address_of(fresh.addresses), lengths=address_of(fresh.rooms), mask=address_of(fresh.dead), collect=1, base=base,
-        fresh_keys=address_of(fresh.keys), live=fresh.live,
+    RUN.fill(
+        table[-1:], rows=fresh.rows, live=fresh.live, base=base, r=1, bands=FRESH_BANDS, offsets=fresh.zeros, blocks=fresh.addresses,
+        lengths=fresh.rooms, mask=fresh.dead.bits, collect=1, fresh_keys=fresh.keys,
     )  # fmt: skip
     return table
-
-
-def _describe(row: NDArray[np.uint64], **fields: int) -> None:
-    for name, value in fields.items():
-        row[FIELDS[name]] = value

@@ -14,7 +14,7 @@ from kinbin.rows.record import records_nnz, unpack_rows
 from kinbin.rows.rows import Rows
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
-from kinbin.spaces.registry import Kernel
+from kinbin.spaces.space import Space
 
 __all__ = ["CHUNK", "Recipe", "Source", "gather", "iterate_rows", "read_records"]
 
@@ -25,7 +25,7 @@ CHUNK = 4096
 class Recipe:
     """What all runs of a collection have in common; r and bands None: chosen for each run."""
 
-    kernel: Kernel
+    space: Space
     sampler: Sampler
     wide: bool
     r: int | None
@@ -48,13 +48,13 @@ def gather(runs: tuple[Run, ...], fresh: Fresh | None) -> Source:
     """The live rows of some neighbouring runs and, at the end, of the journal."""
     numbers, addresses, rooms = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for run in runs:
-        alive = np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows] == 0)
+        alive = run.dead.living()
         places, room = run.places(alive)
         numbers.append(run.row_numbers[alive])
         addresses.append(places)
         rooms.append(room)
     if fresh is not None:
-        alive = np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows] == 0)
+        alive = fresh.dead.living()
         numbers.append(fresh.row_numbers[alive])
         addresses.append(fresh.addresses[alive])
         rooms.append(fresh.rooms[alive].astype(np.int64))

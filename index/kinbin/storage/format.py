@@ -1,4 +1,4 @@
-"""Bytes on disk: the one module that knows the layout (index/FORMAT.md). Values here never change.
+"""Bytes on disk: the layout (index/FORMAT.md), but for what JSON records hold (`headers`). Values here never change.
 
 Everything is little-endian but keys, which are big-endian so that they sort. Every record carries a
 CRC-32, because LMDB has no checksums: a flipped bit in a page would otherwise be an answer.
@@ -59,7 +59,7 @@ class Part:
     """The kinds of values a run has; the byte stands in the key."""
 
     HEADER = b"h"
-    """JSON: rows, r, bands, slot bits, block shift, planning sample."""
+    """JSON: see `headers.RunHeader`, and `headers.LinkSetHeader` of a link set."""
     OFFSETS = b"o"
     """u32 × rows: offset of each row's record in its block."""
     ROW_NUMBERS = b"n"
@@ -174,7 +174,10 @@ def decode_json(value: bytes | memoryview, what: str) -> Any:
     """The data of `encode_json`, checked."""
     if len(value) < 4 or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
         raise _corrupt(what)
-    return json.loads(bytes(value[4:]))
+    try:
+        return json.loads(bytes(value[4:]))
+    except ValueError:
+        raise _corrupt(what) from None
 
 
 def encode_item(key: bytes, row: int, payload: bytes) -> bytes:

@@ -36,6 +36,7 @@ from kinbin.errors import Closed, CollectionNotFound, FormatMismatch, StorageBus
 from kinbin.storage import format as fmt
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
+from kinbin.storage.headers import Configuration
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["Snapshot", "Store", "sync_directory"]
@@ -118,7 +119,7 @@ class Store:
                     os.truncate(path, size)
 
     @classmethod
-    def create(cls, path: Path, configuration: dict[str, Any]) -> None:
+    def create(cls, path: Path, configuration: Configuration) -> None:
         """Make the files of an empty collection: complete under another name first, then renamed.
 
         Raises:
@@ -132,7 +133,7 @@ class Store:
                 try:
                     meta, *_ = [env.open_db(name) for name in _TREES]
                     with env.begin(write=True) as txn:
-                        txn.put(b"config", fmt.encode_json(configuration), db=meta)
+                        txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
                         txn.put(b"manifest", fmt.encode_json([]), db=meta)
                         txn.put(b"state", fmt.encode_state(State()), db=meta)
                 finally:

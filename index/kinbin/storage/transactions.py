@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
+from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
+from kinbin.storage.headers import Configuration, LinkSetHeader, RunHeader, numbers
 from kinbin.storage.places import address_of, place_of
 
 __all__ = ["Reader", "Writer"]
+
+_DEAD_BYTES = fmt.DEAD_ROWS // 8
+"""Of a chunk of dead bits."""
 
 
 class Reader:
@@ -38,27 +43,26 @@ class Reader:
         """The state record."""
         return fmt.decode_state(self.state_record())
 
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> Configuration:
         """What the collection was created with."""
-        data: dict[str, Any] = fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration")
-        return data
+        return Configuration.decode(fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration"))
 
     def manifest(self) -> list[int]:
         """Numbers of the runs, oldest rows first."""
-        runs: list[int] = fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), "the list of runs")
-        return runs
+        what = "the list of runs"
+        return numbers(fmt.decode_json(self._txn.get(b"manifest", b"", db=self._meta), what), what)
 
     def link_sets(self) -> list[int]:
         """Numbers of the link sets, at most one; whoever knows of none may leave them out."""
         value = self._txn.get(b"links", db=self._meta)
-        sets: list[int] = [] if value is None else fmt.decode_json(value, "the list of link sets")
-        return sets
+        what = "the list of link sets"
+        return [] if value is None else numbers(fmt.decode_json(value, what), what)
 
-    def items(self, keys: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
+    def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id, None where there is none."""
         tree = self._items
         out: list[tuple[int, bytes] | None] = []
-        for key in keys:
+        for key in ids:
             value = self._txn.get(key, db=tree)
             out.append(None if value is None else fmt.decode_item(key, value))
         return out
@@ -147,24 +151,34 @@ class Reader:
         value = cursor.value()
         return page_bytes if place_of(cursor.key(), page_bytes) == (address_of(value), len(value)) else 0
 
-    def run_header(self, run: int) -> dict[str, Any]:
+    def run_header(self, run: int) -> RunHeader:
         """A run's header, checked."""
-        header: dict[str, Any] = fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), "a run's header")
-        return header
+        what = f"the header of run {run}"
+        return RunHeader.decode(fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), what), what)
 
-    def run_dead(self, run: int, rows: int) -> NDArray[np.uint8]:
-        """One bit a row (a copy), set for rows that must not be answered; padded to whole chunks."""
-        chunks = -(-rows // fmt.DEAD_ROWS)
-        out = np.zeros(max(chunks, 1) * fmt.DEAD_ROWS // 8, np.uint8)
+    def link_set_header(self, number: int) -> LinkSetHeader:
+        """A link set's header, checked."""
+        what = f"the header of link set {number}"
+        return LinkSetHeader.decode(fmt.decode_json(self.run_part(number, Part.HEADER, verify=True), what), what)
+
+    def run_dead(self, run: int, rows: int) -> DeadRows:
+        """Which of a run's rows are dead (a copy).
+
+        Raises:
+            CorruptData: they are damaged, or of rows that the run does not have.
+        """
+        bits = np.zeros(max(-(-rows // fmt.DEAD_ROWS), 1) * _DEAD_BYTES, np.uint8)
         with self._txn.cursor(db=self._runs) as cursor:
             prefix = fmt.run_key(run, Part.DEAD)[:5]
             found = cursor.set_range(prefix)
             while found and bytes(cursor.key()[:5]) == prefix:
-                start = int.from_bytes(cursor.key()[5:], "big") * fmt.DEAD_ROWS // 8
-                bits = np.frombuffer(fmt.open_value(cursor.value(), Part.DEAD, verify=True), np.uint8)
-                out[start : start + len(bits)] = bits
+                chunk = fmt.open_value(cursor.value(), Part.DEAD, verify=True)
+                start = int.from_bytes(cursor.key()[5:], "big") * _DEAD_BYTES
+                if len(chunk) != _DEAD_BYTES or start >= len(bits):
+                    raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
+                bits[start : start + _DEAD_BYTES] = np.frombuffer(chunk, np.uint8)
                 found = cursor.next()
-        return out
+        return DeadRows(rows, bits)
 
     def run_numbers(self) -> set[int]:
         """Numbers of all runs that have values, listed in the manifest or not."""
@@ -199,9 +213,9 @@ class Writer(Reader):
         for key, row, payload in records:
             put(key, fmt.encode_item(key, row, payload), db=self._items)
 
-    def delete_items(self, keys: Iterable[bytes]) -> None:
+    def delete_items(self, ids: Iterable[bytes]) -> None:
         """Remove items."""
-        for key in keys:
+        for key in ids:
             self._txn.delete(key, db=self._items)
 
     def put_owners(self, owners: Iterable[tuple[int, list[bytes]]]) -> None:
@@ -232,9 +246,9 @@ class Writer(Reader):
         """Add or replace one value of a run."""
         self._txn.put(fmt.run_key(run, part, index), fmt.seal_value(part, body), db=self._runs)
 
-    def put_run_header(self, run: int, header: dict[str, Any]) -> None:
-        """Add a run's header."""
-        self.put_run_part(run, Part.HEADER, 0, fmt.encode_json(header))
+    def put_header(self, number: int, header: RunHeader | LinkSetHeader) -> None:
+        """Add the header of a run or of a link set."""
+        self.put_run_part(number, Part.HEADER, 0, fmt.encode_json(header.encode()))
 
     def mark_dead(self, run: int, rows: NDArray[np.int64]) -> None:
         """Set the dead bits of local rows of a run; rewrites only the chunks they lie in."""
@@ -242,12 +256,11 @@ class Writer(Reader):
         for chunk in np.unique(chunks):
             key = fmt.run_key(run, Part.DEAD, int(chunk))
             value = self._txn.get(key, db=self._runs)
-            bits = np.zeros(fmt.DEAD_ROWS // 8, np.uint8)
+            dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
-                bits[:] = np.frombuffer(fmt.open_value(value, Part.DEAD, verify=True), np.uint8)
+                dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(fmt.open_value(value, Part.DEAD, verify=True), np.uint8))
             inside = rows[chunks == chunk] - chunk * fmt.DEAD_ROWS
-            np.bitwise_or.at(bits, inside >> 3, np.left_shift(1, inside & 7).astype(np.uint8))
-            self.put_run_part(run, Part.DEAD, int(chunk), bits)
+            self.put_run_part(run, Part.DEAD, int(chunk), dead.with_dead(inside).bits)
 
     def delete_run(self, run: int) -> None:
         """Remove all values of a run."""

@@ -12,7 +12,9 @@ pieces of 4,096 rows encoded, 256 nodes linked, pools calibrated and 1 MiB writt
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +29,12 @@ from kinbin.errors import Closed, CorruptData
 from kinbin.links.calibration import calibrate, neighbourhoods
 from kinbin.links.graph import Graph
 from kinbin.links.linkset import Links, LinkSet
+from kinbin.links.widths import CalibrationTable
 from kinbin.native.jit import strict
 from kinbin.query.view import View, Views
 from kinbin.segments.source import Recipe, Source, gather, iterate_rows, read_records
 from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.election import elected, is_wanted
@@ -50,6 +54,8 @@ _LINK_SHIFT = 12
 _SAMPLE_ROWS = 8_192
 
 Progress = Callable[[int, int], None]
+
+log = logging.getLogger("kinbin.upkeep")
 
 
 def is_due(view: View, *, quiet: bool) -> bool:
@@ -93,7 +99,7 @@ class _Draft:
     """The link sets that were listed when it was begun."""
     linked: int = 0
     """New nodes that are linked already."""
-    calibration: dict[str, Any] | None = None
+    calibration: CalibrationTable | None = None
 
     def __post_init__(self) -> None:
         # As those of stored link sets are: kernels would be compiled again for arrays that may be written.
@@ -115,6 +121,7 @@ class Linker:
         self._upkeep = upkeep
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
+        self._name = store.path.name
         self._lock = store.path.parent.parent / "linker.lock"
         self._begun: _Draft | None = None
         """What was handed over, until somebody goes on with it or nothing is due any more."""
@@ -123,7 +130,7 @@ class Linker:
         """Link what is due, if nobody else in the database links. Returns whether there is nothing left to do now."""
         with self._store.read() as reader:
             view = self._views.at(reader)
-            if view is None or view.state.dropped or not is_due(view, quiet=quiet):
+            if view is None or view.state.dropped or not self._recipe.space.codes or not is_due(view, quiet=quiet):
                 self._begun = None
                 return True
         with elected(self._lock, wait=False) as mine:
@@ -132,8 +139,10 @@ class Linker:
             try:
                 return not self._build(None, self._check_in_background)
             except Cancelled:
+                log.info("%s: gave up linking: the collection is being closed", self._name)
                 return True
             except _HandedOver:
+                log.info("%s: linking is handed over to a call that waits for it", self._name)
                 return False
 
     def link_all(self, progress: Progress | None) -> None:
@@ -144,6 +153,8 @@ class Linker:
         Raises:
             Closed: the collection was closed meanwhile.
         """
+        if not self._recipe.space.codes:
+            return
         with elected(self._lock, wait=True):
             try:
                 if self._build(progress, self._check):
@@ -168,7 +179,7 @@ class Linker:
         with self._store.read() as reader:
             view = current(self._views, reader)
             begun, self._begun = self._begun, None
-            if _is_whole(reader, view, self._recipe.kernel.normalised):
+            if _is_whole(reader, view, self._recipe.space.shapes):
                 return False
             if begun is not None and begun.sets != reader.link_sets():
                 # Another process has linked meanwhile.
@@ -180,6 +191,7 @@ class Linker:
             # No row is left to link.
             with self._upkeep.elected(wait=True):
                 self._swap(None)
+            log.info("%s: removed the links: no row is left to link", self._name)
             return False
         try:
             self._complete(draft, progress, check)
@@ -190,6 +202,7 @@ class Linker:
 
     def _complete(self, draft: _Draft, progress: Progress | None, check: Callable[[], None]) -> None:
         """Link the nodes of a draft that are not linked yet, and swap it in."""
+        began, before = time.monotonic(), draft.linked
 
         def going_on(done: int) -> bool:
             draft.linked = done
@@ -208,30 +221,32 @@ class Linker:
         check()
         with self._upkeep.elected(wait=True):
             self._upkeep.remove_orphans()
-            self._swap(self._write(draft, draft.calibration, check))
+            number = self._write(draft, draft.calibration, check)
+            self._swap(number)
+        new, seconds = len(draft.new) - before, time.monotonic() - began
+        log.info("%s: linked %d rows, %d of them new, in link set %d in %.2f s", self._name, len(draft.row_numbers), new, number, seconds)
 
     def _draft(self, reader: Reader, view: View, check: Callable[[], None]) -> _Draft:
         """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
         source = gather(view.runs, None)
         old = view.links.set if view.links is not None else None
-        if old is not None and len(source) < 8 * old.header["scratch_rows"]:
+        if old is not None and len(source) < 8 * old.header.scratch_rows:
             try:
                 kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
                 if kept.mean() > 0.5:
                     return self._extended(reader, view, source, old, kept, check)
-            except CorruptData:
-                # A damaged link set is built from the rows.
-                pass
+            except CorruptData as error:
+                log.warning("%s: link set %d is damaged (%s): it is built anew from the rows", self._name, old.number, error)
         coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe), len(source))
         codes, errors, norms = self._encode(source, coder, check)
-        graph = Graph.empty(codes, norms, coder.step, self._recipe.kernel.normalised)
+        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes)
         return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source), reader.link_sets())
 
     def _extended(
         self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_], check: Callable[[], None]
     ) -> _Draft:
         """The old link set without its dead rows, and room for the new ones."""
-        was = unpacked(reader, old, self._recipe.kernel.normalised)
+        was = unpacked(reader, old, self._recipe.space.shapes)
         renamed = np.full(len(kept), -1, np.int64)
         renamed[kept] = np.searchsorted(source.row_numbers, old.row_numbers[kept])
         new = np.setdiff1d(np.arange(len(source)), renamed[kept], assume_unique=True)
@@ -243,7 +258,7 @@ class Linker:
         errors[renamed[kept]] = old.errors[kept]
         norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
         graph = was.thinned(codes, norms, renamed)
-        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header["scratch_rows"], reader.link_sets())
+        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
 
     def _encode(self, source: Source, coder: Coder, check: Callable[[], None]) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
         """Codes, errors and norms of stored rows, each checked."""
@@ -259,7 +274,7 @@ class Linker:
 
         return Codes.joined(coder.width, len(source), parts()), errors, norms
 
-    def _write(self, draft: _Draft, calibration: dict[str, Any], check: Callable[[], None]) -> int:
+    def _write(self, draft: _Draft, calibration: CalibrationTable, check: Callable[[], None]) -> int:
         """Write the link set in small transactions. Returns its number."""
         parts = Parts(self._store, check)
         graph = draft.graph
@@ -276,18 +291,18 @@ class Linker:
         parts.put(Part.LINK_OFFSETS, 0, offsets)
         parts.put(Part.ROW_NUMBERS, 0, draft.row_numbers)
         parts.put(Part.ERRORS, 0, draft.errors)
-        if not graph.normalised:
+        if not graph.shapes:
             parts.put(Part.NORMS, 0, graph.norms)
         parts.put(Part.BUCKETS, 0, draft.coder.buckets)
         parts.put(Part.ENTRIES, 0, graph.entries)
         parts.flush()
-        header = {
-            "rows": len(draft.row_numbers), "horizon": draft.horizon, "coder": draft.coder.to_header(), "norms": not graph.normalised,
-            "code_shift": code_shift, "link_shift": link_shift, "scratch_rows": draft.scratch_rows, "calibration": calibration,
-            "links": int(graph.links[:, 0].sum()),
-        }  # fmt: skip
+        header = LinkSetHeader(
+            rows=len(draft.row_numbers), horizon=draft.horizon, coder=draft.coder.header(), norms=not graph.shapes,
+            code_shift=code_shift, link_shift=link_shift, scratch_rows=draft.scratch_rows, link_count=int(graph.links[:, 0].sum()),
+            calibration=calibration.encode(),
+        )  # fmt: skip
         with self._store.write() as writer:
-            writer.put_run_header(parts.number, header)
+            writer.put_header(parts.number, header)
         return parts.number
 
     def _swap(self, number: int | None) -> None:
@@ -303,7 +318,7 @@ class Linker:
             writer.put_state(state.with_(manifest=state.manifest + 1))
 
 
-def _is_whole(reader: Reader, view: View, normalised: bool) -> bool:
+def _is_whole(reader: Reader, view: View, shapes: bool) -> bool:
     """Whether the link set is sound and has just the living rows of all runs."""
     links = view.links
     if links is None:
@@ -311,7 +326,7 @@ def _is_whole(reader: Reader, view: View, normalised: bool) -> bool:
     if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links):
         return False
     try:
-        unpacked(reader, links.set, normalised)
+        unpacked(reader, links.set, shapes)
     except CorruptData:
         return False
     return True
@@ -349,7 +364,7 @@ def _unpack_links(block, links, start):  # type: ignore[no-untyped-def]
     return node - start
 
 
-def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
+def unpacked(reader: Reader, old: LinkSet, shapes: bool) -> Graph:
     """A stored link set in arrays, its checksums verified.
 
     Raises:
@@ -360,13 +375,13 @@ def unpacked(reader: Reader, old: LinkSet, normalised: bool) -> Graph:
     if not old.coder.width:
         offsets = np.frombuffer(reader.run_part(old.number, Part.CODE_OFFSETS, verify=True), "<u4")
     try:
-        codes = Codes.of_blocks(old.coder.width, old.header["code_shift"], blocks, offsets)
+        codes = Codes.of_blocks(old.coder.width, old.header.code_shift, blocks, offsets)
     except ValueError as error:
         raise CorruptData("codes are not what their header says") from error
     norms = np.ones(1, np.float32)
-    if not normalised:
+    if not shapes:
         norms = np.frombuffer(reader.run_part(old.number, Part.NORMS, verify=True), "<f4")
-    graph = Graph.empty(codes, norms, old.coder.step, normalised)
+    graph = Graph.empty(codes, norms, old.coder.step, shapes)
     start = 0
     for part in reader.run_parts(old.number, Part.LINKS, verify=True):
         read = _unpack_links(np.frombuffer(part, "<u4"), graph.links, start)

@@ -6,7 +6,9 @@ and adds go on meanwhile; the only thing they wait for are write transactions of
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +36,8 @@ FAN_IN = 4
 """At least so many runs are merged at a time while rows arrive."""
 DEAD_SHARE = 0.3
 """A run with a larger share of dead rows is written anew."""
+
+log = logging.getLogger("kinbin.upkeep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Upkeep:
         self._store = store
         self._views = views
         self._recipe = recipe
+        self._name = store.path.name
         self.lock = store.path / "upkeep.lock"
         self.stop = threading.Event()
         """Set it to end the build at hand early: its unlisted run is removed by the next upkeep."""
@@ -108,6 +113,7 @@ class Upkeep:
             try:
                 self._perform(task)
             except Cancelled:
+                log.info("%s: gave up %s: the collection is being closed", self._name, "sealing" if task.seal else "a merge")
                 return False
             return True
 
@@ -134,6 +140,7 @@ class Upkeep:
 
         No snapshot is held while building: only the elected process removes runs, so theirs stay where they are.
         """
+        began = time.monotonic()
         with self._store.pinned():
             with self._store.read() as reader:
                 view = current(self._views, reader)
@@ -143,6 +150,7 @@ class Upkeep:
             sealed = view.state.sequence if task.seal else None
         with self._store.write() as writer:
             self._swap(writer, [run.number for run in runs], number, source.row_numbers, sealed)
+        log.info("%s: %s in %.2f s", self._name, _told(task, len(source), number), time.monotonic() - began)
 
     def _swap(self, writer: Writer, old: list[int], number: int | None, included: NDArray[np.uint64], sealed: int | None) -> None:
         """Replace the old runs and the sealed part of the journal by the new run, in one transaction."""
@@ -172,6 +180,16 @@ class Upkeep:
             with self._store.write() as writer:
                 for run in orphans:
                     writer.delete_run(run)
+            log.info("%s: removed %d unfinished runs or link sets", self._name, len(orphans))
+
+
+def _told(task: Task, rows: int, number: int | None) -> str:
+    """What was done, for the log."""
+    into = f"{rows} rows into {'no run' if number is None else f'run {number}'}"
+    count = task.last - task.first
+    if not count:
+        return f"sealed {into}"
+    return f"merged {count} run{'s' if count > 1 else ''}{' and the fresh rows' if task.seal else ''}: {into}"
 
 
 def current(views: Views, reader: Reader) -> View:
@@ -183,7 +201,7 @@ def current(views: Views, reader: Reader) -> View:
 def _dead_rows(runs: tuple[Run, ...], fresh: Fresh | None) -> NDArray[np.uint64]:
     """Row numbers of the dead rows of runs and journal."""
     gone = [np.empty(0, np.uint64)]
-    gone += [run.row_numbers[np.flatnonzero(np.unpackbits(run.dead, bitorder="little")[: run.rows])] for run in runs]
+    gone += [run.row_numbers[run.dead.gone()] for run in runs]
     if fresh is not None:
-        gone.append(fresh.row_numbers[: fresh.rows][np.flatnonzero(np.unpackbits(fresh.dead, bitorder="little")[: fresh.rows])])
+        gone.append(fresh.row_numbers[fresh.dead.gone()])
     return np.concatenate(gone)

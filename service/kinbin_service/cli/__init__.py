@@ -9,9 +9,9 @@
 
 Results go to standard output, progress and errors to standard error. With --json, results are one JSON document, and an error is the last
 line of standard error: {"error": {"code", "message", "exit_code"}}. Exit codes: 0 done; 1 not done, or something is wrong with
-the data; 2 the command was not understood; 128 + n ended by signal n (130 for Ctrl-C). Apart from what prints and parses, these
-modules import what they need inside the commands, so that `kinbin --help` is quick and that nothing is needed but for the command
-that needs it.
+the data; 2 the command was not understood; 3 a limit was passed; 128 + n ended by signal n (130 for Ctrl-C). Apart from what prints
+and parses, these modules import what they need inside the commands, so that `kinbin --help` is quick and that nothing is needed
+but for the command that needs it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kinbin_service.cli.options import JsonOption, KernelName, PlaceDataOption, UrlOption
+from kinbin_service.cli.options import DEFAULT_KERNEL, JsonOption, KernelName, PlaceDataOption, UrlOption
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.cli.place import place
 
@@ -28,10 +28,8 @@ def create_command(
     url: UrlOption = None,
     kernel: Annotated[
         KernelName,
-        typer.Option(
-            help='What "near" means. minmax and gmm take vectors as they are, minmax no negative values; ngmm and gint look at proportions.'
-        ),
-    ] = KernelName.NGMM,
+        typer.Option(help='What "near" means: the guide has a table. The default compares proportions of any vectors.'),
+    ] = DEFAULT_KERNEL,
     dim: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Length of its vectors; without it, it takes sparse vectors of any feature ids, and tokens."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
@@ -66,7 +67,7 @@ def export_command(
             done = export_items(items, file, chosen, about["dim"])
         except FileNotFoundError as error:
             raise Failure(f"{file}: there is no folder {file.parent} to write it to") from error
-    _show(collection, file, chosen, about, done, as_json)
+    _show(collection, file, chosen, about, done, _where(there.where, url), as_json)
 
 
 def _format(file: Path, asked: ExportFormat) -> str:
@@ -104,11 +105,16 @@ def _to_output(items: Iterator[list[Stored]]) -> None:
     sys.stdout.buffer.flush()
 
 
-def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done: Exported, as_json: bool) -> None:
+def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done: Exported, where: str, as_json: bool) -> None:
     if as_json:
         told = {"kernel": about["kernel"], "dim": about["dim"], "items": done.items, "bytes": done.bytes}
         print_json({"collection": collection, "file": str(file), "format": chosen, **told})
         return
     dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     typer.echo(f"{collection}: {done.items:,} items written to {file}, {done.bytes:,} bytes")
-    typer.echo(f"Import it with: kinbin import {file} --collection {collection} --kernel {about['kernel']}{dim}")
+    typer.echo(f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection} --kernel {about['kernel']}{dim}")
+
+
+def _where(where: str, url: str | None) -> str:
+    """The option that names the place of the collection, to be pasted."""
+    return f"{'--data' if url is None else '--url'} {shlex.quote(where)}"

@@ -29,7 +29,7 @@ def stats_command(
     """Show what is stored: items, rows, runs and bytes of every collection, or all about one."""
     with failing_in_one_line(as_json), place(data, url) as there:
         where = there.where
-        found = {name: there.stats(name) for name in (there.names() if collection is None else [collection])}
+        found = {name: there.collection(name).stats() for name in (there.names() if collection is None else [collection])}
     if as_json:
         print_json(found if collection is None else found[collection])
     elif collection is not None:

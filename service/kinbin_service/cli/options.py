@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
+import kinbin
 from kinbin_service.cli.output import Failure
-
-if TYPE_CHECKING:
-    import kinbin
 
 __all__ = [
     "DEFAULT_COLLECTION",
     "DEFAULT_DATA",
+    "DEFAULT_KERNEL",
     "CollectionOption",
     "DataOption",
     "FilterOption",
@@ -51,13 +50,9 @@ FilterOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs; errors as well.")]
 
 
-class KernelName(StrEnum):
-    """The kernels, as `kinbin.KERNELS` names them."""
-
-    MINMAX = "minmax"
-    GMM = "gmm"
-    NGMM = "ngmm"
-    GINT = "gint"
+KernelName = StrEnum("KernelName", {name.upper(): name for name in kinbin.KERNELS})  # type: ignore[misc]
+"""The kernels, as `kinbin.KERNELS` names them."""
+DEFAULT_KERNEL = KernelName("ngmm")
 
 
 def parsed_json(text: str, option: str) -> Any:
@@ -71,8 +66,6 @@ def parsed_json(text: str, option: str) -> Any:
 @contextmanager
 def existing_database(data: Path) -> Iterator[kinbin.Database]:
     """A database that is there, open for the block: looking at one must not make one. Raises Failure."""
-    import kinbin
-
     if not (data / "collections").is_dir():
         raise Failure(f"no database in {data}: --data names its directory; kinbin import and kinbin serve make one")
     with kinbin.open(data) as database:

@@ -22,13 +22,17 @@ __all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_l
 _UsageError: Any = typer.BadParameter.__base__
 
 
+EXIT_CODES = {"usage": 2, "over_limit": 3}
+"""Exit codes of errors that programs may want to tell from others; 1 is that of all others."""
+
+
 class Failure(Exception):
     """Why a command cannot go on, in one line for people; `code` is its exit code, `kind` names it for programs."""
 
-    def __init__(self, message: str, code: int = 1, kind: str = "failed") -> None:
+    def __init__(self, message: str, code: int | None = None, kind: str = "failed") -> None:
         super().__init__(message)
-        self.code = code
-        self.kind = "usage" if code == 2 else "interrupted" if code > 128 else kind
+        self.code = EXIT_CODES.get(kind, 1) if code is None else code
+        self.kind = "usage" if code == 2 else "interrupted" if self.code > 128 else kind
 
 
 @contextmanager
@@ -46,7 +50,8 @@ def failing_in_one_line(as_json: bool = False) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, _known()):
             raise
-        _fail(getattr(error, "code", None) or "failed", str(error), 1, as_json)
+        kind = getattr(error, "code", None) or "failed"
+        _fail(kind, str(error), EXIT_CODES.get(kind, 1), as_json)
 
 
 def _known() -> tuple[type[Exception], ...]:

@@ -42,15 +42,11 @@ class Place(Protocol):
         ...
 
     def collection(self, name: str) -> Any:
-        """The collection: `kinbin.Collection` or `kinbin_client.Collection`, whose `delete`, `scroll` and `count` are alike."""
+        """The collection: `kinbin.Collection` or `kinbin_client.Collection`, whose methods are alike."""
         ...
 
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
-        ...
-
-    def stats(self, name: str) -> dict[str, Any]:
-        """Its `stats()`."""
         ...
 
 
@@ -86,11 +82,6 @@ class DatabasePlace:
         collection = self.collection(name)
         return {key: getattr(collection.config, key) for key in CONFIGURATION} | {"count": collection.count()}
 
-    def stats(self, name: str) -> dict[str, Any]:
-        """Its `stats()`."""
-        stats: dict[str, Any] = self.collection(name).stats()
-        return stats
-
 
 class ServicePlace:
     """A running service."""
@@ -105,7 +96,7 @@ class ServicePlace:
     def create(self, name: str, **config: Any) -> bool:
         """Make a collection, or find the one that is alike; whether it was made."""
         there = name in self.names()
-        self.client.create_collection(name, **config)
+        self.client.create_collection(name, **config, exist_ok=True)
         return not there
 
     def drop(self, name: str) -> None:
@@ -122,11 +113,6 @@ class ServicePlace:
         """Its configuration and the number of its items."""
         info = self.collection(name).info()
         return {key: getattr(info, key) for key in (*CONFIGURATION, "count")}
-
-    def stats(self, name: str) -> dict[str, Any]:
-        """Its `stats()`."""
-        stats: dict[str, Any] = self.collection(name).info().stats
-        return stats
 
 
 def missing(name: str, where: str, names: list[str]) -> Failure:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import kinbin
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import ServicePlace, place
@@ -28,12 +29,16 @@ __all__ = ["Search", "certificate_line", "query_command"]
 
 
 class Search(StrEnum):
-    """How a query is answered."""
+    """How a query is answered: the words of the option `mode`."""
 
-    AUTO = "auto"
-    BANDS = "bands"
-    LINKS = "links"
-    EXACT = "exact"
+    vars().update({word.upper(): word for word in kinbin.OPTIONS["mode"].known})
+
+
+def _option(name: str, *flags: str) -> Any:
+    """An option of a query as the library's table has it. What a limit says, the library or the service judges."""
+    option = kinbin.OPTIONS[name]
+    least = option.least if option.least is not None else option.above
+    return typer.Option(*flags, min=least, max=option.most, help=f"{option.text[:1].upper()}{option.text[1:]}.")
 
 
 def query_command(
@@ -48,26 +53,18 @@ def query_command(
     file: Annotated[
         Path | None, typer.Option(metavar="Q.npy", help="Query by one vector (1-d) or many (2-d, one a row) in a .npy file.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Neighbours to find.")] = 10,
-    target_recall: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="The recall that is wanted: what bands prove, what walks over links are calibrated for.")
-    ] = 0.9,
-    min_score: Annotated[float | None, typer.Option(help="Leave out neighbours that score less.")] = None,
-    condition: FilterOption = None,
-    mode: Annotated[
-        Search, typer.Option(help="bands: by hash tables; links: by the neighbour graph; exact: a full scan; auto: whichever suits.")
-    ] = Search.AUTO,
-    certify: Annotated[
-        bool, typer.Option("--certify", help="Ask the bands for a bound on recall where links answer, which have none by themselves.")
-    ] = False,
+    k: Annotated[int, _option("k", "-k", "--k")] = kinbin.OPTIONS["k"].default,
+    target_recall: Annotated[float, _option("target_recall")] = kinbin.OPTIONS["target_recall"].default,
+    min_score: Annotated[float | None, _option("min_score")] = kinbin.OPTIONS["min_score"].default,
+    condition: FilterOption = kinbin.OPTIONS["filter"].default,
+    mode: Annotated[Search, _option("mode")] = Search(kinbin.OPTIONS["mode"].default),  # noqa: B008  # immutable
+    certify: Annotated[bool, _option("certify", "--certify")] = kinbin.OPTIONS["certify"].default,
     as_json: JsonOption = False,
 ) -> None:
     """Find the nearest items of a vector, of a stored item, or of every row of a file.
 
     Scores are exact. With each answer comes a proved lower bound on mean recall, or the reason why none can be stated.
     """
-    import kinbin
-
     if sum(given is not None for given in (vector, identifier, file)) != 1:
         raise typer.BadParameter("give one of --vector, --id and --file")
     options = {
@@ -88,7 +85,7 @@ def query_command(
             except kinbin.InvalidInput as error:
                 problem = error.problems[0]
                 where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
-                raise Failure(where + problem.detail) from None
+                raise Failure(where + problem.detail, kind=problem.code) from None
             took_ms = (perf_counter() - began) * 1_000
     many = _many(asked)
     if as_json:
@@ -151,7 +148,8 @@ def _answer_json(answer: Any) -> dict[str, Any]:
     bound: dict[str, Any] = {"recall_lower_bound": answer.recall_lower_bound}
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
-    work = {"mode": answer.mode, "candidates": answer.candidates, "verified": answer.verified, "truncated": list(answer.truncated)}
+    work = {"mode": answer.mode, "candidates": answer.candidates, "verified": answer.verified}
+    work |= {"truncated": list(answer.truncated), "steps": list(answer.steps)}
     if answer.out_of_distribution:
         work["out_of_distribution"] = True
     return {"results": results, **bound, **work}

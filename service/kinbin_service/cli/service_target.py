@@ -81,14 +81,14 @@ class ServiceTarget:
             chosen: Any = kernel or "ngmm"
             wanted = first.dim if dim is None else dim
             try_out(first, chosen, wanted)
-            self._client.create_collection(self.name, kernel=chosen, dim=wanted)
+            self._client.create_collection(self.name, kernel=chosen, dim=wanted, exist_ok=True)
         else:
             check_alike(self.name, info.kernel or "", info.dim, asked_kernel=kernel, asked_dim=dim)
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch."""
         from kinbin_client.errors import Conflict, InvalidArgument, InvalidInput
-        from kinbin_service.importing import Added, Refused
+        from kinbin_service.importing import Added, Refused, told
 
         try:
             done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
@@ -96,7 +96,8 @@ class ServiceTarget:
             problems = [(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]
             raise Refused(problems, partly=bool(error.acknowledged)) from None
         except InvalidArgument as error:
-            raise Refused([(error.position, str(error.args[0]))], partly=bool(error.acknowledged)) from None
+            detail = told(batch, error.code, error.position, str(error.args[0]))
+            raise Refused([(error.position, detail)], partly=bool(error.acknowledged)) from None
         except Conflict as error:
             if error.code != "item_conflict":
                 raise

@@ -110,8 +110,7 @@ class ArraySource:
 
     def __init__(
         self,
-        path: Path,
-        file_format: str,
+        file: tuple[Path, str],
         matrix: _Matrix | _Csr,
         files: list[BinaryIO],
         *,
@@ -121,7 +120,8 @@ class ArraySource:
         payloads: _Payloads | None = None,
         columns: Columns,
     ) -> None:
-        self.path, self.format = path, file_format
+        """file: its path and format."""
+        self.path, self.format = file
         self.total = matrix.rows
         self._matrix, self._files = matrix, files
         self._naming, self._ids, self._fields, self._payloads = naming, ids, fields or {}, payloads
@@ -169,7 +169,7 @@ def open_npy(path: Path, *, naming: Naming) -> ArraySource:
     try:
         array, data_offset = _map(path, file, path.name)
         matrix = _Matrix(_matrix(path, array, path.name), data_offset)
-        return ArraySource(path, "npy", matrix, [file], naming=naming, columns=Columns(matrix.told, naming.told))
+        return ArraySource((path, "npy"), matrix, [file], naming=naming, columns=Columns(matrix.told, naming.told))
     except BaseException:
         file.close()
         raise
@@ -204,7 +204,7 @@ def open_npz(
         naming = naming or Naming(ROW_TEMPLATE, path)
         told = ("payloads",) if payloads is not None else payload_columns
         columns = Columns(matrix.told, naming.told if id_column is None else f'id from "{id_column}"', told)
-        return ArraySource(path, "npz", matrix, archive.files, naming=naming, ids=ids, fields=fields, payloads=payloads, columns=columns)
+        return ArraySource((path, "npz"), matrix, archive.files, naming=naming, ids=ids, fields=fields, payloads=payloads, columns=columns)
     except BaseException:
         for file in archive.files:
             file.close()

@@ -132,6 +132,11 @@ class Batch:
             places=[self.places[position] for position in positions],
         )
 
+    def twice(self, position: int) -> str:
+        """What is wrong with an item whose id is that of an earlier one of the batch."""
+        first = self.places[self.ids.index(self.ids[position])]
+        return f"the id {shown(self.ids[position])} is {'on line' if self.in_lines else 'in row'} {first} already: each item needs its own"
+
     def error_at(self, position: int, detail: str) -> BadRow:
         """An error about the item at this position of the batch."""
         place = self.places[position]

@@ -10,7 +10,7 @@ from typing import Protocol
 import kinbin
 from kinbin_service.importing.batches import Batch
 
-__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "check_alike", "try_out"]
+__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "check_alike", "told", "try_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class DatabaseTarget:
         """Add a batch in one transaction."""
         assert self._collection is not None, "prepare() comes first"
         try:
-            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode)
+            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode, atomic=True)
         except kinbin.InvalidInput as error:
-            raise _refused(error) from None
+            raise _refused(batch, error) from None
         except kinbin.ItemConflict as error:
             positions = [batch.ids.index(identifier) for identifier in error.ids if identifier in batch.ids]
             raise Refused([(positions[0] if positions else None, str(error))], conflict=True) from None
@@ -140,8 +140,13 @@ def try_out(batch: Batch, kernel: str, dim: int | None) -> None:
         try:
             trial.create_collection("trial", kernel=kernel, dim=dim).add(batch.ids, batch.vectors, payloads=batch.payloads)
         except kinbin.InvalidInput as error:
-            raise _refused(error) from None
+            raise _refused(batch, error) from None
 
 
-def _refused(error: kinbin.InvalidInput) -> Refused:
-    return Refused([(problem.position, problem.detail) for problem in error.problems])
+def _refused(batch: Batch, error: kinbin.InvalidInput) -> Refused:
+    return Refused([(problem.position, told(batch, problem.code, problem.position, problem.detail)) for problem in error.problems])
+
+
+def told(batch: Batch, code: str | None, position: int | None, detail: str) -> str:
+    """What is wrong with an item, in words of the file: positions in a batch are nobody's."""
+    return batch.twice(position) if code == "duplicate_id" and position is not None else detail

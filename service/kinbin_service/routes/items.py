@@ -40,6 +40,8 @@ class Batch:
     payloads: list[dict[str, Any] | None] | None
     mode: str
     ids_made: bool = False
+    lines: Sequence[int] = ()
+    """The line of each item, if the body was made of lines."""
 
 
 def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
@@ -47,12 +49,13 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
     if media_type == NPY:
         return _matrix_batch(request, body)
     if media_type == NDJSON:
-        asked = validate(AddRequest, {"items": parse_lines(body), "mode": options(request, AddOptions).mode})
+        values, lines = parse_lines(body)
+        asked = validate(AddRequest, {"items": values, "mode": options(request, AddOptions).mode}, lines)
     else:
         no_options(request)
-        asked = validate(AddRequest, parse_json(body))
+        asked, lines = validate(AddRequest, parse_json(body)), []
     vectors = [vector_in(given["vector"], f"#/items/{position}/vector") for position, given in enumerate(asked.items)]
-    return Batch([given["id"] for given in asked.items], vectors, [given.get("payload") for given in asked.items], asked.mode)
+    return Batch([given["id"] for given in asked.items], vectors, [given.get("payload") for given in asked.items], asked.mode, lines=lines)
 
 
 def _matrix_batch(request: Request, body: bytes) -> Batch:
@@ -75,14 +78,14 @@ async def index(request: Request, name: str) -> Response:
     async with received(request, JSON, NDJSON, NPY) as (media_type, body):
         started = time.perf_counter()
         batch = parse_batch(request, media_type, body)
-        request.state.place = Place("items", batch.ids)
+        request.state.place = Place("items", batch.ids, batch.lines)
         database = service_of(request).database
 
         def add() -> bytes:
             if name == DEFAULT:
                 done = add_to_default(database, batch.ids, batch.vectors, batch.payloads, batch.mode)
             else:
-                done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode)
+                done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
             if batch.ids_made:
                 content["ids"] = batch.ids

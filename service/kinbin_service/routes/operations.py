@@ -21,7 +21,9 @@ router = APIRouter(tags=["operations"])
 
 
 def _status(service: Service) -> Response:
-    return reply(encode({"status": service.state, "version": kinbin.__version__, "compiling": service.kernels.pending}))
+    background = "failing" if service.background_fails() else "ok"
+    told = {"status": service.state, "version": kinbin.__version__, "compiling": service.kernels.pending, "background": background}
+    return reply(encode(told))
 
 
 @router.get("/livez", **route("Is the worker alive", StatusAnswer, works=False))
@@ -35,8 +37,8 @@ async def livez(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """200 once the kernels that small collections need are loaded; 503 before that, and while the worker stops.
 
-    `compiling` names groups of kernels that are still being compiled: "bands" (collections of more than a thousand items) and "links".
-    A request that needs one of them is answered when it is there.
+    `compiling` names groups of kernels that are still being compiled or loaded: "small", without which nothing is answered, "bands"
+    (collections of more than a thousand items) and "links". A request that needs one of them is answered when it is there.
     """
     service = service_of(request)
     return _status(service) if service.state == "ready" else service.unavailable().response()

@@ -20,7 +20,7 @@ from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
 from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
-from kinbin_service.schemas.requests import QueryOptions, QueryRequest
+from kinbin_service.schemas.requests import QueryFields, QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 from kinbin_service.settings import Settings
@@ -41,55 +41,40 @@ def parse_query(request: Request, media_type: str, body: bytes, settings: Settin
         most = int(kinbin.LIMITS["batch_queries"].value)
         if len(rows) > most:
             raise Refusal("over_limit", f"a batch has at most {most:,} queries", [Entry("#/queries", "too many rows")], "batch_queries")
-        return _search_many(request, rows, len(rows), asked, None, settings)
+        return _search_many(request, rows, len(rows), asked.options(), settings)
     no_options(request)
     query = validate(QueryRequest, parse_json(body))
     if query.queries is not None:
         vectors = [vector_in(raw, f"#/queries/{position}") for position, raw in enumerate(query.queries)]
-        return _search_many(request, vectors, len(vectors), query, query.filter, settings)
+        return _search_many(request, vectors, len(vectors), query.options(), settings)
     return _search_one(query, settings)
 
 
-def _search_one(query: QueryRequest, settings: Settings) -> Search:
-    check_answer_size(1, query, settings)
-    chosen = _library_options(query, query.filter)
+def _search_one(query: QueryFields, settings: Settings) -> Search:
+    asked = query.options()
+    check_answer_size(1, asked, settings)
     identifier = query.id
     vector = None if identifier is not None else vector_in(query.vector, "#/vector")
 
     def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
         if identifier is not None:
-            return answer(collection.query_id(identifier, cancel=cancel, **chosen), query.include)
-        return answer(collection.query(vector, cancel=cancel, **chosen), query.include)
+            return answer(collection.query_id(identifier, cancel=cancel, options=asked), tuple(asked.include))
+        return answer(collection.query(vector, cancel=cancel, options=asked), tuple(asked.include))
 
     return search
 
 
-def _search_many(
-    request: Request, vectors: Any, number: int, asked: QueryOptions, conditions: dict[str, Any] | None, settings: Settings
-) -> Search:
+def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.QueryOptions, settings: Settings) -> Search:
     request.state.place = Place("queries")
     check_answer_size(number, asked, settings)
-    chosen = _library_options(asked, conditions)
 
     def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
-        return {"answers": batch_answers(collection.query_batch(vectors, cancel=cancel, **chosen), asked.include)}
+        return {"answers": batch_answers(collection.query_batch(vectors, cancel=cancel, options=asked), tuple(asked.include))}
 
     return search
 
 
-def _library_options(asked: QueryOptions, conditions: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "k": asked.k,
-        "target_recall": asked.target_recall,
-        "min_score": asked.min_score,
-        "filter": conditions,
-        "mode": asked.mode,
-        "certify": asked.certify,
-        "include": tuple(asked.include),
-    }
-
-
-def check_answer_size(queries: int, asked: QueryOptions, settings: Settings) -> None:
+def check_answer_size(queries: int, asked: kinbin.QueryOptions, settings: Settings) -> None:
     """Refuse a request whose answer could hold too many results, k being what was asked for or the default."""
     name, most = ("answer_contents", settings.max_answer_contents) if asked.include else ("answer_items", settings.max_answer_items)
     if queries * asked.k > most:

@@ -63,6 +63,9 @@ class OneAnswer(BaseModel):
     candidates: Annotated[int, Field(description="items that shared a band with the query or that a walk met; all of them for a scan")]
     verified: Annotated[int, Field(description="items whose exact score was computed")]
     truncated: Annotated[list[str], Field(description="the caps that cut the search short")]
+    steps: Annotated[
+        list[str], Field(description="what was done for it, in order, and why", examples=[["walk linked rows", "scan all rows: far"]])
+    ]
     out_of_distribution: Annotated[
         bool,
         Field(
@@ -166,6 +169,10 @@ class StatusAnswer(BaseModel):
     status: Literal["starting", "ready", "stopping"]
     version: str
     compiling: Annotated[list[str], Field(description="Groups of kernels that are still being compiled", examples=[[], ["links"]])]
+    background: Annotated[
+        Literal["ok", "failing"],
+        Field(description='"failing" while sealing, merging or linking fails; requests are answered, and it is tried again'),
+    ]
 
 
 class ProblemEntry(BaseModel):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, Self
+from operator import getitem
+from typing import Annotated, Any, Literal, NotRequired, Self, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+import kinbin
 from kinbin_service.schemas.vectors import STRICT, Filter, Include, Payload, Vector, largest
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "DeleteRequest",
     "GetRequest",
     "ItemIn",
+    "OptionFields",
+    "QueryFields",
     "QueryOptions",
     "QueryRequest",
     "ScrollRequest",
@@ -62,26 +66,18 @@ class AddOptions(BaseModel):
     mode: AddMode = "upsert"
 
 
-class QueryOptions(BaseModel):
-    """Options of a query. With a matrix as the body they are parameters of the address."""
+class OptionFields(BaseModel):
+    """The options of a query, whose fields are made from the library's table."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    k: Annotated[int, Field(ge=1, le=largest("k"), description="how many neighbours")] = 10
-    target_recall: Annotated[
-        float,
-        Field(gt=0, le=1, description="the recall that is wanted: bands are verified until so much is proved, walks are calibrated for it"),
-    ] = 0.9
-    min_score: Annotated[float | None, Field(description="leave out neighbours with a lower score")] = None
-    mode: Annotated[
-        Literal["auto", "bands", "links", "exact"],
-        Field(description="auto takes what is expected to be fastest: a walk over links where there are any, bands, or an exact scan"),
-    ] = "auto"
-    certify: Annotated[bool, Field(description="ask the bands for a bound on the recall of a walk, which has none by itself")] = False
-    include: Include = []
+
+    def options(self) -> kinbin.QueryOptions:
+        """The options as the library takes them."""
+        return kinbin.QueryOptions(**{name: getattr(self, name) for name in kinbin.OPTIONS if name in type(self).model_fields})
 
 
-class QueryRequest(QueryOptions):
-    """One of vector, id and queries; and options."""
+class QueryFields(OptionFields):
+    """What a query is about, beside its options."""
 
     model_config = ConfigDict(
         strict=True,
@@ -96,7 +92,6 @@ class QueryRequest(QueryOptions):
     vector: SkipValidation[Vector | None] = None
     id: Annotated[str | None, Field(description="query by the vector of this stored item")] = None
     queries: Annotated[list[SkipValidation[Vector]] | None, Field(max_length=largest("batch_queries"), description="many vectors")] = None
-    filter: Filter | None = None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
@@ -105,11 +100,46 @@ class QueryRequest(QueryOptions):
         return self
 
 
+def _option_fields(*without: str) -> dict[str, Any]:
+    """The fields of all options but some: type, default, bounds and description."""
+    hints = get_type_hints(kinbin.QueryOptions)
+    made: dict[str, Any] = {}
+    for name, option in kinbin.OPTIONS.items():
+        words: Any = getitem(cast("Any", Literal), option.known)
+        bounds = Field(ge=option.least, gt=option.above, le=option.largest, description=option.text)
+        if name == "filter":
+            made[name] = Filter | None, option.default
+        elif not option.known:
+            made[name] = Annotated[hints[name], bounds], option.default
+        elif isinstance(option.default, str):
+            made[name] = Annotated[words, bounds], option.default
+        else:
+            listed = Field(max_length=len(option.known), description=option.text)
+            made[name] = Annotated[list[words], listed], list(option.default)
+    return {name: field for name, field in made.items() if name not in without}
+
+
+QueryOptions: type[OptionFields] = create_model(
+    "QueryOptions",
+    __base__=OptionFields,
+    __module__=__name__,
+    __doc__="Options of a query. With a matrix as the body they are parameters of the address.",
+    **_option_fields("filter"),
+)
+QueryRequest: type[QueryFields] = create_model(
+    "QueryRequest", __base__=QueryFields, __module__=__name__, __doc__="One of vector, id and queries; and options.", **_option_fields()
+)
+
+
+# The one list of kernels is the library's.
+KernelName = Literal[tuple(kinbin.KERNELS)]  # type: ignore[valid-type]
+
+
 class CollectionRequest(BaseModel):
     """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"kernel": "ngmm", "dim": 512}, {"kernel": "minmax"}]})
-    kernel: Annotated[Literal["minmax", "gmm", "ngmm", "gint"], Field(description="the similarity that scores are values of")] = "ngmm"
+    kernel: Annotated[KernelName, Field(description="the similarity that scores are values of")] = "ngmm"  # type: ignore[valid-type]
     dim: Annotated[
         int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
     ] = None

@@ -3,49 +3,65 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+import kinbin
 from kinbin.errors import suggestion
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.schemas.requests import ItemIn
 
 __all__ = ["validate"]
 
-LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "k": "k", "limit": "page", "dim": "dimension"}
+LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "limit": "page", "dim": "dimension"} | {
+    name: option.limit for name, option in kinbin.OPTIONS.items() if option.limit
+}
 """The limit that is passed when a field is too long or too large."""
+
+SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit": "is a whole number from 1 on"}
+"""What a field has to be, in the library's words, which are those of the client's users as well."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(model: type[Model], value: Any, root: str = "#") -> Model:
-    """The value as a model; refused with the places of what is wrong in it."""
+def validate(model: type[Model], value: Any, lines: Sequence[int] = ()) -> Model:
+    """The value as a model; refused with the places of what is wrong in it. lines: of each item, if the body was made of lines."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False)[:8]
-    entries = [_entry(model, problem, root) for problem in found]
+    entries = [_entry(model, problem, lines) for problem in found]
     limit = _limit(found[0])
     code = "over_limit" if limit else "invalid_field"
     raise Refusal(code, entries[0].detail, entries, limit)
 
 
-def _entry(model: type[BaseModel], problem: ErrorDetails, root: str) -> Entry:
+def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) -> Entry:
     """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
     path = list(problem["loc"])
-    detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
-    if problem["type"] == "extra_forbidden":
-        field = path.pop()
+    kind, context = problem["type"], problem.get("ctx", {})
+    field = next((step for step in reversed(path) if isinstance(step, str)), "")
+    if kind == "extra_forbidden":
+        path.pop()
         known = list(ItemIn.__annotations__ if len(path) == 2 else model.model_fields)
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
-    elif problem["type"] == "literal_error":
-        # In the library's words, which are those of the client's users as well.
-        known = re.findall("'([^']*)'", problem["ctx"]["expected"])
+    elif kind == "literal_error":
+        known = re.findall("'([^']*)'", context["expected"])
         verb = "lists some" if path[0] == "include" else "is one"
         detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], known)}"
-    return Entry("/".join([root, *map(str, path)]), detail)
+    elif _limit(problem):
+        detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
+    elif field in SAYS:
+        detail = f"{field} {SAYS[field]}"
+    else:
+        detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
+        detail = f"{field}: {detail}" if field else detail
+    if lines and len(path) > 1 and isinstance(path[1], int):
+        detail = f"line {lines[path[1]]}: {detail}"
+    return Entry("/".join(["#", *map(str, path)]), detail)
 
 
 def _limit(problem: ErrorDetails) -> str | None:

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 import naive
 from coded import SPARSE_ROWS, VALUES, canonical, shape_distance
 from kinbin.codes.coder import WIDTHS, Coder, choose_coder, folded_coder
-from kinbin.codes.folded import SLOTS, code_distance, encode, estimated_similarity, fold_rows, merge_buckets, rank_of, slot_of
+from kinbin.codes.folded import CODER, SLOTS, code_distance, encode, fold_rows, merge_buckets, rank_of, slot_of
 from kinbin.native.jit import strict
 from kinbin.native.memory import absolute_differences_64, absolute_differences_128
+from kinbin.rows.asked import queries_record
 from kinbin.rows.canonical import canonical_rows
 from kinbin.rows.rows import Rows
+from kinbin.spaces.shared import most_similar
 from linked import KINDS, still
 
 NARROW_ROWS = st.dictionaries(st.integers(0, 99), VALUES, min_size=1, max_size=20)
@@ -43,14 +45,14 @@ def distance_at(left, right, width):  # type: ignore[no-untyped-def]
 
 @strict
 def similarity_of(distance, left, right):  # type: ignore[no-untyped-def]
-    """`estimated_similarity`, callable."""
-    return estimated_similarity(distance, left, right)
+    """`most_similar`, callable."""
+    return most_similar(distance, left, right)
 
 
 @strict
-def rank(distance, step, normalised, left, right):  # type: ignore[no-untyped-def]
+def rank(distance, step, shapes, left, right):  # type: ignore[no-untyped-def]
     """`rank_of`, callable."""
-    return rank_of(distance, step, normalised, np.float32(left), np.float32(right))
+    return rank_of(distance, step, shapes, np.float32(left), np.float32(right))
 
 
 @strict
@@ -181,7 +183,7 @@ def test_folded_rows_are_the_rows(rng: np.random.Generator) -> None:
     shapes = X / rows.norms[:, None]
     for buckets in (np.arange(X.shape[1]), rng.integers(0, 7, X.shape[1])):
         out = np.zeros((20, X.shape[1]), np.float32)
-        fold_rows(rows.indptr, rows.features, rows.values, rows.norms, False, buckets.astype(np.uint16), out)
+        fold_rows(queries_record(rows), False, buckets.astype(np.uint16), out)
         expected = np.zeros_like(out)
         for column, bucket in enumerate(buckets):
             expected[:, bucket] += shapes[:, column]
@@ -270,8 +272,8 @@ def test_codes_of_many_rows_are_narrower(monkeypatch: pytest.MonkeyPatch, rng: n
 def test_a_coder_outlives_its_header() -> None:
     """A coder read back from its header and buckets is the same."""
     coder = coder_for(True, 128, 0.01, 4)
-    again = Coder.from_header(coder.to_header(), coder.buckets)
-    assert again.to_header() == coder.to_header()
+    again = Coder.of(coder.header(), coder.buckets)
+    assert again.header() == coder.header()
     rows = canonical([{1: 2.0, 99: -3.0}, {2**60: 1.0}])
     (one, errors), (other, same) = coder.encode(rows), again.encode(rows)
     assert one.equals(other)
@@ -298,7 +300,7 @@ def test_encoding_cuts_off_what_a_byte_cannot_hold() -> None:
     rows = canonical([{0: 1.0}, {0: -1.0}])
     coder = Coder(64, False, np.zeros(1, np.uint16), 0.001, 128.0, 1.0)
     codes, errors = np.zeros((2, 64), np.uint8), np.zeros(2, np.float32)
-    encode(rows.indptr, rows.features, rows.values, rows.norms, False, coder.buckets, 0.001, 128.0, codes, errors)
+    encode(CODER.record(**coder.fields()), queries_record(rows), codes, errors)
     assert codes[:, 0].tolist() == [255, 0]
     assert (codes[:, 1:] == 128).all()
     np.testing.assert_allclose(errors, [1 - 0.127, 1 - 0.128], rtol=1e-4)

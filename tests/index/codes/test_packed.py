@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 import naive
 from coded import SPARSE_ROWS, WIDTH, canonical, codes_of, shape_distance
 from kinbin.codes.coder import Coder, packed_coder
-from kinbin.codes.nodes import clear_probe, fill_probe, node_distance, probe_node, release_probe
-from kinbin.codes.packed import QUAD, TABLE_WORDS, packed_slot
+from kinbin.codes.nodes import GRAPH, clear_probe, distance_to, fill_probe, probe_node, release_probe
+from kinbin.codes.packed import QUAD, packed_slot
 from kinbin.codes.table import Codes
-from kinbin.links.graph import Graph, WalkSpace
-from kinbin.links.walk import EMPTY, walk
-from kinbin.native.jit import owning, strict
+from kinbin.links.graph import Graph
+from kinbin.links.walk import EMPTY
+from kinbin.native.jit import strict
 from kinbin.rows.rows import Rows
+from kinbin.rows.scratch import TABLE_WORDS, Scratch
+from walking import space_for, walk_from_node
 
 STEPS = st.floats(2**-31, 0.3)
 NO_BUCKETS = np.empty(0, np.uint16)
@@ -56,28 +58,26 @@ def slot(feature, negative):  # type: ignore[no-untyped-def]
 @strict
 def distances(graph, one, table, out):  # type: ignore[no-untyped-def]
     """Distances of all nodes from one of them."""
-    probe = probe_node(graph, one, table)
+    probe = probe_node(graph[0], one, table)
     for node in range(len(out)):
-        out[node] = node_distance(graph, node, probe, table)
-    release_probe(graph, one, table)
+        out[node] = distance_to(graph[0], node, probe)
+    release_probe(graph[0], one, table)
 
 
-@owning
-def distances_of_row(graph, features, values, norm, step, table, out):  # type: ignore[no-untyped-def]
+@strict
+def distances_of_row(graph, features, values, norm, scratch, table, out):  # type: ignore[no-untyped-def]
     """Distances of all nodes from a row; returns the row's error."""
-    none = np.empty(0)
-    nothing = np.empty(0, np.uint8)
-    probe, error = fill_probe(graph, features, values, norm, True, np.empty(0, np.uint16), step, 0.0, none, nothing, table)
+    probe, error = fill_probe(graph[0], features, values, norm, scratch[0], table)
     for node in range(len(out)):
-        out[node] = node_distance(graph, node, probe, table)
+        out[node] = distance_to(graph[0], node, probe)
     clear_probe(features, values, table)
     return error
 
 
-def graph_of(codes: Codes, *, normalised: bool = True) -> Graph:
+def graph_of(codes: Codes, *, shapes: bool = True) -> Graph:
     """A graph without links."""
     norms = np.random.default_rng(0).lognormal(0, 0.3, len(codes)).astype(np.float32)
-    return Graph.empty(codes, norms, 0.001, normalised)
+    return Graph.empty(codes, norms, 0.001, shapes)
 
 
 # ------------------------------------------------------------------------------------------- two layouts
@@ -92,13 +92,13 @@ def test_distances_of_entries_are_those_of_bytes() -> None:
     table = np.zeros(TABLE_WORDS, np.uint16)
     for one in range(60):
         out = np.empty(60, np.int64)
-        distances(graph.descriptor(keep), one, table, out)
+        distances(graph.record(keep), one, table, out)
         np.testing.assert_array_equal(out, np.abs(codes.astype(int) - codes[one].astype(int)).sum(axis=1))
         assert not table[:-2].any(), "the table was not left clear"
 
 
-@pytest.mark.parametrize("normalised", [True, False])
-def test_graphs_over_entries_are_those_over_bytes(normalised: bool) -> None:
+@pytest.mark.parametrize("shapes", [True, False])
+def test_graphs_over_entries_are_those_over_bytes(shapes: bool) -> None:
     """Built, thinned, extended and walked, a graph is the same to the last link in either layout."""
     codes, more = some_codes(1_500), some_codes(200, seed=4)
     kept = np.random.default_rng(1).random(1_500) < 0.7
@@ -107,36 +107,18 @@ def test_graphs_over_entries_are_those_over_bytes(normalised: bool) -> None:
     total = len(stay) + 200
     made = []
     for form in (Codes.of_bytes, as_entries):
-        graph = graph_of(form(codes), normalised=normalised)
+        graph = graph_of(form(codes), shapes=shapes)
         assert graph.insert(np.arange(1_500), lambda done: True)
         width = graph.codes.width
         codes_now = Codes.joined(width, total, [graph.codes.take(stay), form(more)])
         thinned = graph.thinned(codes_now, np.concatenate([graph.norms[stay], np.ones(200, np.float32)]), renamed)
         assert thinned.insert(np.arange(len(stay), total), lambda done: True)
-        keep: list[object] = []
-        space = WalkSpace(total, 40)
-        pools = []
-        descriptor = thinned.descriptor(keep)
-        for node in range(0, total, 50):
-            table = space.table_for(width)
-            _, sound = walk(
-                descriptor, thinned.step, normalised, probe_of(descriptor, node, table), table, np.float32(1.0), thinned.entries, 0, 0, 40,
-                space.pool, space.visited, space.listed, space.found,
-            )  # fmt: skip
-            if table is not None:
-                table[:] = 0
-            assert sound
-            assert EMPTY not in space.pool
-            pools.append(space.pool.copy())
+        space = space_for(total, 40)
+        pools = [walk_from_node(thinned, node, 40, space) for node in range(0, total, 50)]
+        assert all(EMPTY not in pool for pool in pools)
         made.append((graph.links, thinned.links, np.array(pools)))
     for bytes_made, entries_made in zip(*made, strict=True):
         np.testing.assert_array_equal(bytes_made, entries_made)
-
-
-@strict
-def probe_of(graph, node, table):  # type: ignore[no-untyped-def]
-    """`probe_node`, callable."""
-    return probe_node(graph, node, table)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -170,12 +152,14 @@ def test_distances_are_lower_bounds(rows: list[dict[int, float]], step: float) -
     coder, made = packed(step), canonical(rows)
     codes, errors = coder.encode(made)
     keep: list[object] = []
-    graph = graph_of(codes).descriptor(keep)
+    graph = graph_of(codes).record(keep)
+    GRAPH.fill(graph, step=step)
+    scratch = Scratch(wide=False)
     table = np.zeros(TABLE_WORDS, np.uint16)
     for i, left in enumerate(rows):
         out = np.empty(len(rows), np.int64)
         a, b = made.indptr[i], made.indptr[i + 1]
-        error = distances_of_row(graph, made.features[a:b], made.values[a:b], made.norms[i], step, table, out)
+        error = distances_of_row(graph, made.features[a:b], made.values[a:b], made.norms[i], scratch.record, table, out)
         assert error == errors[i], "a row has the same error as a probe and as a code"
         assert not table[:-2].any()
         by_node = np.empty(len(rows), np.int64)

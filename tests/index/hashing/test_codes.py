@@ -139,13 +139,13 @@ def test_the_lock_is_never_held_for_long(monkeypatch: pytest.MonkeyPatch) -> Non
     generated: list[int] = []
     look_up = _gcws_table.resolve
 
-    def counting(start: int, end: int, *arguments: Any) -> int:
-        levels = arguments[5]
+    def counting(features: NDArray[np.uint64], values: NDArray[np.float32], r: int, table: tuple[NDArray[Any], ...], *others: Any) -> int:
+        levels = table[2]
         before = int(levels.sum())
-        stop: int = look_up(start, end, *arguments)
-        held.append(end - start)
+        done: int = look_up(features, values, r, table, *others)
+        held.append(len(features))
         generated.append(int(levels.sum()) - before)
-        return stop
+        return done
 
     monkeypatch.setattr(gcws, "resolve", counting)
     wide = rows_of([[(feature, 1.0) for feature in range(start, start + 5_000)] for start in (0, 3_000, 0, 2_000)])

@@ -26,7 +26,8 @@ LIMIT = 4.5
 ROWS = 120
 PAIRS = 200
 
-DATA_SETS = ["cifar10_rgbhist512", "mnist", "news20_counts", "phoneme256", "letter signed", "vowel"]
+BUNDLED_SETS = ["photographs", "photograph words", "photograph contrasts", "digits", "digits signed"]
+DATA_SETS = [*BUNDLED_SETS, "cifar10_rgbhist512", "mnist", "news20_counts", "phoneme256", "letter signed", "vowel"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def load_rows(data_set: Loader, name: str) -> Rows:
         return rows_of_csr(arrays["train_data"], arrays["train_indices"], arrays["train_indptr"], range(0, 30 * ROWS, 30))
     X = arrays["X_train"][:: len(arrays["X_train"]) // ROWS][:ROWS].astype(np.float64)
     if name.endswith(" signed"):
+        X = X[:, X.std(axis=0) > 0]
         X = (X - X.mean(axis=0)) / X.std(axis=0)
     return rows_of_dense(X)
 
@@ -106,13 +108,15 @@ def test_dart_codes_agree_exactly_as_often_as_the_kernel_says(name: str, data_se
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_gcws_codes_agree_as_often_as_the_kernel_says_and_a_little_more(name: str, normalise: bool, data_set: Loader) -> None:
-    """The share of agreeing 0-bit codes is never below the kernel, and above it by less than 0.45 / nonzeros."""
+    """The share of agreeing 0-bit codes is never below the kernel, and above it by less than 0.45 / nonzeros (1 / nonzeros if uneven)."""
+    # Sums of contrasts differ by a factor of ten, and some cells make up most of a row: of its nonzeros only half count.
+    most = 1.0 if (name, normalise) == ("photograph contrasts", False) else 0.45
     pairs = pairs_of(load_rows(data_set, name), normalise)
     excess = pairs.agreement(codes_of("gcws", pairs.rows, 12, normalise)) - pairs.similarity[:, None]
     for part in (slice(None), slice(0, PAIRS // 2), slice(PAIRS // 2, None)):
         mean, error = mean_and_error(excess[part].mean(axis=0))
         assert error < 0.01
-        assert -LIMIT * error < mean < (0.45 / pairs.nonzeros[part]).mean() + LIMIT * error
+        assert -LIMIT * error < mean < (most / pairs.nonzeros[part]).mean() + LIMIT * error
 
 
 @pytest.mark.parametrize("sampler", ["gcws", "dart"])
@@ -140,10 +144,11 @@ def test_estimates_scatter_like_independent_hashes(name: str, sampler: str, data
         assert abs(mean - 1) < LIMIT * error, grouping
 
 
+@pytest.mark.parametrize("name", ["digits", "mnist"])
 @pytest.mark.parametrize(("sampler", "slack"), [("dart", 0.0), ("gcws", 0.02)])
-def test_shared_bands_keep_the_certificate(sampler: str, slack: float, data_set: Loader) -> None:
+def test_shared_bands_keep_the_certificate(sampler: str, slack: float, name: str, data_set: Loader) -> None:
     """Over 60 seeds, the share of pairs with at least c of L = 64 equal keys is the certificate (0-bit: or more)."""
-    pairs = pairs_of(load_rows(data_set, "mnist"))
+    pairs = pairs_of(load_rows(data_set, name))
     r, bands, seeds = 2, 64, 60
     counts = np.empty((seeds, PAIRS))
     for seed in range(seeds):
@@ -157,10 +162,11 @@ def test_shared_bands_keep_the_certificate(sampler: str, slack: float, data_set:
         assert -LIMIT * error < mean < slack + LIMIT * error
 
 
+@pytest.mark.parametrize("name", ["photograph words", "news20_counts"])
 @pytest.mark.parametrize("sampler", ["gcws", "dart"])
-def test_different_codes_share_short_keys_by_chance_only(sampler: str, data_set: Loader) -> None:
+def test_different_codes_share_short_keys_by_chance_only(sampler: str, name: str, data_set: Loader) -> None:
     """Of the different codes of a band, as many pairs share the top 16 bits of their keys as chance gives: 2**-16."""
-    arrays = data_set("news20_counts")
+    arrays = data_set(name)
     rows = rows_of_csr(arrays["train_data"], arrays["train_indices"], arrays["train_indptr"], range(0, 11_000, 8))
     codes = make_sampler(sampler, seed=14, normalise=True, dim=None).codes(rows, 1, MAX_BANDS)
     top = band_keys(codes, 1, MAX_BANDS) >> np.uint32(16)

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from coded import WIDTH, codes_of
 from kinbin.codes.table import Codes
-from kinbin.links.graph import ENTRIES, LINKS, Graph, WalkSpace
-from kinbin.links.walk import EMPTY, MOST_LINKS, enter, leave, reach, walk, walk_on, widen
-from kinbin.native.jit import strict
+from kinbin.links.graph import ENTRIES, LINKS, Graph
+from kinbin.links.walk import EMPTY, reach
+from kinbin.rows.scratch import MOST_LINKS, SCRATCH, Scratch
+from walking import arrays_of, space_for, walk, walk_and_widen
 
 
-def built(codes: NDArray[np.uint8], *, normalised: bool = True, seed: int = 0) -> Graph:
+def built(codes: NDArray[np.uint8], *, shapes: bool = True, seed: int = 0) -> Graph:
     """A graph of all codes."""
     norms = np.random.default_rng(seed).lognormal(0, 0.3, len(codes)).astype(np.float32)
-    graph = Graph.empty(Codes.of_bytes(codes), norms, 0.001, normalised)
+    graph = Graph.empty(Codes.of_bytes(codes), norms, 0.001, shapes)
     assert graph.insert(np.arange(len(codes)), lambda done: True)
     graph.join_strays()
     return graph
@@ -49,18 +50,11 @@ def within_reach(graph: Graph) -> int:
 
 
 def walked(
-    graph: Graph, code: NDArray[np.uint8], norm: float, pool: int, skip: range = range(0), space: WalkSpace | None = None
+    graph: Graph, code: NDArray[np.uint8], norm: float, pool: int, skip: range = range(0), space: Scratch | None = None
 ) -> list[int]:
     """The nodes that a walk pools, nearest first."""
-    keep: list[object] = []
-    space = space or WalkSpace(len(graph.codes), pool)
-    _, sound = walk(
-        graph.descriptor(keep), graph.step, graph.normalised, np.uint64(code.__array_interface__["data"][0]), None, np.float32(norm),
-        graph.entries, skip.start, skip.stop, pool, space.pool, space.visited, space.listed, space.found,
-    )  # fmt: skip
+    keys, sound = walk(graph, code, norm, pool, skip=skip, scratch=space)
     assert sound
-    assert not space.visited.any(), "marks were left behind"
-    keys = [int(key) for key in space.pool[:pool] if key != EMPTY]
     assert keys == sorted(keys)
     return [node_of_key(key) for key in keys]
 
@@ -70,11 +64,11 @@ def node_of_key(key: int) -> int:
     return (key & 0xFFFFFFFF) >> 1
 
 
-@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("shapes", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 65, 2_100])
-def test_a_graph_is_well_formed_and_connected(n: int, normalised: bool) -> None:
+def test_a_graph_is_well_formed_and_connected(n: int, shapes: bool) -> None:
     """However many nodes: lists are sound, and every node is within reach of the entries."""
-    graph = built(codes_of(n), normalised=normalised)
+    graph = built(codes_of(n), shapes=shapes)
     assert_well_formed(graph)
     assert within_reach(graph) == n
 
@@ -116,7 +110,7 @@ def test_walks_and_graphs_are_the_same_every_time() -> None:
     one, other = built(codes), built(codes)
     np.testing.assert_array_equal(one.links, other.links)
     np.testing.assert_array_equal(one.entries, other.entries)
-    space = WalkSpace(2_200, 64)
+    space = space_for(2_200, 64)
     for query in codes_of(30, seed=3):
         fresh = walked(one, query, 1.0, 64)
         assert walked(one, query, 1.0, 64, space=space) == fresh
@@ -128,24 +122,12 @@ def test_a_walk_that_can_list_no_more_ends() -> None:
     codes = codes_of(1_500)
     graph = built(codes)
     query = codes_of(1, seed=9)[0]
-    small = WalkSpace(1_500, 1_500)
-    small.listed = np.empty(2 * MOST_LINKS + 2 + 200, np.uint64)
+    small = space_for(1_500, 1_500)
+    room = 2 * MOST_LINKS + 2 + 200
+    SCRATCH.fill(small.record, listed_size=room)
     met = walked(graph, query, 1.0, 1_500, space=small)
-    assert 200 <= len(met) <= len(small.listed)
+    assert 200 <= len(met) <= room
     assert len(walked(graph, query, 1.0, 1_500)) == 1_500
-
-
-@strict
-def walk_and_widen(graph, step, probe, norm, entries, size, wider, pool, visited, listed, found, between):  # type: ignore[no-untyped-def]
-    """A walk, widened once; between: the pool as it is then. Returns the nodes met by then, in all, and whether all was sound."""
-    met = enter(graph, step, True, probe, None, norm, entries, 0, 0, size, pool, visited, listed, found)
-    met, sound = walk_on(graph, step, True, probe, None, norm, size, 0, pool, visited, listed, met, found)
-    place = widen(graph, pool, size, wider, listed, met)
-    for x in range(wider):
-        between[x] = pool[x]
-    seen, still_sound = walk_on(graph, step, True, probe, None, norm, wider, place, pool, visited, listed, met, found)
-    leave(visited, listed, seen, still_sound, 0, 0)
-    return met, seen, sound and still_sound
 
 
 @pytest.mark.parametrize(("size", "wider"), [(1, 2), (10, 11), (10, 80), (40, 400)])
@@ -153,24 +135,20 @@ def test_a_widened_walk_goes_on_from_what_it_met(size: int, wider: int) -> None:
     """A widened pool holds the nearest of all nodes met so far, and in the end those that a walk as wide finds, or as near ones."""
     codes = codes_of(3_000)
     graph = built(codes)
-    space = WalkSpace(3_000, wider)
-    keep: list[object] = []
+    space = space_for(3_000, wider)
+    arrays = arrays_of(space)
     sums = []
     for query in codes_of(40, seed=4):
-        between = np.empty(wider, np.uint64)
-        probe = np.uint64(query.__array_interface__["data"][0])
-        met, seen, sound = walk_and_widen(
-            graph.descriptor(keep), graph.step, probe, np.float32(1.0), graph.entries, size, wider, space.pool, space.visited, space.listed,
-            space.found, between,
-        )  # fmt: skip
+        met, seen, sound, between = walk_and_widen(graph, query, size, wider, space)
         assert sound
-        assert not space.visited.any()
-        assert len(set(space.listed[:seen].tolist())) == seen, "no node is met twice"
-        nearest = np.sort(space.listed[:met])[:wider]
+        assert not arrays["visited"].any()
+        listed, pool = arrays["listed"], arrays["pool"]
+        assert len(set(listed[:seen].tolist())) == seen, "no node is met twice"
+        nearest = np.sort(listed[:met])[:wider]
         np.testing.assert_array_equal(between[: len(nearest)] >> np.uint64(1), nearest >> np.uint64(1))
         assert (between[len(nearest) :] == EMPTY).all()
-        assert (space.pool[:wider] & np.uint64(1) == 1).all(), "a node of the pool was not opened"
-        nodes = [node_of_key(key) for key in space.pool[:wider].tolist()]
+        assert (pool[:wider] & np.uint64(1) == 1).all(), "a node of the pool was not opened"
+        nodes = [node_of_key(key) for key in pool[:wider].tolist()]
         straight = walked(graph, query, 1.0, wider)
         assert len(set(nodes)) == wider
         sums.append([np.abs(codes[some].astype(int) - query.astype(int)).sum() for some in (nodes, straight)])
@@ -229,12 +207,12 @@ def test_inserting_can_be_gone_on_with(count: int) -> None:
     np.testing.assert_array_equal(graph.entries, straight.entries)
 
 
-@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("shapes", [True, False])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_a_thinned_graph(share: float, normalised: bool, rng: np.random.Generator) -> None:
+def test_a_thinned_graph(share: float, shapes: bool, rng: np.random.Generator) -> None:
     """Without some of its nodes, and with new ones put in, a graph is well formed, within reach, and finds what it should."""
     codes = codes_of(2_000)
-    graph = built(codes, normalised=normalised)
+    graph = built(codes, shapes=shapes)
     kept = rng.random(2_000) >= share
     total = int(kept.sum()) + 200
     # Old nodes under new numbers, in order, with new nodes among them.
@@ -283,11 +261,11 @@ EQUAL: dict[str, Callable[[], NDArray[np.uint8]]] = {
 }
 
 
-@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("shapes", [True, False])
 @pytest.mark.parametrize("name", EQUAL)
-def test_equal_codes_stay_within_reach(name: str, normalised: bool) -> None:
+def test_equal_codes_stay_within_reach(name: str, shapes: bool) -> None:
     """Nodes with the same code, however many, hide each other from nobody: all are within reach."""
-    graph = built(EQUAL[name](), normalised=normalised)
+    graph = built(EQUAL[name](), shapes=shapes)
     assert_well_formed(graph)
     assert within_reach(graph) == len(graph.codes)
 
@@ -328,11 +306,5 @@ def test_links_out_of_bounds_are_not_followed() -> None:
     codes = codes_of(300)
     graph = built(codes)
     graph.links[:, 1] = 300
-    keep: list[object] = []
-    space = WalkSpace(300, 32)
-    _, sound = walk(
-        graph.descriptor(keep), graph.step, True, np.uint64(codes.__array_interface__["data"][0]), None, np.float32(1.0), graph.entries,
-        0, 0, 32, space.pool, space.visited, space.listed, space.found,
-    )  # fmt: skip
+    _, sound = walk(graph, codes[0], 1.0, 32)
     assert not sound
-    assert not space.visited.any()

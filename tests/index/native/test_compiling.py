@@ -8,8 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from kinbin.links.walk import walk
 from kinbin.native.jit import owning, strict
+from kinbin.native.records import LAYOUTS
+from kinbin.segments.scan import scan
 
 
 @strict
@@ -24,24 +25,20 @@ def may_make_one(n):  # type: ignore[no-untyped-def]
     return np.ones(n).sum()
 
 
-def code_of_walks(**options: Any) -> str:
-    """What walks over codes of bytes are compiled to (not what lies in the cache, of which only the machine's code is left)."""
-    again = numba.jit(**walk.targetoptions | options)(walk.py_func)
-    words, bits, places = (numba.types.Array(one, 1, "C") for one in (numba.uint64, numba.uint8, numba.int64))
-    entries = numba.types.Array(numba.uint32, 1, "C")
-    again.compile(
-        (words, numba.float64, numba.boolean, numba.uint64, numba.none, numba.float32, entries, numba.int64, numba.int64, numba.int64,
-         words, bits, places, words)
-    )  # fmt: skip
+def code_of_scans(**options: Any) -> str:
+    """What exact scans are compiled to (not what lies in the cache, of which only the machine's code is left)."""
+    again = numba.jit(**scan.targetoptions | options)(scan.py_func)
+    names = ("SPACE", "RUN", "QUERIES", "SCRATCH", "ANSWERS")
+    again.compile(tuple(numba.types.Array(numba.from_dtype(LAYOUTS[name].dtype), 1, "C") for name in names))
     (code,) = again.inspect_llvm().values()
     return str(code)
 
 
-def test_walks_count_no_references() -> None:
+def test_kernels_count_no_references() -> None:
     """Handing an array to an inlined function takes no atomic instruction, as it would if numba were left to itself."""
     counts = "@NRT_incref("
-    assert counts not in code_of_walks()
-    assert counts in code_of_walks(_nrt=True)
+    assert counts not in code_of_scans()
+    assert counts in code_of_scans(_nrt=True)
 
 
 def test_arrays_are_made_with_leave_only() -> None:

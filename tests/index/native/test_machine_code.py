@@ -104,6 +104,7 @@ def call(kernel: Path, **environment: str) -> tuple[str, int, str]:
     return result, int(compiled), done.stderr
 
 
+@pytest.mark.slow
 def test_code_is_kept_for_the_next_process(kernel: Path) -> None:
     """What one process compiles the next one loads; what is damaged is compiled again."""
     assert call(kernel)[:2] == ("8.0", 2)

@@ -126,7 +126,7 @@ def test_a_duplicate_id_is_refused(db: kinbin.Database) -> None:
     collection = filled(db)
     with (
         unchanged(collection),
-        refused("duplicate_id", "the same id is at position 1 of this batch; send each id once", position=3, field="id"),
+        refused("duplicate_id", "the id 'a' is at position 1 already; send each id once", position=3, field="id"),
     ):
         collection.add(["x", "a", "y", "a"], np.ones((4, 3)))
     assert [item.id for item in collection.get(["here", "here"]) if item is not None] == ["here", "here"]

@@ -354,8 +354,8 @@ def test_large_values_are_refused_quickly(collections: Collections) -> None:
 
 OVER: dict[str, tuple[int, Callable[[kinbin.Collection], Any], str, int | None, str]] = {
     "nonzeros": (5, lambda c: c.add(["a", "b"], [{0: 1}, dict.fromkeys(range(5), 1)]), "a vector has at most 4 nonzeros", 1, "vector"),
-    "batch_nonzeros": (6, lambda c: c.add(["a", "b"], np.ones((2, 3))), "vectors: at most 5, not 6", None, "vectors"),
-    "batch_items": (3, lambda c: c.add(["a", "b", "c"], np.ones((3, 3))), "ids: at most 2, not 3", None, "ids"),
+    "batch_nonzeros": (6, lambda c: c.add(["a", "b"], np.ones((2, 3)), atomic=True), "vectors: at most 5, not 6", None, "vectors"),
+    "batch_items": (3, lambda c: c.add(["a", "b", "c"], np.ones((3, 3)), atomic=True), "ids: at most 2, not 3", None, "ids"),
     "batch_queries": (3, lambda c: c.query_batch(np.ones((3, 3))), "queries: at most 2, not 3", None, "queries"),
 }
 """What is sent of each limit's unit, the call, and the refusal when one less is allowed."""

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kinbin.native.jit import strict
-from kinbin.rows.lookup import NARROW_DIMENSION, clear_lookup, fill_lookup, lookup_space, shared_narrow, shared_wide
+from kinbin.rows.lookup import NARROW_DIMENSION, LookupSpace, clear_lookup, fill_lookup, lookup_of
+from kinbin.rows.scratch import Scratch
+from kinbin.spaces.shared import shared_narrow, shared_wide
 
 Features = NDArray[np.uint64]
 Values = NDArray[np.float32]
@@ -19,15 +21,30 @@ FEATURES = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300), min_size=1,
 
 
 @strict
-def shared_wide_at(record, nnz, scale, cells, keys, weights):  # type: ignore[no-untyped-def]
-    """`shared_wide`, callable with an array."""
-    return shared_wide(np.uint64(record.ctypes.data), nnz, scale, cells, keys, weights)
+def laid_out(scratch, features, values):  # type: ignore[no-untyped-def]
+    """Lay a query out."""
+    fill_lookup(lookup_of(scratch[0]), features, values, np.float32(1.0))
 
 
 @strict
-def shared_narrow_at(record, nnz, scale, cells):  # type: ignore[no-untyped-def]
-    """`shared_narrow`, callable with an array."""
-    return shared_narrow(np.uint64(record.ctypes.data), nnz, scale, cells)
+def taken_away(scratch, features):  # type: ignore[no-untyped-def]
+    """Clear it."""
+    clear_lookup(lookup_of(scratch[0]), features)
+
+
+@strict
+def shared(scratch, record, nnz, scale):  # type: ignore[no-untyped-def]
+    """What the query shares with a row."""
+    lookup = lookup_of(scratch[0])
+    if lookup.wide:
+        return shared_wide(np.uint64(record.ctypes.data), nnz, scale, lookup.cells, lookup.keys, lookup.weights)
+    return shared_narrow(np.uint64(record.ctypes.data), nnz, scale, lookup.cells)
+
+
+def space_of(scratch: Scratch) -> LookupSpace:
+    """The arrays of a look-up."""
+    space: LookupSpace = scratch._kept["lookup"]
+    return space
 
 
 def row(features: Any, seed: int = 0) -> tuple[Features, Values]:
@@ -49,15 +66,16 @@ def twin(query: tuple[Features, Values], stored: tuple[Features, Values], scale:
 
 def looked_up(query: tuple[Features, Values], *rows: tuple[Features, Values], room: int = 0) -> tuple[list[float], int]:
     """Sums of the query and of each row; whether second cells were used. The work space is left clear."""
-    cells, keys, weights = lookup_space(True, max(room, len(query[0])))
-    fill_lookup(True, *query, np.float32(1.0), cells, keys, weights)
+    scratch = Scratch(wide=True, nonzeros=max(room, len(query[0])))
+    space = space_of(scratch)
+    laid_out(scratch.record, *query)
     out = []
     for features, values in rows:
         record = np.concatenate([features.view(np.uint8), values.view(np.uint8)])
-        out.append(shared_wide_at(record, len(features), np.float32(0.5), cells, keys, weights))
-    second = int(keys[-1])
-    clear_lookup(True, query[0], cells, keys)
-    assert not cells.any(), "cells were left behind"
+        out.append(shared(scratch.record, record, len(features), np.float32(0.5)))
+    second = int(space.keys[-1])
+    taken_away(scratch.record, query[0])
+    assert not space.cells.any(), "cells were left behind"
     return out, second
 
 
@@ -104,14 +122,15 @@ def test_features_of_a_damaged_row_end_it() -> None:
 
 def test_narrow_rows_share_what_they_share(rng: np.random.Generator) -> None:
     """The same for rows whose features are places in an array."""
-    cells, keys, weights = lookup_space(False, 1_000)
-    assert (len(cells), len(keys), len(weights)) == (NARROW_DIMENSION, 0, 0)
+    scratch = Scratch(wide=False, nonzeros=1_000)
+    space = space_of(scratch)
+    assert (len(space.cells), len(space.keys), len(space.weights)) == (NARROW_DIMENSION, 0, 0)
     for seed in range(20):
         query, stored = (row(rng.permutation(900)[: rng.integers(1, 300)], s) for s in (seed, seed + 1))
-        fill_lookup(False, *query, np.float32(1.0), cells, keys, weights)
+        laid_out(scratch.record, *query)
         short = stored[0].astype(np.uint16)
         padded = np.concatenate([short, np.zeros(len(short) % 2, np.uint16)])
-        found = shared_narrow_at(np.concatenate([padded.view(np.uint8), stored[1].view(np.uint8)]), len(short), np.float32(0.5), cells)
+        found = shared(scratch.record, np.concatenate([padded.view(np.uint8), stored[1].view(np.uint8)]), len(short), np.float32(0.5))
         assert found == pytest.approx(twin(query, stored, 0.5), rel=1e-5, abs=1e-12)
-        clear_lookup(False, query[0], cells, keys)
-        assert not cells.any()
+        taken_away(scratch.record, query[0])
+        assert not space.cells.any()

@@ -130,9 +130,9 @@ def test_a_broken_list_of_lists_is_refused(collection: kinbin.Collection) -> Non
 
 @pytest.mark.parametrize("rows", [10**12, 10_001])
 def test_a_matrix_of_too_many_rows_is_refused_unread(rows: int, collection: kinbin.Collection) -> None:
-    """A matrix with more rows than memory has room for is refused by the limit on items."""
+    """A matrix with more rows than memory has room for is refused by its shape: there are other ids, or it is over the limit on queries."""
     matrix = sp.coo_matrix(([1.0], ([0], [0])), shape=(rows, WIDTH))
-    with unchanged(collection), refused("over_limit", f"vectors: at most 10000, not {rows}", field="vectors", limit="batch_items"):
+    with unchanged(collection), refused("bad_parameter", f"{rows} vectors came with 1 ids; send one for each", field="ids"):
         collection.add(["x"], matrix)
     with refused("over_limit", f"queries: at most 10000, not {rows}", field="queries", limit="batch_queries"):
         collection.query_batch(matrix)

@@ -153,11 +153,11 @@ def test_the_table_of_kernels() -> None:
 
 
 @pytest.mark.parametrize("kernel", kinbin.KERNELS.values(), ids=lambda kernel: kernel.name)
-def test_score_and_similarity_are_inverse(kernel: kinbin.Kernel) -> None:
-    """A kernel's score and the min-max similarity that the index works with are rising functions, each the other's inverse."""
+def test_what_is_printed_can_be_turned_back(kernel: kinbin.Kernel) -> None:
+    """What a kernel prints rises with the score that the index works with, and the score can be had of it."""
     similarities = np.linspace(0, 1, 101)
-    scores = [kernel.score(similarity) for similarity in similarities]
+    scores = [kernel.printed(similarity) for similarity in similarities]
     assert scores[0] == 0.0
     assert scores[-1] == 1.0
     assert (np.diff(scores) > 0).all()
-    np.testing.assert_allclose([kernel.similarity(score) for score in scores], similarities, atol=1e-15)
+    np.testing.assert_allclose([kernel.score_of(score) for score in scores], similarities, atol=1e-15)

@@ -232,7 +232,7 @@ def test_every_flipped_bit_of_a_row_is_noticed(wide: bool, nnz: int) -> None:
     assert naive_format.row_record(record.tobytes(), wide) == ((norm, features.tolist(), values.tolist()), len(record))
 
     def sound(data: np.ndarray[Any, np.dtype[np.uint8]]) -> bool:
-        return bool(four_are_sound(*[np.uint64(data.ctypes.data)] * 4, *[len(data)] * 4, wide))
+        return bool(four_are_sound(((np.uint64(data.ctypes.data), len(data)),) * 4, wide))
 
     assert sound(record)
     assert not sound(record[:-8])
@@ -256,7 +256,7 @@ def test_a_flipped_bit_in_one_of_four_rows_is_noticed(wide: bool) -> None:
         records.append(record)
 
     def sound(four: list[np.ndarray[Any, np.dtype[np.uint8]]]) -> bool:
-        return bool(four_are_sound(*(np.uint64(one.ctypes.data) for one in four), *map(len, four), wide))
+        return bool(four_are_sound(tuple((np.uint64(one.ctypes.data), len(one)) for one in four), wide))
 
     for turn in range(4):
         four = records[turn:] + records[:turn]

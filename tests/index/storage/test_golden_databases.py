@@ -60,7 +60,7 @@ def test_it_holds_what_it_did(folder: Path, known: dict[str, Any]) -> None:
         for name, expected in known["collections"].items():
             collection = database.collection(name)
             config = {key: getattr(collection.config, key) for key in ("kernel", "dim", "sampler", "bands", "rows")}
-            assert config | {"seed": str(collection.seed)} == {"bands": None, "rows": None, **expected["configuration"]}
+            assert config | {"seed": str(collection._seed)} == {"bands": None, "rows": None, **expected["configuration"]}
             assert collection.count() == expected["count"] == len(expected["items"])
             found = collection.scroll(limit=1000, include=("vector", "payload")).items
             assert {item.id: [golden_database.nonzeros(item.vector), item.payload] for item in found} == expected["items"]

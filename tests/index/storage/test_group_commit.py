@@ -121,7 +121,7 @@ def collection(tmp_path: Path) -> Iterator[kinbin.Collection]:
     """An empty collection without background work."""
     with kinbin.open(tmp_path) as database:
         created = database.create_collection("c", dim=8, bands=8, rows=1, seed=1)
-        created._janitor.wake = lambda: None  # type: ignore[method-assign]
+        created._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         yield created
 
 

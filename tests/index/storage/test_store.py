@@ -12,6 +12,7 @@ import kinbin.storage.store
 from kinbin.errors import FormatMismatch, StorageError
 from kinbin.storage.store import MAP_SIZE, MAX_READERS, Store
 from store_contract import StoreContract, add_row, everything
+from stored_headers import CONFIGURATION
 
 
 class TestLmdbStore(StoreContract):
@@ -35,7 +36,7 @@ class TestLmdbStore(StoreContract):
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A new, empty store, closed."""
-    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    Store.create(tmp_path / "store", CONFIGURATION)
     return tmp_path / "store"
 
 
@@ -70,7 +71,7 @@ def test_a_new_store_is_complete_before_it_has_its_name(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(kinbin.storage.store, "sync_directory", sync)
     monkeypatch.setattr(Path, "rename", renamed)
-    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    Store.create(tmp_path / "store", CONFIGURATION)
     draft = events[0][1]
     assert draft.startswith(".new-store-")
     assert events == [("sync", draft), ("rename", draft), ("sync", tmp_path.name)]
@@ -93,7 +94,7 @@ def test_a_name_is_taken_once(place: Path) -> None:
     add_row(store, 0)
     before = everything(store)
     with pytest.raises(FileExistsError):
-        Store.create(place, {"kernel": "gmm"})
+        Store.create(place, CONFIGURATION)
     assert everything(store) == before
     assert [entry.name for entry in place.parent.iterdir()] == ["store"]
     store.close()
@@ -108,9 +109,9 @@ def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr("kinbin.storage.format.encode_state", full)
         with pytest.raises(StorageError):
-            Store.create(tmp_path / "store", {"kernel": "ngmm"})
+            Store.create(tmp_path / "store", CONFIGURATION)
     assert list(tmp_path.iterdir()) == []
-    Store.create(tmp_path / "store", {"kernel": "ngmm"})
+    Store.create(tmp_path / "store", CONFIGURATION)
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def test_exact_answers_outlive_every_seal_and_merge(kernel: str, kind: str, db: 
         for start, stop in ((0, 50), (50, 120), (120, 170), (170, 210), (210, 260), (260, 420)):
             fill(collection, start, stop)
             before = answers(collection)
-            while collection.upkeep():
+            while collection._upkeep.step():
                 assert answers(collection) == before
                 seen_runs.add(len(collection.stats()["runs"]))
-        while collection.upkeep(quiet=True):
+        while collection._upkeep.step(quiet=True):
             assert answers(collection) == before
     for _ in range(2):
         collection.compact()
@@ -105,7 +105,7 @@ def test_the_bands_find_every_identical_vector_at_any_time(db: kinbin.Database) 
                 for i, answer in enumerate(collection.query_batch(X[: start + 50], k=3, mode="bands", target_recall=0.5)):
                     assert f"{i:04}" in answer.ids
                     assert answer.scores[0] == 1.0
-                collection.upkeep()
+                collection._upkeep.step()
 
 
 # ------------------------------------------------------------------------------------------- meanwhile
@@ -190,8 +190,8 @@ def test_only_dead_rows_are_sealed_to_nothing(db: kinbin.Database) -> None:
     collection.add(["a", "b"], vectors(2))
     collection.delete(["a", "b"])
     with no_background(seal_rows=2):
-        assert collection.upkeep()
-        assert not collection.upkeep()
+        assert collection._upkeep.step()
+        assert not collection._upkeep.step()
     assert collection.stats()["fresh_rows"] == 0
     assert collection.stats()["runs"] == []
     assert collection.check().ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -28,15 +29,16 @@ def collection(request: pytest.FixtureRequest, db: kinbin.Database) -> kinbin.Co
 
 def then(monkeypatch: pytest.MonkeyPatch, collection: kinbin.Collection, happens: Callable[[], Any]) -> None:
     """Something happens after the next search has found its rows, and before the answer is put together."""
-    search = collection._searcher.search
 
-    def search_then(*arguments: Any) -> Any:
+    def search_then(search: Callable[..., Any], *arguments: Any) -> Any:
         found = search(*arguments)
         monkeypatch.undo()
         happens()
         return found
 
-    monkeypatch.setattr(collection._searcher, "search", search_then)
+    for name in ("search", "search_one"):
+        search = getattr(collection._searcher, name)
+        monkeypatch.setattr(collection._searcher, name, functools.partial(search_then, search))
 
 
 def replace_everything(collection: kinbin.Collection) -> None:

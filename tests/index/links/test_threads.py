@@ -29,7 +29,8 @@ def test_queries_while_another_thread_edits_and_links(tmp_path: Path) -> None:
             mode = ("links", "auto", "links", "exact")[int(rng.integers(4))]
             picks = rng.integers(0, ROWS, 8)
             gone_before, there_before = gone.copy(), there.copy()
-            answers = collection.query_batch(X[picks], k=5, mode=mode)
+            # At the default target walks of one of these graphs miss one row of 600, whoever asks.
+            answers = collection.query_batch(X[picks], k=5, mode=mode, target_recall=0.99)
             there_after = there.copy()
             for pick, answer in zip(names(picks), answers, strict=True):
                 assert not gone_before & set(answer.ids), "a deleted item was answered"

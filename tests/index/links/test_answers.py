@@ -14,14 +14,14 @@ import kinbin
 import kinbin.query.search
 import naive
 from kinbin.codes.coder import Coder
-from kinbin.links.linkset import MOST_WIDTH, LinkSet, Width
+from kinbin.codes.nodes import GRAPH
 from kinbin.links.search import grown_pool, search_links
+from kinbin.links.widths import MOST_WIDTH, CalibrationTable, Width
+from kinbin.native.records import Record
 from kinbin.spaces.registry import kernel_named
 from linked import KINDS, cases, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
-ERRORS = 6
-"""The place of the nodes' errors among the arguments of `search_links`, after their places."""
 CASES = cases("dense", "sparse", "signed", "signed sparse", "few words")
 
 
@@ -61,9 +61,9 @@ def test_what_a_walk_does_not_score_is_too_far(
 ) -> None:
     """A walk answers what it would if all of its pool were scored, as it is where codes may be wrong by anything."""
     # What is walked on for is told by codes where they prove it: those that may be wrong by anything prove nothing.
-    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: 0.0)
     # Pools that hold rows to be spared, whatever calibration finds enough.
-    monkeypatch.setattr(LinkSet, "width_for", lambda *_: Width(max(48, 2 * k), True))
+    monkeypatch.setattr(CalibrationTable, "width_for", lambda *_: Width(max(48, 2 * k), True))
     pair = pairs(kernel, kind)
     options: dict[str, Any] = {"k": k, "mode": "links", "target_recall": 0.949}
     if asked in SHARES:
@@ -72,10 +72,11 @@ def test_what_a_walk_does_not_score_is_too_far(
         options["min_score"] = float(np.median(pair.plain.query_batch(pair.Q, k=20, mode="exact").scores[:, -1]))
     some = pair.linked.query_batch(pair.Q, **options)
 
-    def of_any_error(*given: Any) -> int:
-        errors = given[ERRORS]
-        assert (errors.dtype, errors.shape) == (np.float32, given[ERRORS - 1].shape)
-        return int(search_links(*given[:ERRORS], np.full_like(errors, 1e6), *given[ERRORS + 1 :]))
+    def of_any_error(space: Record, segments: Record, links: Record, *others: Any) -> int:
+        errors = np.full(int(links["nodes"][0]), 1e6, np.float32)
+        coarse = links.copy()
+        GRAPH.fill(coarse, errors=errors)
+        return int(search_links(space, segments, coarse, *others))
 
     monkeypatch.setattr(kinbin.query.search, "search_links", of_any_error)
     everything = pair.linked.query_batch(pair.Q, **options)
@@ -182,7 +183,7 @@ def test_a_sealed_run_beside_linked_ones_is_searched(db: kinbin.Database, mode: 
         collection.link()
         for start in (900, 1_600):
             collection.add(names(range(start, start + 700)), X[start : start + 700])
-            assert collection.upkeep()
+            assert collection._upkeep.step()
         collection.add(names(range(2_300, 2_400)), X[2_300:])
     stats = collection.stats()
     assert (len(stats["runs"]), stats["fresh_rows"], stats["links"]["unlinked_rows"]) == (3, 100, 1_500)
@@ -319,15 +320,16 @@ def test_stats_tell_of_links(db: kinbin.Database) -> None:
 
 def test_a_higher_target_takes_a_wider_walk(pairs: Callable[[str, str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows are looked at for a higher target and for more neighbours, never fewer (queries that are walked for on aside)."""
-    monkeypatch.setattr(LinkSet, "far_for", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: 0.0)
+    new = 1e-7  # targets that nobody asked for before: widths are kept, with what was far then
     pair = pairs("gmm", "dense")
     for k in (1, 10, 60, 100, 400):
         looked = [
-            float(pair.linked.query_batch(pair.Q, k=k, mode="links", target_recall=target).candidates.mean())
+            float(pair.linked.query_batch(pair.Q, k=k, mode="links", target_recall=target + new).candidates.mean())
             for target in (0.3, 0.6, 0.8, 0.9, 0.95, 0.99)
         ]
         assert looked == sorted(looked), f"k = {k}"
-    by_k = [float(pair.linked.query_batch(pair.Q, k=k, mode="links").candidates.mean()) for k in (10, 100, 400)]
+    by_k = [float(pair.linked.query_batch(pair.Q, k=k, mode="links", target_recall=0.9 + new).candidates.mean()) for k in (10, 100, 400)]
     assert by_k == sorted(by_k)
 
 
@@ -337,18 +339,18 @@ def test_only_queries_far_from_their_neighbours_are_walked_for_on(
 ) -> None:
     """A query whose last answer is at least as similar as what is called far meets the nodes it would meet anyway; others meet more."""
     collection = db.create_collection("c", kernel=kernel, dim=KINDS[kind].dim, seed=5)
-    X = KINDS[kind].rows(1_540, seed=8)
-    collection.add(names(range(1_500)), X[:1_500])
+    X = KINDS[kind].rows(940, seed=8)
+    collection.add(names(range(900)), X[:900])
     collection.link()
-    monkeypatch.setattr("kinbin.links.linkset._hard_at", lambda *_: 0.0)
+    monkeypatch.setattr(CalibrationTable, "hard_for", lambda *_: 0.0)
 
     def ask(far: float) -> kinbin.AnswerBatch:
-        monkeypatch.setattr(LinkSet, "far_for", lambda *_: far)
+        monkeypatch.setattr(CalibrationTable, "far_for", lambda *_: far)
         # A target that nobody asked for before: widths are kept.
-        return collection.query_batch(X[1_500:], mode="links", target_recall=0.3 + 1e-6 * far)
+        return collection.query_batch(X[900:], mode="links", target_recall=0.3 + 1e-6 * far)
 
     narrow = ask(0.0)
-    last = np.array([kernel_named(kernel).similarity(score) for score in narrow.scores[:, -1].tolist()])
+    last = np.array([kernel_named(kernel).score_of(score) for score in narrow.scores[:, -1].tolist()])
     met = [narrow.candidates]
     for far in np.quantile(last, [0.3, 0.7]):
         wide = ask(float(far))
@@ -376,7 +378,13 @@ def test_a_pool_grows_with_the_distance_of_a_query() -> None:
     assert Width(30, False).pool_at(0.0) == 30
     two = Width(20, True, 0.5, 1.9, 12, hard=0.6, wide=50)
     assert [two.pool_at(similarity) for similarity in (0.6, 0.5999, 0.5, 0.4999)] == [20, 50, 50, 50 + int(12 * 0.9)]
-    assert [int(grown_pool.py_func(two.beam, similarity, False)) for similarity in (0.6, 0.5999, 0.5, 0.4999, 0.0)] == [20, 50, 50, 20, 20]
+    assert [int(grown_pool.py_func(two.beam.view(np.recarray)[0], score)) for score in (0.6, 0.5999, 0.5, 0.4999, 0.0)] == [
+        20,
+        50,
+        50,
+        20,
+        20,
+    ]
     assert Width(20, True, 0.5, 1.9, 12, hard=0.4, wide=10).pool_at(0.5) == 20
 
 

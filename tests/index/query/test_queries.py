@@ -14,8 +14,10 @@ import kinbin
 import naive
 from background import no_background
 from kinbin import Answer, AnswerBatch
+from kinbin.native.records import Record
 from kinbin.query.found import Found
 from kinbin.query.search import _Call
+from kinbin.rows.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -298,7 +300,7 @@ def test_ties_go_to_the_older_row(db: kinbin.Database) -> None:
     for start, stop in ((0, 15), (15, 30)):
         collection.add(names[start:stop], X[start:stop])
         with no_background(seal_rows=1):
-            assert collection.upkeep()
+            assert collection._upkeep.step()
     collection.add(names[30:], X[30:])
     for _ in range(2):
         for k in (1, 4, 17, 33):
@@ -335,11 +337,11 @@ def test_a_cancelled_search_ends_between_slices(mode: str, db: kinbin.Database, 
     ran: list[int] = []
     run = _Call.run
 
-    def counted(call: _Call) -> Found:
-        ran.append(len(call.queries))
+    def counted(call: _Call, queries: Rows, asked: Record, found: Found) -> None:
+        ran.append(len(queries))
         if len(ran) == 2:
             cancel.set()
-        return run(call)
+        run(call, queries, asked, found)
 
     whole = collection.query_batch(Q, mode=mode)
     monkeypatch.setattr(_Call, "run", counted)

@@ -1,7 +1,7 @@
 """The background threads of a collection: one seals and merges after writes, and once more when they have ended; one links.
 
-No error ends them. What fails is logged with its traceback, counted, shown by `Collection.stats`, and tried again after pauses
-that double up to a minute.
+Nothing that is raised ends them. What fails is logged (a warning; its traceback when debugging), counted, shown by
+`Collection.stats`, and tried again after pauses that double up to a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from kinbin.errors import Closed, CollectionNotFound, KinbinError
 from kinbin.upkeep.sealing import SEAL_ROWS
 
-__all__ = ["Janitor", "LinkThread"]
+__all__ = ["LinkThread", "UpkeepThread"]
 
 BACKLOG_ROWS = 8 * SEAL_ROWS
 """Fresh rows beyond which a write waits for sealing."""
@@ -32,10 +32,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before work that failed is tried again."""
 _DETAIL_CHARACTERS = 300
 
-log = logging.getLogger("kinbin.background")
+log = logging.getLogger("kinbin.upkeep")
 
 
-class _Background:
+class _BackgroundThread:
     """A daemon thread that works when it is woken. It is started when it is first needed, and again should it have ended."""
 
     def __init__(self, name: str) -> None:
@@ -76,7 +76,6 @@ class _Background:
                 self._thread = thread
 
     def _run(self) -> None:
-        self._prepare()
         while not self._stop.is_set():
             self._wake.wait()
             self._wake.clear()
@@ -85,26 +84,27 @@ class _Background:
             except (Closed, CollectionNotFound):
                 # There is nothing left to work on.
                 continue
-            except Exception as error:  # noqa: BLE001 - whatever it is, rows that come later want to be sealed and linked
+            except BaseException as error:  # noqa: BLE001 - whatever it is, rows that come later want to be sealed and linked
                 self._stop.wait(self._note(error))
                 self._wake.set()
             else:
                 self._in_a_row = 0
 
-    def _note(self, error: Exception) -> float:
+    def _note(self, error: BaseException) -> float:
         """Log and remember a failure. Returns the seconds to wait before the work is tried again."""
         self._failures += 1
         self._in_a_row += 1
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        # What a file name or a foreign text may hold is no UTF-8.
-        detail = str(error)[:_DETAIL_CHARACTERS].encode("utf-8", "backslashreplace").decode()
-        self._last_failure = {"time": now, "error": type(error).__name__, "detail": detail}
         pause = pause_after(self._in_a_row)
-        log.error("%s failed; it is tried again in %g s", self._name, pause, exc_info=error)
+        # An error that cannot be told, or a log that cannot be written, ends the thread no more than the failure itself.
+        with contextlib.suppress(BaseException):
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            self._last_failure = {"time": now, "error": type(error).__name__, "detail": ""}
+            # What a file name or a foreign text may hold is no UTF-8.
+            detail = str(error)[:_DETAIL_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+            self._last_failure = self._last_failure | {"detail": detail}
+            log.warning("%s failed (%s: %s); it is tried again in %g s", self._name, type(error).__name__, detail, pause)
+            log.debug("%s failed here", self._name, exc_info=error)
         return pause
-
-    def _prepare(self) -> None:
-        """Done once, in the thread."""
 
     def _work(self) -> None:
         """Do what is due."""
@@ -116,7 +116,7 @@ def pause_after(failures: int) -> float:
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30)))
 
 
-class Janitor(_Background):
+class UpkeepThread(_BackgroundThread):
     """Seals and merges one collection when there may be something to do."""
 
     def __init__(self, name: str, step: Callable[[bool], bool], backlog: Callable[[], int]) -> None:
@@ -160,7 +160,7 @@ class Janitor(_Background):
             return
 
 
-class LinkThread(_Background):
+class LinkThread(_BackgroundThread):
     """Links one collection, at low priority, when there may be something to link."""
 
     def __init__(self, name: str, step: Callable[..., bool], done: Callable[[], None]) -> None:
@@ -173,14 +173,8 @@ class LinkThread(_Background):
         self._wake.set()
         self._start()
 
-    def _prepare(self) -> None:
-        if sys.platform == "linux":
-            # Elsewhere threads have no priority of their own, or it is not set by this number.
-            with contextlib.suppress(OSError):
-                # Queries go first.
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
-
     def _work(self) -> None:
+        _give_way()
         # Writes come in many: the links wait for a pause, but not for ever.
         busy = 0
         self._wake.set()
@@ -192,3 +186,11 @@ class LinkThread(_Background):
         while not self._stop.is_set() and not self._step(quiet=busy < PATIENCE):
             self._stop.wait(QUIET_SECONDS)
         self._done()
+
+
+def _give_way() -> None:
+    """Let queries go first: the calling thread has low priority from now on."""
+    if sys.platform == "linux":
+        # Elsewhere threads have no priority of their own, or it is not set by this number.
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)

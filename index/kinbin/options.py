@@ -1,0 +1,148 @@
+"""The options of a query, described and judged once: fields, defaults and bounds that every other way in takes from here.
+
+The service's schemas and the command line are made from `OPTIONS`; the client, which stands alone, is compared with it by a test.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kinbin.errors import InvalidInput
+from kinbin.limits import LIMITS
+from kinbin.parameters import INCLUDE, MODES, at_most, included, is_number, one_of, whole
+
+__all__ = ["OPTIONS", "Option", "QueryOptions", "check_cancel", "chosen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a query: its default, and what it may be, for schemas, help texts and messages."""
+
+    default: Any
+    text: str
+    """What it does, in a line."""
+    says: str
+    """What it has to be, as refusals say it."""
+    least: float | None = None
+    above: float | None = None
+    """As `least`, but not this value itself."""
+    most: float | None = None
+    limit: str | None = None
+    """The name in `kinbin.LIMITS` of a limit that is its largest value."""
+    known: tuple[str, ...] = ()
+    """The words that it may be, or list."""
+
+    @property
+    def largest(self) -> float | None:
+        """The largest value: of the option itself, or of its limit."""
+        return self.most if self.limit is None else LIMITS[self.limit].value
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What is asked for besides the vector: the options of `query`, `query_id` and `query_batch`, checked when it is made.
+
+    target_recall: the probability with which each true neighbour is to be found; the one knob. min_score: answers below it are
+    not wanted (fewer than k may come). filter: on payloads (`query.filters`; it is judged by the query, not here). mode: "bands"
+    answers from the band index whatever it certifies; "links" walks the neighbour graph, and searches rows that are not linked by
+    their bands; "exact" scans; "auto" takes what is expected to be fastest, and scans what the bands cannot certify. certify: a
+    walk gives no bound on recall; ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a
+    scan if need be). include: what of the items comes with the answer, from the snapshot that is searched; kept as a tuple.
+
+    Raises:
+        InvalidInput: codes "bad_parameter", "over_limit"; `field` names the option.
+
+    Cost: 1 µs.
+    """
+
+    k: int = field(default=10, metadata={"text": "how many neighbours", "says": "is a whole number from 1 on", "least": 1, "limit": "k"})
+    target_recall: float = field(
+        default=0.9,
+        metadata={
+            "text": "the recall that is wanted: bands are verified until so much is proved, walks are calibrated for it",
+            "says": "is a number above 0 and at most 1",
+            "above": 0,
+            "most": 1,
+        },
+    )
+    min_score: float | None = field(
+        default=None,
+        metadata={
+            "text": "leave out neighbours with a lower score",
+            "says": "is a number from 0 to 1, or null",
+            "least": 0,
+            "most": 1,
+        },
+    )
+    filter: Any = field(
+        default=None,
+        metadata={"text": "only items whose payload fits", "says": 'is an object with at least one field, as {"year": {"$gte": 2020}}'},
+    )
+    mode: str = field(
+        default="auto",
+        metadata={
+            "text": "auto takes what is expected to be fastest: a walk over links where there are any, bands, or an exact scan",
+            "says": f"is one of {', '.join(MODES)}",
+            "known": MODES,
+        },
+    )
+    certify: bool = field(
+        default=False,
+        metadata={"text": "ask the bands for a bound on the recall of a walk, which has none by itself", "says": "is true or false"},
+    )
+    include: Iterable[str] = field(
+        default=(),
+        metadata={"text": "what to return of each item", "says": f"lists some of {', '.join(INCLUDE)}", "known": INCLUDE},
+    )
+
+    def __post_init__(self) -> None:
+        k, target, least = self.k, self.target_recall, self.min_score
+        # The kinds that nearly always come are told by their type alone: every query passes here.
+        if type(k) is not int or not 1 <= k <= LIMITS["k"].value:
+            at_most("k", whole("k", k), "k")
+        if not (type(target) is float or is_number(target)) or not 0.0 < target <= 1.0:
+            raise _refused("target_recall")
+        if least is not None and not (is_number(least) and 0.0 <= least <= 1.0):
+            raise _refused("min_score")
+        if type(self.mode) is not str or self.mode not in MODES:
+            one_of("mode", self.mode, MODES)
+        if self.certify is not True and self.certify is not False:
+            raise _refused("certify")
+        if type(self.include) is not tuple or self.include:
+            object.__setattr__(self, "include", included(self.include))
+
+
+OPTIONS: dict[str, Option] = {one.name: Option(one.default, **one.metadata) for one in fields(QueryOptions)}
+"""Every option of a query, by name."""
+_DEFAULTS = QueryOptions()
+
+
+def _refused(name: str) -> InvalidInput:
+    return InvalidInput.of("bad_parameter", f"{name} {OPTIONS[name].says}", field=name)
+
+
+def chosen(options: object, single: QueryOptions) -> QueryOptions:
+    """The options that came as one, or else those that came one by one.
+
+    Raises:
+        InvalidInput: both came, so that nobody could tell which is meant.
+    """
+    if not isinstance(options, QueryOptions):
+        raise InvalidInput.of("bad_parameter", f"options are QueryOptions or None, not {type(options).__name__}", field="options")
+    if single != _DEFAULTS:
+        given = ", ".join(one.name for one in fields(single) if getattr(single, one.name) != one.default)
+        raise InvalidInput.of("bad_parameter", f"options came beside {given}; put all of them into options", field="options")
+    return options
+
+
+def check_cancel(cancel: object) -> None:
+    """Refuse what is no event.
+
+    Raises:
+        InvalidInput: code "bad_parameter".
+    """
+    if cancel is not None and not isinstance(cancel, threading.Event):
+        raise InvalidInput.of("bad_parameter", f"cancel is a threading.Event or None, not {type(cancel).__name__}", field="cancel")

@@ -1,0 +1,145 @@
+"""Work space of kernels: one record, whatever is searched and in whatever way."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.native.jit import inline
+from kinbin.native.memory import f64_array, u8_array, u32_array, u64_array
+from kinbin.native.records import Layout, Record
+from kinbin.rows.lookup import LOOKUP, LookupSpace
+
+__all__ = ["MOST_CODE_BYTES", "MOST_LINKS", "SCRATCH", "TABLE_WORDS", "Counting", "Scratch", "Walk", "coding_of", "counting_of", "walk_of"]
+
+MOST_LINKS = 255
+"""A node of a graph never has more links."""
+MOST_CODE_BYTES = 1024
+"""Bytes that a code has at most."""
+TABLE_WORDS = (1 << 16) + 2
+"""uint16 of the table in which a packed code is laid out."""
+_LISTED = 262_144
+"""Nodes that a walk may meet: as many as the widest pool has links."""
+_FOUND = 2 * MOST_LINKS + 2
+
+SCRATCH = Layout(
+    "SCRATCH",
+    # A look-up comes first, with the very fields of one: spaces are handed the address of either.
+    **LOOKUP.fields,
+    rows=("count", "rows that bands can be counted for"),
+    counts=("u8[]", "(rows + 63,) zero: bands that each row shares"),
+    listed_rows=("u32[]", "(rows,)"),
+    order=("u32[]", "(rows,)"),
+    sums=("f64[]", "(1024,) buckets of a row that is folded"),
+    code=("u8[]", "(1024,) its code"),
+    pool_size=("count", ""),
+    pool=("u64[]", "keys of the nearest nodes, ascending"),
+    visited_size=("count", ""),
+    visited=("u8[]", "a bit a node, zero: whether a walk has met it"),
+    listed_size=("count", ""),
+    listed=("u64[]", "keys of the nodes a walk has met"),
+    found=("u64[]", "(512,)"),
+)
+
+
+class Counting(NamedTuple):
+    """Work space of a search by bands."""
+
+    counts: Any
+    listed: Any
+    order: Any
+
+
+class Walk(NamedTuple):
+    """Work space of a walk."""
+
+    pool: Any
+    visited: Any
+    listed: Any
+    found: Any
+
+
+@inline
+def counting_of(scratch, rows):
+    """What bands are counted in."""
+    return Counting(u8_array(scratch.counts, rows + 63), u32_array(scratch.listed_rows, rows), u32_array(scratch.order, rows))
+
+
+@inline
+def walk_of(scratch):
+    """What a walk is made in."""
+    return Walk(
+        u64_array(scratch.pool, scratch.pool_size),
+        u8_array(scratch.visited, scratch.visited_size),
+        u64_array(scratch.listed, scratch.listed_size),
+        u64_array(scratch.found, _FOUND),
+    )
+
+
+@inline
+def coding_of(scratch):
+    """What a row is folded in: sums and code."""
+    return f64_array(scratch.sums, MOST_CODE_BYTES), u8_array(scratch.code, MOST_CODE_BYTES)
+
+
+class Scratch:
+    """Work space of one kernel call at a time; kernels leave it as they found it.
+
+    Bands take 9 bytes a row, walks a bit a node and at most 2 MB, a wide look-up 16 bytes a nonzero and 0.3 MB.
+    """
+
+    def __init__(self, wide: bool, nonzeros: int = 1) -> None:
+        self.record: Record = SCRATCH.zeros()
+        self.nonzeros = self.nodes = self.pool = 0
+        self.rows = -1
+        self._wide = wide
+        self._kept: dict[str, Any] = {}
+        self._table: NDArray[np.uint16] | None = None
+        self.look_up(nonzeros)
+
+    def look_up(self, nonzeros: int) -> None:
+        """Have room for queries of so many nonzeros."""
+        if self.nonzeros < nonzeros:
+            space = self._kept["lookup"] = LookupSpace(self._wide, 1 << max(8, nonzeros.bit_length()))
+            self.nonzeros = space.nonzeros
+            SCRATCH.fill(self.record, **space.fields())
+
+    def count(self, rows: int) -> None:
+        """Have room for bands over so many rows."""
+        if self.rows < rows:
+            self.rows = rows + rows // 8
+            self._keep(
+                counts=np.zeros(self.rows + 63, np.uint8),
+                listed_rows=np.empty(self.rows, np.uint32),
+                order=np.empty(self.rows, np.uint32),
+            )
+            SCRATCH.fill(self.record, rows=self.rows)
+
+    def walk(self, nodes: int, pool: int, width: int) -> NDArray[np.uint16] | None:
+        """Have room for walks over so many nodes, with such a pool. width: of codes. Returns `table_for` them."""
+        if self.nodes < nodes or self.pool < pool:
+            self.nodes, self.pool = nodes + nodes // 8, pool
+            visited, listed = (self.nodes >> 3) + 1, min(self.nodes, _LISTED) + 2 * MOST_LINKS + 2
+            self._keep(
+                sums=np.empty(MOST_CODE_BYTES, np.float64),
+                code=np.empty(MOST_CODE_BYTES, np.uint8),
+                pool=np.empty(pool, np.uint64),
+                visited=np.zeros(visited, np.uint8),
+                listed=np.empty(listed, np.uint64),
+                found=np.empty(_FOUND, np.uint64),
+            )
+            SCRATCH.fill(self.record, pool_size=pool, visited_size=visited, listed_size=listed)
+        return self.table_for(width)
+
+    def table_for(self, width: int) -> NDArray[np.uint16] | None:
+        """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""
+        if not width and self._table is None:
+            self._table = np.zeros(TABLE_WORDS, np.uint16)
+        return None if width else self._table
+
+    def _keep(self, **arrays: NDArray[Any]) -> None:
+        self._kept |= arrays
+        SCRATCH.fill(self.record, **arrays)

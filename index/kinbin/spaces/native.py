@@ -1,0 +1,160 @@
+"""Scores and bounds as kernels compute them, whatever the space.
+
+The sums of the min-max family are inlined here. Every other space brings machine code of its own, which is called by its
+address: 2 ns a call, and no kernel has to be compiled again for it.
+"""
+
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kinbin.native.calls import call_bound, call_curve, call_score
+from kinbin.native.jit import inline
+from kinbin.native.memory import u32_at
+from kinbin.native.records import Layout
+from kinbin.rows.lookup import Lookup, clear_lookup, fill_lookup, lookup_of
+from kinbin.rows.record import HEADER, record_bytes
+from kinbin.spaces.shared import farthest_shapes, most_similar, shared_similarity
+
+__all__ = [
+    "SLACK",
+    "SPACE",
+    "Query",
+    "Reach",
+    "Rules",
+    "best_score",
+    "clear_query",
+    "fill_query",
+    "lay_out",
+    "least_similarity",
+    "query_of",
+    "reach_of",
+    "rules_of",
+    "score_row",
+    "too_far",
+]
+
+U64 = np.uint64
+SLACK = 1e-6
+"""More than float32 products take from a score."""
+
+SPACE = Layout(
+    "SPACE",
+    shapes=("count", "whether rows are compared by their shapes only, each divided by its sum"),
+    floor=("number", "the least score there is: what is less, or no number, is damage"),
+    score=("address", "f64 (row, nnz, look-up): the score of a stored row; 0: the min-max similarity"),
+    best=("address", "f64 (distance, norm, norm): the most that rows can score whose shapes are so far apart; with `score`"),
+    farthest=("address", "f64 (score): the distance beyond which shapes cannot score so much; with `score`"),
+    least=("address", "f64 (score): the least min-max similarity of a pair of this score; with `score`"),
+)
+
+
+class Rules(NamedTuple):
+    """A space as compiled code sees it: the fields of `SPACE`."""
+
+    shapes: Any
+    floor: Any
+    score: Any
+    best: Any
+    farthest: Any
+    least: Any
+
+
+class Query(NamedTuple):
+    """A query that is laid out: what rows are scored against."""
+
+    space: Any
+    lookup: Lookup
+    record: Any
+    """Address of the look-up's record."""
+    norm: Any
+    """Its sum as it is laid out: 1 where shapes are compared."""
+
+
+class Reach(NamedTuple):
+    """What an answer must have by now: its score, and where shapes are compared the distance that is too far for it."""
+
+    score: Any
+    distance: Any
+
+
+@inline
+def rules_of(space):
+    """What a record says of a space."""
+    return Rules(space.shapes != 0, space.floor, space.score, space.best, space.farthest, space.least)
+
+
+@inline
+def query_of(space, scratch, lookup, norm):
+    """A query that is to be laid out in the (clear) look-up of a record."""
+    return Query(space, lookup, U64(scratch.ctypes.data), 1.0 if space.shapes else norm)
+
+
+@inline
+def lay_out(query, scratch, features, values, norm):
+    """Lay a query out; undo it with `clear_query`."""
+    scratch[0].norm = query.norm
+    fill_lookup(query.lookup, features, values, np.float32(1.0 / norm) if query.space.shapes else np.float32(1.0))
+
+
+@inline
+def fill_query(space, scratch, features, values, norm):
+    """A query that is laid out; undo it with `clear_query`."""
+    query = query_of(space, scratch, lookup_of(scratch[0]), norm)
+    lay_out(query, scratch, features, values, norm)
+    return query
+
+
+@inline
+def clear_query(query, features):
+    """Leave the look-up of a query clear."""
+    clear_lookup(query.lookup, features)
+
+
+@inline
+def score_row(query, address, room):
+    """(score, whether it is sound) of the record at an address, which has so many bytes of room."""
+    if room < HEADER:
+        return 0.0, False
+    nnz = np.int64(u32_at(address + U64(8)))
+    if record_bytes(nnz, query.lookup.wide) > room:
+        return 0.0, False
+    if query.space.score == U64(0):
+        score = shared_similarity(address, nnz, query.space.shapes, query.norm, query.lookup)
+    else:
+        score = call_score(query.space.score, address, nnz, query.record)
+    # Comparisons with NaN are false.
+    return score, score >= query.space.floor
+
+
+@inline
+def best_score(space, distance, norm, other_norm):
+    """The most that rows of these norms can score whose shapes are `distance` apart in L1."""
+    if space.score == U64(0):
+        return most_similar(distance, 1.0 if space.shapes else norm, 1.0 if space.shapes else other_norm)
+    return call_bound(space.best, distance, norm, other_norm)
+
+
+@inline
+def least_similarity(space, score):
+    """The least min-max similarity of a pair of this score."""
+    return score if space.score == U64(0) else call_curve(space.least, score)
+
+
+@inline
+def reach_of(space, score, error):
+    """What an answer must reach that scores at least so much. error: of the query's code."""
+    reached = max(score, space.floor) - SLACK
+    farthest = farthest_shapes(max(reached, 0.0)) if space.score == U64(0) else call_curve(space.farthest, max(reached, space.floor))
+    return Reach(reached, farthest + error)
+
+
+@inline
+def too_far(space, distance, error, norm, other_norm, reach):
+    """Whether rows cannot score what is to be reached. distance: that of their codes, less the other's error; error: of the query's."""
+    if space.shapes:
+        return distance > reach.distance
+    return best_score(space, max(0.0, distance - error), norm, other_norm) < reach.score

@@ -1,0 +1,82 @@
+"""Which rows of a run, or of the journal, must not be answered: one bit a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DeadRows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeadRows:
+    """One bit a row, set for rows that are deleted, replaced or filtered out. It never changes; what changes it makes a copy.
+
+    Kernels read the bits at `bits`; whoever hands them the address keeps this object.
+    """
+
+    rows: int
+    bits: NDArray[np.uint8]
+    """At least one bit a row: row i is bit i mod 8, of value 2**(i mod 8), of byte i div 8. Bits beyond `rows` are 0."""
+    count: int = field(init=False)
+    """How many rows are dead."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", int(np.bitwise_count(self.bits).sum()))
+
+    @classmethod
+    def of(cls, rows: int) -> DeadRows:
+        """So many rows, all alive."""
+        return cls(rows, np.zeros(_bytes(rows), np.uint8))
+
+    @property
+    def live(self) -> int:
+        """How many rows are alive."""
+        return self.rows - self.count
+
+    def is_dead(self, local: int) -> bool:
+        """Whether one row is dead."""
+        return bool(self.bits[local >> 3] >> (local & 7) & 1)
+
+    def living(self) -> NDArray[np.int64]:
+        """The rows that are alive, ascending."""
+        return np.flatnonzero(~self._flags())
+
+    def gone(self) -> NDArray[np.int64]:
+        """The rows that are dead, ascending."""
+        return np.flatnonzero(self._flags())
+
+    def _flags(self) -> NDArray[np.bool_]:
+        return np.unpackbits(self.bits, count=self.rows, bitorder="little").view(np.bool_)
+
+    def grown(self, rows: int) -> DeadRows:
+        """The same of more rows; those that are added are alive. Cost: a copy of the bits."""
+        bits = np.zeros(_bytes(rows), np.uint8)
+        bits[: len(self.bits)] = self.bits[: len(bits)]
+        return DeadRows(rows, bits)
+
+    def with_dead(self, locals_: NDArray[np.int64]) -> DeadRows:
+        """The same with these rows dead as well, each of them below `rows`."""
+        bits = self.bits.copy()
+        np.bitwise_or.at(bits, locals_ >> 3, np.left_shift(1, locals_ & 7).astype(np.uint8))
+        return DeadRows(self.rows, bits)
+
+    def with_range(self, first: int, past: int) -> DeadRows:
+        """The same with the rows first … past-1 dead as well, as far as there are such rows."""
+        hidden = np.zeros(self.rows, np.bool_)
+        hidden[max(first, 0) : max(past, 0)] = True
+        return self.hiding(hidden)
+
+    def hiding(self, hidden: NDArray[np.bool_]) -> DeadRows:
+        """The same without the rows whose place in hidden (rows,) is true. Cost: 0.2 ns a row."""
+        bits = self.bits.copy()
+        packed = np.packbits(hidden, bitorder="little")
+        bits[: len(packed)] |= packed
+        return DeadRows(self.rows, bits)
+
+
+def _bytes(rows: int) -> int:
+    """Whole words of 8 bytes, and at least one: an array of none has no address."""
+    return 8 * max(1, -(-rows // 64))

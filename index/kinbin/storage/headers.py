@@ -1,0 +1,292 @@
+"""What the store keeps as JSON, decoded and checked once: configurations, and the headers of runs and link sets.
+
+Each class has `decode`, which takes what JSON gives, and `encode`, which gives back what is written. Fields that a later version
+added are passed over, so that an earlier one reads what it wrote; a field that is absent or malformed is damage, and is named.
+`index/FORMAT.md`, sections 4 and 8, says what each field is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+
+__all__ = ["CoderHeader", "Configuration", "ContrastHeader", "Fields", "LinkSetHeader", "RunHeader", "numbers"]
+
+_MOST = 2**63 - 1
+_MOST_SHIFT = 31
+"""Local rows are 32-bit numbers: no block holds more of them than this shift says."""
+_MOST_R, _MOST_BANDS = 8, 256
+"""What hashes are specified for (index/HASHING.md)."""
+
+
+class Fields:
+    """A JSON object whose fields are checked one by one.
+
+    Raises:
+        CorruptData: it is no object; so does every method, of a field that is absent or not what it should be.
+    """
+
+    def __init__(self, data: object, what: str) -> None:
+        """what: how messages name the object."""
+        if not isinstance(data, dict):
+            raise damaged(what, "no JSON object")
+        self._data, self._what = data, what
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._data
+
+    def refuse(self, name: str, wanted: str) -> CorruptData:
+        """The error of a field that is not what is wanted."""
+        return damaged(self._what, f"its field {name!r} is not {wanted}")
+
+    def whole(self, name: str, least: int = 0, most: int = _MOST) -> int:
+        """A whole number of a range, ends included."""
+        value = self._data.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.refuse(name, f"a whole number from {least} to {most}")
+        return value
+
+    def whole_or_none(self, name: str, least: int, most: int = _MOST) -> int | None:
+        """The same, or null; it must be there."""
+        return None if name in self._data and self._data[name] is None else self.whole(name, least, most)
+
+    def number(self, name: str) -> float:
+        """A finite number, as it is stored."""
+        value = self._data.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _MOST:
+            raise self.refuse(name, "a finite number")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self._data.get(name)
+        if not isinstance(value, bool):
+            raise self.refuse(name, "true or false")
+        return value
+
+    def text(self, name: str) -> str:
+        """A string."""
+        value = self._data.get(name)
+        if not isinstance(value, str):
+            raise self.refuse(name, "a string")
+        return value
+
+    def array(self, name: str, *shape: int | None) -> NDArray[Any]:
+        """Nested lists of finite numbers with this shape, of which None is any length: an array of int64 or float64."""
+        try:
+            array = np.asarray(self._data.get(name))
+        except ValueError:
+            array = np.empty(0, np.bool_)  # lists of several lengths
+        fits = array.ndim == len(shape) and all(wanted in (None, got) for wanted, got in zip(shape, array.shape, strict=True))
+        if not fits or array.dtype not in (np.int64, np.float64) or not np.isfinite(array).all():
+            dimensions = " × ".join("any" if size is None else str(size) for size in shape)
+            raise self.refuse(name, f"{dimensions} finite numbers")
+        return array
+
+    def object(self, name: str) -> dict[str, Any]:
+        """A JSON object."""
+        value = self._data.get(name)
+        if not isinstance(value, dict):
+            raise self.refuse(name, "an object")
+        return value
+
+    def fields(self, name: str) -> Fields:
+        """The fields of a JSON object."""
+        return Fields(self.object(name), f"{self._what}, {name!r}")
+
+
+def damaged(what: str, why: str) -> CorruptData:
+    """The error of a record whose checksum is right and whose content is not."""
+    return CorruptData(f"{what} is damaged: {why}; restore a copy (`kinbin check` lists the damage)")
+
+
+def numbers(data: object, what: str) -> list[int]:
+    """A list of the numbers of runs or link sets, checked."""
+    if not isinstance(data, list) or not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 2**32 for one in data):
+        raise damaged(what, "not a list of numbers")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a collection was created with; it never changes."""
+
+    kernel: str
+    dim: int | None
+    """None: unbounded feature ids."""
+    sampler: str
+    bands: int | None
+    """None: chosen run by run."""
+    r: int | None
+    """Hashes a band, `rows` to users and on disk. None: chosen run by run."""
+    seed: int
+    hash_version: int
+
+    @classmethod
+    def decode(cls, data: object) -> Configuration:
+        """From JSON.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, "the collection's configuration")
+        seed = fields.text("seed")
+        if not (seed.isascii() and seed.isdigit()) or int(seed[:21]) >= 2**64:
+            raise fields.refuse("seed", "a string of digits below 2**64")
+        return cls(
+            kernel=fields.text("kernel"), dim=fields.whole_or_none("dim", 1), sampler=fields.text("sampler"),
+            bands=fields.whole_or_none("bands", 1, _MOST_BANDS), r=fields.whole_or_none("rows", 1, _MOST_R),
+            seed=int(seed), hash_version=fields.whole("hash_version"),
+        )  # fmt: skip
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "kernel": self.kernel, "dim": self.dim, "sampler": self.sampler, "bands": self.bands, "rows": self.r,
+            "seed": str(self.seed), "hash_version": self.hash_version,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContrastHeader:
+    """How a run's rows lie to each other: a sample that queries are planned by (`bands.contrast.Contrast`)."""
+
+    histogram: NDArray[np.float64]
+    """(q, bins)."""
+    kth: NDArray[np.float64]
+    """(q,)."""
+    nonzeros: float
+    wide: bool = False
+    """Absent in runs of an earlier version."""
+
+    @classmethod
+    def decode(cls, fields: Fields) -> ContrastHeader:
+        """From JSON."""
+        histogram = fields.array("histogram", None, None).astype(np.float64)
+        if not histogram.size:
+            raise fields.refuse("histogram", "that of at least one row")
+        kth = fields.array("kth", len(histogram)).astype(np.float64)
+        return cls(histogram, kth, float(fields.number("nonzeros")), "wide" in fields and fields.flag("wide"))
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"histogram": self.histogram.tolist(), "kth": self.kth.tolist(), "nonzeros": self.nonzeros, "wide": self.wide}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunHeader:
+    """The header of a run."""
+
+    rows: int
+    r: int
+    """Hashes a band."""
+    bands: int
+    slot_bits: int
+    """A band's table has 2**slot_bits slots."""
+    posting_bytes: int
+    """2 or 4."""
+    block_shift: int
+    """A block holds 2**block_shift rows."""
+    sampler: str
+    contrast: ContrastHeader
+
+    @classmethod
+    def decode(cls, data: object, what: str) -> RunHeader:
+        """From JSON; what: how messages name it.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, what)
+        posting_bytes = fields.whole("posting_bytes")
+        if posting_bytes not in (2, 4):
+            raise fields.refuse("posting_bytes", "2 or 4")
+        return cls(
+            rows=fields.whole("rows", 1, 2**32 - 1), r=fields.whole("r", 1, _MOST_R), bands=fields.whole("bands", 0, _MOST_BANDS),
+            slot_bits=fields.whole("slot_bits", 0, 32), posting_bytes=posting_bytes,
+            block_shift=fields.whole("block_shift", 0, _MOST_SHIFT), sampler=fields.text("sampler"),
+            contrast=ContrastHeader.decode(fields.fields("contrast")),
+        )  # fmt: skip
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rows": self.rows, "r": self.r, "bands": self.bands, "slot_bits": self.slot_bits, "posting_bytes": self.posting_bytes,
+            "block_shift": self.block_shift, "sampler": self.sampler, "contrast": self.contrast.encode(),
+        }  # fmt: skip
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of a band: its offsets, then its postings."""
+        return 4 * ((1 << self.slot_bits) + 1) + self.posting_bytes * self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class CoderHeader:
+    """How the rows of a link set became codes, all but the buckets (`codes.coder.Coder`)."""
+
+    width: int
+    """Bytes a code; 0: packed."""
+    hashed: bool
+    step: float
+    offset: float
+    recall: float
+
+    @classmethod
+    def decode(cls, fields: Fields) -> CoderHeader:
+        """From JSON."""
+        return cls(
+            fields.whole("width", 0, 2**16), fields.flag("hashed"), fields.number("step"), fields.number("offset"), fields.number("recall")
+        )
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": self.recall}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSetHeader:
+    """The header of a link set."""
+
+    rows: int
+    horizon: int
+    """The last row number it covers; -1: none."""
+    coder: CoderHeader
+    norms: bool
+    """Whether it keeps norms: its kernel does not normalise."""
+    code_shift: int
+    """A block holds the codes of 2**code_shift nodes."""
+    link_shift: int
+    scratch_rows: int
+    """Rows there were when the coder was chosen."""
+    link_count: int
+    """Of all nodes together, `links` on disk."""
+    calibration: dict[str, Any]
+    """JSON; `links.widths.CalibrationTable` decodes it."""
+
+    @classmethod
+    def decode(cls, data: object, what: str) -> LinkSetHeader:
+        """From JSON; what: how messages name it.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, what)
+        return cls(
+            rows=fields.whole("rows", 0, 2**32 - 1), horizon=fields.whole("horizon", -1), coder=CoderHeader.decode(fields.fields("coder")),
+            norms=fields.flag("norms"), code_shift=fields.whole("code_shift", 0, _MOST_SHIFT),
+            link_shift=fields.whole("link_shift", 0, _MOST_SHIFT), scratch_rows=fields.whole("scratch_rows"),
+            link_count=fields.whole("links"), calibration=fields.object("calibration"),
+        )  # fmt: skip
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rows": self.rows, "horizon": self.horizon, "coder": self.coder.encode(), "norms": self.norms, "code_shift": self.code_shift,
+            "link_shift": self.link_shift, "scratch_rows": self.scratch_rows, "links": self.link_count, "calibration": self.calibration,
+        }  # fmt: skip

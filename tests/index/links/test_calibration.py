@@ -1,0 +1,89 @@
+"""What calibration counts: neighbours found, groups that fare worse, made-up queries, and where walks are trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from kinbin.links.calibration import _hits, _Scores, strange_queries
+from kinbin.links.widths import CalibrationTable, Width
+from kinbin.rows.canonical import canonical_rows
+
+K = 10
+
+
+def test_hits_are_counted_as_multisets() -> None:
+    """Of equally similar neighbours as many count as were found, and rows that have nothing in common with the query not at all."""
+    truth = np.array([[0.9, 0.5, 0.5, 0.5, 0.0], [0.7, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0], [0.4, 0.3, 0.2, 0.1, 0.05]])
+    found = np.array([[0.9, 0.5, 0.5, 0.2, 0.0], [0.6, 0.1, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, -1.0], [0.3, 0.1, 0.05, -1.0, -1.0]])
+    assert _hits(found, truth).tolist() == [[1, 1, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 1, 1]]
+
+
+def test_hits_are_those_of_a_slow_twin(rng: np.random.Generator) -> None:
+    """Counted by multisets of scores, query by query, the hits among the first k are the same, with many ties."""
+    for _ in range(50):
+        universe = -np.sort(-rng.integers(0, 8, (20, 40)) / 8.0, axis=1)
+        truth = universe[:, :12]
+        found = np.array([-np.sort(-row[rng.permutation(40)[:12]]) for row in universe])
+        hits = _hits(found, truth)
+        for i in range(20):
+            true = Counter(score for score in truth[i].tolist() if score > 0.0)
+            assert hits[i].sum() == (Counter(found[i].tolist()) & true).total()
+
+
+def test_a_minority_that_fares_worse_is_told() -> None:
+    """One query in ten whose neighbours a walk misses hardly lowers the mean, but ends what links are trusted with."""
+    truth = np.tile(np.linspace(0.9, 0.5, K), (256, 1))
+    truth[230:] *= 0.5
+    found = truth.copy()
+    found[230:, 8:] = -1.0
+    scores = _Scores(truth, K)
+    scores.add(32, found, 100.0)
+    told = scores.table().encode()
+    assert told["recall"]["10"][0] > 0.97
+    assert told["hard_recall"]["10"][0] == pytest.approx((26 * 0.8 + 6) / 32, abs=1e-4)
+    assert told["weakest"]["10"][0] == 1.0
+    # The same as a minority that is like the others, but came last.
+    truth[230:] *= 2.0
+    found = truth.copy()
+    found[230:, 8:] = -1.0
+    scores = _Scores(truth, K)
+    scores.add(32, found, 100.0)
+    assert scores.table().encode()["weakest"]["10"][0] < 0.85
+
+
+def test_strange_queries_are_made_of_rows_and_like_none(rng: np.random.Generator) -> None:
+    """A third each are mixtures of two rows, of eight, and rows whose values lie elsewhere: canonical rows, with the norms of rows."""
+    X = rng.random((40, 30)).astype(np.float32) * (rng.random((40, 30)) < 0.4)
+    X[:, 0] += 0.1
+    rows = canonical_rows(X * rng.choice([-1, 1], X.shape), dim=30, signed=True)
+    made = strange_queries(rows, 9)
+    assert len(made) == 9
+    for i in range(9):
+        features, values = made.row(i)
+        assert (np.diff(features.astype(np.int64)) > 0).all()
+        assert np.isfinite(values).all()
+        assert (values != 0).all()
+        assert made.norms[i] == pytest.approx(np.abs(values).sum(), rel=1e-5)
+        assert made.norms[i] <= rows.norms.max() * 1.001
+    assert len(strange_queries(rows.slice(0, 0), 9)) == 0
+
+
+def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
+    """Three of eleven that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
+    similarity = np.linspace(0.9, 0.1, 66)
+    needs = np.full(66, 20)
+
+    def table() -> CalibrationTable:
+        strange = np.tile(similarity, (3, 1)), np.tile(needs, (3, 1))
+        return CalibrationTable(np.array([24]), np.ones((3, 1)), strange=strange)
+
+    width = Width(24, True, hard=0.5, wide=48)
+    assert table().trusted_from(width, 10) == 0.0
+    needs[[30, 31, 45, 46, 47, 60]] = 0
+    needs[:12] = 24
+    assert table().trusted_from(width, 10) == pytest.approx(similarity[45])
+    assert table().trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
+    assert table().trusted_from(width, 1_000) == 0.0
