@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.database import Database
+from kinbin.spaces.registry import KERNELS
 
 __all__ = ["STAGES"]
 
@@ -63,6 +64,9 @@ def _links(database: Database) -> None:
         for mode in ("links", "exact"):
             collection.query(_vectors(name)[0], mode=mode)
         collection.check()
+    for space in KERNELS.values():
+        # Code of their own, where they have any.
+        assert len(space.record) == 1
 
 
 STAGES: Mapping[str, Callable[[Database], None]] = {"small": _small, "bands": _bands, "links": _links}
