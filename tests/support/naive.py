@@ -79,14 +79,23 @@ def gint(u: Row, v: Row) -> float:
     return math.fsum(min(weight, b[feature]) for feature, weight in a.items() if feature in b)
 
 
-KERNELS: dict[str, Kernel] = {"minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint}
+def chi2(u: Row, v: Row) -> float:
+    """Sum of 2 u v / (u + v) of the normalised rows."""
+    a, b = normalised(u), normalised(v)
+    return math.fsum(2.0 * weight * b[feature] / (weight + b[feature]) for feature, weight in a.items() if feature in b)
+
+
+KERNELS: dict[str, Kernel] = {"minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint, "chi2": chi2}
 
 
 def dense_scores(kernel: str, q: NDArray[Any], X: NDArray[Any]) -> NDArray[np.float64]:
     """(n,) kernel values of a query and the rows of a dense matrix, through the definition."""
     q, X = (np.concatenate([np.maximum(Y, 0), np.maximum(-Y, 0)], axis=-1) for Y in (q.astype(np.float64), X.astype(np.float64)))
-    if kernel in ("ngmm", "gint"):
+    if kernel in ("ngmm", "gint", "chi2"):
         q, X = q / q.sum(), X / X.sum(axis=1, keepdims=True)
+    if kernel == "chi2":
+        own = q > 0.0
+        return np.asarray((2.0 * q[own] * X[:, own] / (q[own] + X[:, own])).sum(axis=1))
     least = np.minimum(q, X).sum(axis=1)
     scores: NDArray[np.float64] = least if kernel == "gint" else least / np.maximum(q, X).sum(axis=1)
     return scores
@@ -123,7 +132,7 @@ class Table:
 
     def _weights(self, owner: NDArray[Any], size: int, values: NDArray[Any]) -> NDArray[np.float64]:
         weights = np.abs(values.astype(np.float32).astype(np.float64))
-        return weights / np.bincount(owner, weights, size)[owner] if self.kernel in ("ngmm", "gint") else weights
+        return weights / np.bincount(owner, weights, size)[owner] if self.kernel in ("ngmm", "gint", "chi2") else weights
 
     def scores(self, features: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
         """(n,) kernel values of a query and all rows."""
@@ -132,8 +141,8 @@ class Table:
         for split, weight in zip((2 * features.astype(np.int64) + (values < 0)).tolist(), weights.tolist(), strict=True):
             if split in self.postings:
                 rows, theirs = self.postings[split]
-                least[rows] += np.minimum(weight, theirs)
-        return least if self.kernel == "gint" else least / (weights.sum() + self.sums - least)
+                least[rows] += 2.0 * weight * theirs / (weight + theirs) if self.kernel == "chi2" else np.minimum(weight, theirs)
+        return least if self.kernel in ("gint", "chi2") else least / (weights.sum() + self.sums - least)
 
     def scores_of_dense(self, q: NDArray[Any]) -> NDArray[np.float64]:
         """The same for a query that is an array."""

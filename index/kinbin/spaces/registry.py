@@ -16,6 +16,7 @@ _HOMES = {
     "gmm": "kinbin.spaces.minmax:GMM",
     "ngmm": "kinbin.spaces.minmax:NGMM",
     "gint": "kinbin.spaces.minmax:GINT",
+    "chi2": "kinbin.spaces.chi2:CHI2",
 }
 
 

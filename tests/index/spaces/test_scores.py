@@ -149,6 +149,7 @@ def test_the_table_of_kernels() -> None:
         "gmm": ("gmm", "generalized min-max", True, False),
         "ngmm": ("ngmm", "normalized generalized min-max", True, True),
         "gint": ("gint", "generalized intersection", True, True),
+        "chi2": ("chi2", "chi-squared", False, True),
     }
 
 
