@@ -21,6 +21,7 @@ __all__ = ["Names", "answer_batch", "answer_one"]
 
 _MOST_NAMES = 500_000
 """Rows whose ids are remembered in a process."""
+_PLAIN = {str}
 _Key = tuple[int, int]
 _Name = str | tuple[str, ...]
 
@@ -65,28 +66,33 @@ class Names:
             self._keep_up(reader, view)
             runs, fresh = self._runs, self._fresh
         out: list[_Name | None] = []
+        last, names = -1, None
         for run, row in zip(found.runs, found.rows, strict=True):
-            if run < 0:
-                out.append(None)
-                continue
-            name: _Name | None
-            if run == len(view.runs):
-                number = int(view.fresh.row_numbers[row])
-                name = fresh.get(number)
-                if name is None:
-                    name = fresh[number] = _decoded(reader.owners([number])[0])
-                    self._count += 1
-            else:
-                here = view.runs[run]
-                names = runs.get(here.number)
+            if run != last:
+                last, names = run, self._table(view, runs, run)
+            name: _Name | None = None if names is None else names[row]
+            if name is None and run >= 0:
+                number = int((view.fresh if run == len(view.runs) else view.runs[run]).row_numbers[row])
                 if names is None:
-                    names = runs.setdefault(here.number, np.full(here.rows, None, object))
-                name = names[row]
+                    name = fresh.get(number)
                 if name is None:
-                    name = names[row] = _decoded(reader.owners([int(here.row_numbers[row])])[0])
+                    name = _decoded(reader.owners([number])[0])
                     self._count += 1
+                    if names is None:
+                        fresh[number] = name
+                    else:
+                        names[row] = name
             out.append(name)
         return out
+
+    @staticmethod
+    def _table(view: View, runs: dict[int, NDArray[np.object_]], run: int) -> NDArray[np.object_] | None:
+        """The names of a run's rows that are known; None of fresh rows, and where there is no run."""
+        if run < 0 or run == len(view.runs):
+            return None
+        here = view.runs[run]
+        names = runs.get(here.number)
+        return runs.setdefault(here.number, np.full(here.rows, None, object)) if names is None else names
 
     def _keep_up(self, reader: Reader, view: View) -> None:
         """Forget everything if ids may have changed, or if it is too much; and the runs that are no more."""
@@ -154,13 +160,12 @@ def answer_one(
 ) -> Answer:
     """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
     ids: list[str] = []
-    kept: list[float]
-    if min_score is None and len(names) <= k and set(map(type, names)) == {str}:
+    if min_score is None and len(names) <= k and set(map(type, names)) == _PLAIN:
         ids = names  # type: ignore[assignment]
-        kept = found.scores if space.plain else [space.printed(score) for score in found.scores]
+        scores = space.printed(found.scores)
     else:
-        kept = []
-        for name, one_score in zip(names, found.scores, strict=True):
+        kept: list[float] = []
+        for name, one_score in zip(names, found.scores.tolist(), strict=True):
             if name is None:
                 continue
             score = space.printed(one_score)
@@ -170,12 +175,13 @@ def answer_one(
                 if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
                     ids.append(one)
                     kept.append(score)
+        scores = np.array(kept)
     cut, path = found.truncated, found.path
     bound = 1.0 if path == EXACT else found.certificate
     short = min_score is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
-        ids, np.array(kept), None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
+        ids, scores, None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
         PATHS[path], found.steps, found.far,
     )  # fmt: skip
 

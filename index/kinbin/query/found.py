@@ -13,7 +13,7 @@ from kinbin.query.route import Route
 from kinbin.rows.asked import Answers
 from kinbin.rows.topk import NOTHING
 
-__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "FoundOne", "joined", "new_rows"]
+__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "FoundAlone", "FoundOne", "joined", "new_rows"]
 
 BANDS, EXACT, LINKS = 0, 1, 2
 PATHS = ("bands", "exact", "links")
@@ -22,7 +22,7 @@ PATHS = ("bands", "exact", "links")
 class FoundOne(NamedTuple):
     """The raw answer to one query: what `Found` has of it, as plain numbers."""
 
-    scores: list[float]
+    scores: NDArray[np.float64]
     runs: list[int]
     rows: list[int]
     candidates: int
@@ -47,6 +47,8 @@ class Found:
     """(m,) a bit for each step of `route` that was taken for the query."""
     route: Route | None = None
     """The way that was taken."""
+    common: int = 0
+    """The bits of steps that were taken for all."""
 
     @classmethod
     def empty(cls, m: int, k: int) -> Found:
@@ -69,32 +71,25 @@ class Found:
 
     def part(self, which: NDArray[np.int64]) -> Found:
         """A copy of some of the answers."""
-        return Found(self.answers.part(which), self.path[which], self.far[which], self.taken[which], self.route)
+        return Found(self.answers.part(which), self.path[which], self.far[which], self.taken[which], self.route, self.common)
 
     def put(self, which: NDArray[np.int64], part: Found) -> None:
         """Replace some of the answers."""
         self.answers.put(which, part.answers)
-        self.path[which], self.far[which], self.taken[which] = part.path, part.far, part.taken
+        self.path[which], self.far[which] = part.path, part.far
 
     @property
     def steps(self) -> list[tuple[str, ...]]:
         """(m,) the steps that were taken for each query."""
-        route = self.route
-        return [() if route is None else route.told(bits) for bits in self.taken.tolist()]
+        route, common = self.route, self.common
+        return [() if route is None else route.told(common | bits) for bits in self.taken.tolist()]
 
     def forget(self) -> None:
         """Begin again."""
         self.answers.forget()
-        self.path[:], self.far[:], self.taken[:] = BANDS, False, 0
-
-    def only(self) -> FoundOne:
-        """The answer to the one query there is."""
-        answers = self.answers
-        return FoundOne(
-            answers.scores[0].tolist(), answers.runs[0].tolist(), answers.rows[0].tolist(), int(answers.candidates[0]),
-            int(answers.verified[0]), bool(answers.flags[0] & TRUNCATED), float(answers.certificates[0]), int(self.path[0]),
-            bool(self.far[0]), self.steps[0],
-        )  # fmt: skip
+        self.path[:] = BANDS
+        self.far[:] = False
+        self.taken[:] = self.common = 0
 
     def cut_below(self, least: float) -> None:
         """Take out answers below a score."""
@@ -104,11 +99,47 @@ class Found:
         answers.runs[below] = answers.rows[below] = -1
 
 
+class FoundAlone(Found):
+    """The raw answer to one query, in room that is used again: what `Found` has, read and begun again in less time."""
+
+    __slots__ = ("_counts", "_rows", "_runs", "_scores")
+    _counts: NDArray[np.int64]
+    _scores: NDArray[np.float64]
+    _runs: NDArray[np.int64]
+    _rows: NDArray[np.int64]
+
+    @classmethod
+    def alone(cls, k: int) -> FoundAlone:
+        """Room for k answers."""
+        counts = np.zeros((3, 1), np.int64)
+        answers = Answers.of(np.empty((1, k)), np.empty((1, k), np.int64), np.empty((1, k), np.int64), *counts, np.empty(1))
+        found = cls(answers, np.zeros(1, np.int8), np.zeros(1, np.bool_), np.zeros(1, np.int64))
+        found._counts = counts.reshape(-1)
+        found._scores, found._runs, found._rows = answers.scores[0], answers.runs[0], answers.rows[0]
+        return found
+
+    def forget(self) -> None:
+        """Begin again."""
+        self._counts[:] = 0
+        self.path[0] = BANDS
+        self.far[0] = False
+        self.taken[0] = self.common = 0
+
+    def only(self) -> FoundOne:
+        """The answer, as plain numbers."""
+        candidates, verified, flags = self._counts.tolist()
+        steps = () if self.route is None else self.route.told(self.common | self.taken.item())
+        return FoundOne(
+            self._scores.copy(), self._runs.tolist(), self._rows.tolist(), candidates, verified, flags & TRUNCATED != 0,
+            self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
+        )  # fmt: skip
+
+
 def joined(parts: list[Found]) -> Found:
     """The answers of the parts of a batch, in order."""
     answers = Answers.joined([one.answers for one in parts])
-    path, far, taken = (np.concatenate([getattr(one, name) for one in parts]) for name in ("path", "far", "taken"))
-    return Found(answers, path, far, taken, parts[0].route)
+    path, far = (np.concatenate([getattr(one, name) for one in parts]) for name in ("path", "far"))
+    return Found(answers, path, far, np.concatenate([one.taken | one.common for one in parts]), parts[0].route)
 
 
 def new_rows(before: tuple[NDArray[np.int64], NDArray[np.int64]], answers: Answers) -> NDArray[np.int64]:

@@ -17,9 +17,9 @@ from kinbin.links.search import BROKEN, PROBES, scan_codes, search_links
 from kinbin.links.widths import MOST_WIDTH, Width
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
-from kinbin.query.found import BANDS, EXACT, LINKS, Found, FoundOne, joined, new_rows
+from kinbin.query.found import BANDS, EXACT, LINKS, Found, FoundAlone, FoundOne, joined, new_rows
 from kinbin.query.plan import Plan
-from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, UNCERTIFIED, Route, Step, Wanted, route_for
+from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, SHORT, UNCERTIFIED, Route, Step, Wanted, route_for
 from kinbin.query.threads import parts, run_together
 from kinbin.query.view import View
 from kinbin.rows.asked import QUERIES, queries_record
@@ -69,7 +69,9 @@ class _Desk:
         self._indptr, self._norms = np.zeros(2, np.int64), np.empty(1)
         self._features, self._values = np.empty(0, np.uint64), np.empty(0, np.float32)
         self._asked = queries_record(Rows(self._indptr, self._features, self._values, self._norms))
-        self._found: dict[int, Found] = {}
+        self._found: dict[int, FoundAlone] = {}
+        self.told = False
+        """Whether the record of a single query asks for more than the nearest."""
 
     def asked(self, query: Rows) -> Record:
         """The record of a single query: its numbers are copied to their place."""
@@ -81,13 +83,18 @@ class _Desk:
         self._features[:count] = query.features
         self._values[:count] = query.values
         self._norms[:] = query.norms
+        if self.told:
+            self._asked["least"] = self._asked["more"] = 0
+            self.told = False
         return self._asked
 
-    def found(self, k: int) -> Found:
+    def found(self, k: int) -> FoundAlone:
         """Room for its answers, to be read before the next."""
         found = self._found.get(k)
         if found is None:
-            found = self._found[k] = Found.empty(1, k)
+            found = FoundAlone.alone(k)
+            if k <= _MOST_ALONE:
+                self._found[k] = found
         else:
             found.forget()
         return found
@@ -123,7 +130,7 @@ class Searcher:
         if wanted.cancel is not None and wanted.cancel.is_set():
             raise SearchCancelled("the search was cancelled")
         desk = self.borrow(len(query.values) if self.wide else 1)
-        found = desk.found(wanted.k) if wanted.k <= _MOST_ALONE else Found.empty(1, wanted.k)
+        found = desk.found(wanted.k)
         _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found)
         only = found.only()
         self.give_back(desk)
@@ -223,6 +230,8 @@ class _Run:
         """Queries that a walk found far, or met fewer than k rows for, and that nothing has certified since."""
         self.uncertified = _NOBODY
         self.missed = _NOBODY
+        self.full = False
+        """Whether a single query is known to have all its answers."""
         self.uncut = False
         """Whether answers may be among those found that score less than is wanted."""
 
@@ -230,7 +239,7 @@ class _Run:
         """Take every step for the queries that it is for. Returns False if the links are broken; nothing is found then."""
         self.found.route = self.route
         for place, step in enumerate(self.route.steps):
-            which = self.of(step)
+            which = self.far if step.queries == FAR else self.everyone if step.queries == ALL else self.of(step)
             if not len(which):
                 continue
             if self.uncut and step.way != "walk":
@@ -245,28 +254,30 @@ class _Run:
                 self.scan_rest(which)
             else:
                 self.scan(which)
-            self.found.taken[which] |= 1 << place
+            if which is self.everyone:
+                self.found.common |= 1 << place
+            else:
+                self.found.taken[which] |= 1 << place
         if self.uncut:
             self.found.cut_below(self.call.wanted.least)
         return True
 
     def of(self, step: Step) -> NDArray[np.int64]:
-        """The queries that a step is for."""
-        if step.queries == ALL:
-            return self.everyone
-        if step.queries == FAR:
-            return self.far
+        """The queries that a step is for, if they are neither all nor those that are far."""
+        if step.queries == SHORT:
+            if self.full:
+                return _NOBODY
+            last = self.found.last
+            if last.size == 1:
+                return _FIRST if last.item() == NOTHING else _NOBODY
+            return np.flatnonzero(last == NOTHING)
         if step.queries == UNCERTIFIED:
             return self.uncertified
         if step.queries == MISSED:
             return self.missed
-        if step.queries == CERTIFIABLE:
-            reached = np.maximum(self.found.last[self.far], self.call.wanted.least)
-            return self.far[reached >= self.call.plan.certifiable]
-        last = self.found.last
-        if last.size == 1:
-            return _FIRST if last.item() == NOTHING else _NOBODY
-        return np.flatnonzero(last == NOTHING)
+        assert step.queries == CERTIFIABLE
+        reached = np.maximum(self.found.last[self.far], self.call.wanted.least)
+        return self.far[reached >= self.call.plan.certifiable]
 
     def some(self, which: NDArray[np.int64]) -> tuple[Rows, Record, Found]:
         """Some of the queries, and their answers: to be put back if they are not all."""
@@ -282,6 +293,7 @@ class _Run:
 
     def ask(self, asked: Record, least: float, *, more: bool) -> Record:
         """Say in a record what is asked of a kernel."""
+        self.call.desk.told = True
         asked["least"], asked["more"] = least, more
         return asked
 
@@ -310,9 +322,9 @@ class _Run:
         assert links is not None
         scratch = call.desk.scratch
         table = scratch.walk(len(links.places), MOST_WIDTH, links.set.coder.width)
-        flags = search_links(
-            call.space, call.segments, links.graph, beam, self.ask(asked, least, more=False), scratch.record, table, part.answers.record
-        )
+        if least > 0.0 or call.desk.told:
+            self.ask(asked, least, more=False)
+        flags = search_links(call.space, call.segments, links.graph, beam, asked, scratch.record, table, part.answers.record)
         _check(flags)
         return not flags & BROKEN
 
@@ -325,6 +337,7 @@ class _Run:
         if last.size == 1:
             # One query alone: arrays would take as long as all else that is done here.
             score = last.item()
+            self.full = score > NOTHING
             if score > 0.0 and score >= width.trusted and (high == np.inf or low <= queries.norms.item() <= high):
                 return _NOBODY
             found.far[0] = score > NOTHING

@@ -68,11 +68,6 @@ class Space:
         """Whether rows are divided by their sum of absolute values first."""
         return self.shapes
 
-    @property
-    def plain(self) -> bool:
-        """Whether scores are printed as they are."""
-        return self.printed is _same
-
     @cached_property
     def record(self) -> Any:
         """What kernels are handed. Cost: the space's code is compiled or loaded at first."""
