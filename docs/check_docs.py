@@ -233,11 +233,11 @@ def check_places(repository: Repository) -> Iterator[str]:
 
 
 def check_settings(repository: Repository) -> Iterator[str]:
-    """Every KINBIN_ variable that a document or the deployment names is a setting of the server."""
+    """Every KINBIN_ variable that a document or the deployment names is a setting of the server or of the library."""
     from kinbin_service.settings import Settings
 
     # KINBIN_DATA is where tests and benchmarks find their data sets.
-    known = {f"KINBIN_{name.upper()}" for name in Settings.model_fields} | {"KINBIN_DATA"}
+    known = {f"KINBIN_{name.upper()}" for name in Settings.model_fields} | {"KINBIN_COSTS", "KINBIN_DATA"}
     for name in repository.files:
         if name.endswith(".md") or name.startswith("deploy/") or name == "Dockerfile":
             text = repository.text(name)

@@ -1,10 +1,11 @@
-"""Write docs/reference.md: tables of kernels, limits, settings and errors, from the code that enforces them.
+"""Write docs/reference.md: tables of kernels, limits, settings, costs and errors, from the code that enforces them.
 
 `make docs` writes it; `make docs-check` and the test suite compare it with the file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -56,6 +57,13 @@ def reference() -> str:
             (f"`KINBIN_{name.upper()}`", "by the number of cores" if name == "threads" else f"`{field.default}`", field.description)
             for name, field in fields.items()
         ),
+    )
+    lines += ["## Costs", "", "What things take, in nanoseconds: ways to answer a query are weighed by it. `kinbin calibrate` measures"]
+    lines += ["these on a machine. `KINBIN_COSTS` names a JSON file of costs by name, read when the library is first used, in any"]
+    lines += ["process; what the file does not name stays as it is here.", ""]
+    lines += _table(
+        ("cost", "nanoseconds", "what it is", "how it was measured"),
+        ((f"`{x.name}`", f"{x.default:,g}", x.metadata["text"], x.metadata["measured"]) for x in dataclasses.fields(kinbin.Costs)),
     )
     lines += ["## Errors of the service", "", "The `code` of a problem document, its status, and its title.", ""]
     lines += _table(("code", "status", "title"), ((f"`{name}`", code.status, code.title) for name, code in CODES.items()))

@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kinbin.calibrate import measure_costs
     from kinbin.collection import Collection
+    from kinbin.costs import Costs
     from kinbin.database import Database, open
     from kinbin.errors import (
         Closed,
@@ -57,6 +59,7 @@ __all__ = [
     "CollectionNotFound",
     "Compiling",
     "CorruptData",
+    "Costs",
     "Database",
     "DeleteResult",
     "FormatMismatch",
@@ -77,6 +80,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "Tokens",
+    "measure_costs",
     "open",
     "set_threads",
     "shingles",
@@ -87,7 +91,9 @@ __all__ = [
 
 # Names are imported when they are first asked for: numba takes a third of a second, and a program that prints its help needs none of it.
 _HOMES = {
+    "kinbin.calibrate": "measure_costs",
     "kinbin.collection": "Collection",
+    "kinbin.costs": "Costs",
     "kinbin.database": "Database open",
     "kinbin.errors": (
         "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "

@@ -11,7 +11,11 @@ import os
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from kinbin.errors import InvalidInput
+
 __all__ = ["COSTS", "Costs"]
+
+_MOST_NS = 1e9
 
 
 def _cost(ns: float, text: str, measured: str) -> float:
@@ -46,17 +50,29 @@ class Costs:
         """The costs in a JSON file, by name; those that it does not name, and all if there is no file, as they are here.
 
         Raises:
-            ValueError: it names what there is not, or a cost is no positive number.
+            InvalidInput: there is no such file, it names what there is not, or a cost is no number above 0; the message says which.
         """
         if not path:
             return cls()
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        known = {one.name for one in fields(cls)}
-        if not isinstance(data, dict) or not set(data) <= known:
-            raise ValueError(f"{path}: costs are an object of numbers named {', '.join(sorted(known))}")
-        if not all(isinstance(ns, int | float) and not isinstance(ns, bool) and 0.0 < ns < 1e9 for ns in data.values()):
-            raise ValueError(f"{path}: a cost is a number of nanoseconds above 0")
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise _refused(path, f"cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise _refused(path, f"is no JSON ({error})") from None
+        known = [one.name for one in fields(cls)]
+        if not isinstance(data, dict):
+            raise _refused(path, "is no object of costs by name")
+        for name, ns in data.items():
+            if name not in known:
+                raise _refused(path, f"names {name!r}, which is none of {', '.join(known)}")
+            if not isinstance(ns, int | float) or isinstance(ns, bool) or not 0.0 < ns < _MOST_NS:
+                raise _refused(path, f"gives {name} as {ns!r}: expected nanoseconds, above 0 and below {_MOST_NS:g}")
         return replace(cls(), **{name: float(ns) for name, ns in data.items()})
+
+
+def _refused(path: str, why: str) -> InvalidInput:
+    return InvalidInput.of("bad_parameter", f"the file of costs {path} {why}; kinbin calibrate --write makes one", field="KINBIN_COSTS")
 
 
 COSTS = Costs.named(os.environ.get("KINBIN_COSTS"))

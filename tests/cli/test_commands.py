@@ -273,7 +273,7 @@ def test_version(run: Run) -> None:
 def test_help_of_every_command(run: Run) -> None:
     """The help lists every command with what it does; each has a help of its own; no arguments means help."""
     told = run("--help").stdout
-    for command in ("serve", "import", "link", "query", "stats", "check"):
+    for command in ("serve", "import", "link", "query", "stats", "check", "calibrate"):
         assert command in told
         assert run(command, "--help").exit_code == 0
     assert "Usage" in run().output

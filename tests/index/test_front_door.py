@@ -26,10 +26,10 @@ ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', cert
 PUBLIC = [
     "KERNELS", "LIMITS", "OPTIONS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "Compiling", "CorruptData", "Database", "DeleteResult", "FormatMismatch", "Hit", "InvalidInput", "Item",
+    "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FormatMismatch", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "SearchCancelled", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Tokens",
-    "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
+    "measure_costs", "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
 

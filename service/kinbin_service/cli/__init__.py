@@ -1,9 +1,12 @@
-"""The command line. Every command but `serve` works without a server, on the files themselves (--data), and most work through one (--url).
+"""The command line.
+
+Every command but `serve` and `calibrate` works without a server, on the files themselves (--data), and most work through one (--url).
 
     serve.py         the server                              inspection.py      stats and check: what is stored, and whether it is whole
     import_.py       files into a collection                 export.py          a collection into a file
     collections.py   create and drop                         delete.py          items, by id or by a filter
     link.py          the neighbour graph, now                query.py           neighbours of vectors
+    calibrate.py     what things take on this machine
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -20,6 +23,7 @@ from typing import Annotated
 
 import typer
 
+from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.export import export_command
@@ -69,3 +73,4 @@ app.command("drop")(drop_command)
 app.command("link")(link_command)
 app.command("stats")(stats_command)
 app.command("check")(check_command)
+app.command("calibrate")(calibrate_command)
