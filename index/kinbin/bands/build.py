@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,12 @@ class Cancelled(Exception):
     """The build was told to stop; what it wrote is an orphan."""
 
 
-def sample_contrast(source: Source, space: Space, wide: bool) -> Contrast:
-    """Similarities of 24 or 64 sampled rows to (a sample of) all rows. The sample is the same for the same rows."""
+def sample_contrast(source: Source, space: Space, wide: bool) -> tuple[Contrast, Contrast]:
+    """Similarities of 24 or 64 sampled rows to (a sample of) all rows. The sample is the same for the same rows.
+
+    Twice: with the similarity of the neighbours, by which bands find them and are chosen; and with that which the neighbours' scores
+    vouch for, by which bands certify and queries are planned.
+    """
     n = len(source)
     rng = np.random.default_rng(n)
     among = np.arange(n) if n <= _SAMPLE_ROWS else np.sort(rng.choice(n, _SAMPLE_ROWS, replace=False))
@@ -65,13 +70,13 @@ def sample_contrast(source: Source, space: Space, wide: bool) -> Contrast:
     # In a sample of a part of the rows, the neighbour of the same rank is farther away than among all. That is
     # wanted: rows often lie in clusters of their own kind, and real queries, from outside, have less near neighbours.
     sample_scores(space.law, addresses, rooms, picks, asked, scratch.record, histogram, best)
-    kth = best[:, -1].copy()
-    if space.code is not None:
-        # What bands can certify depends on the similarity that the score of the neighbour vouches for.
-        sample_scores(space.record, addresses, rooms, picks, asked, scratch.record, np.zeros_like(histogram), best)
-        kth = np.array([space.least_similarity(score) for score in best[:, -1].tolist()])
     scaled: NDArray[np.float64] = histogram.astype(np.float64) * (n / len(among))
-    return Contrast(scaled, kth, float(np.diff(queries.indptr).mean()), wide)
+    by_similarity = Contrast(scaled, best[:, -1].copy(), float(np.diff(queries.indptr).mean()), wide)
+    if space.code is None:
+        return by_similarity, by_similarity
+    sample_scores(space.record, addresses, rooms, picks, asked, scratch.record, np.zeros_like(histogram), best)
+    vouched = np.array([space.least_similarity(score) for score in best[:, -1].tolist()])
+    return by_similarity, replace(by_similarity, kth=vouched)
 
 
 @strict
@@ -127,8 +132,8 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
         StorageFull: no room for the run or its work space; what was written is an orphan.
     """
     n = len(source)
-    contrast = sample_contrast(source, recipe.space, recipe.wide)
-    height, width = choose_bands(contrast, n, r=recipe.r, bands=recipe.bands) if recipe.space.hashes else (1, 0)
+    by_similarity, contrast = sample_contrast(source, recipe.space, recipe.wide)
+    height, width = choose_bands(by_similarity, n, r=recipe.r, bands=recipe.bands) if recipe.space.hashes else (1, 0)
     slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
 

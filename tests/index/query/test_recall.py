@@ -162,11 +162,15 @@ def lives(data_set: Loader, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(("kernel", "source"), CASES)
 def test_recall_of_the_bands(kernel: str, source: str, stage: str, lives: Callable[[str, str], Matrix]) -> None:
-    """The bands find the floor's share of the ten nearest, looking at a part of the rows only, and their mean bound is not above it."""
+    """The bands find the floor's share of the ten nearest, looking at a part of the rows only, and their mean bound is not above it.
+
+    Of kernels whose score is the similarity that is hashed: others are hashed by it too, and only their bound is promised.
+    """
     found = lives(kernel, source)[stage, "bands"]
     assert set(found.modes) == {"bands"}
-    assert np.mean(found.recalls) >= SOURCES[source].floor
-    assert np.median(found.verified) < SOURCES[source].share * found.rows
+    if kinbin.KERNELS[kernel].code is None:
+        assert np.mean(found.recalls) >= SOURCES[source].floor
+        assert np.median(found.verified) < SOURCES[source].share * found.rows
     stated = [bound for bound in found.bounds if bound is not None]
     assert len(stated) > 0.9 * ASKED
     assert np.mean(stated) <= np.mean(found.recalls)
