@@ -20,7 +20,7 @@ from kinbin.native.records import Layout
 from kinbin.rows.scratch import coding_of
 
 __all__ = [
-    "GRAPH", "Probe", "clear_probe", "code_address", "distance_to", "fill_probe", "node_norm",
+    "GRAPH", "Nodes", "Probe", "clear_probe", "code_address", "distance_to", "fill_probe", "node_norm", "nodes_of",
     "prefetch_code", "probe_node", "rank_at", "release_probe",
 ]  # fmt: skip
 
@@ -50,6 +50,34 @@ GRAPH = Layout(
 _FARTHEST = np.uint32(0xFFFFFFFF)
 
 
+class Nodes(NamedTuple):
+    """A graph as compiled code sees it: the fields of `GRAPH`, read once, and not again for every node."""
+
+    shapes: Any
+    width: Any
+    step: Any
+    offset: Any
+    hashed: Any
+    buckets: Any
+    slots: Any
+    nodes: Any
+    code_shift: Any
+    codes: Any
+    code_quads: Any
+    code_offsets: Any
+    code_lines: Any
+    stride: Any
+    offsets: Any
+    link_shift: Any
+    links: Any
+    link_words: Any
+    norms: Any
+    entries: Any
+    entry_count: Any
+    errors: Any
+    places: Any
+
+
 class Probe(NamedTuple):
     """What nodes are compared with."""
 
@@ -57,6 +85,17 @@ class Probe(NamedTuple):
     table: Any
     norm: Any
     """Of the row: float32."""
+
+
+@inline
+def nodes_of(record):
+    """The graph of a record."""
+    return Nodes(
+        record.shapes, record.width, record.step, record.offset, record.hashed, record.buckets, record.slots,
+        record.nodes, record.code_shift, record.codes, record.code_quads, record.code_offsets, record.code_lines,
+        record.stride, record.offsets, record.link_shift, record.links, record.link_words, record.norms, record.entries,
+        record.entry_count, record.errors, record.places,
+    )  # fmt: skip
 
 
 @inline

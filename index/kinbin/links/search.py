@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinbin.codes.folded import LANES, code_distance
-from kinbin.codes.nodes import Probe, clear_probe, code_address, distance_to, fill_probe, node_norm
+from kinbin.codes.nodes import Probe, clear_probe, code_address, distance_to, fill_probe, node_norm, nodes_of
 from kinbin.codes.packed import clear_slots, fill_slots
 from kinbin.links.walk import EMPTY, enter, leave, node_of, walk_on, widen
 from kinbin.native.jit import inline, strict
@@ -241,7 +241,7 @@ def search_links(space, segments, links, beam, queries, scratch, table, answers)
     `QUERIES`; scratch: of `SCRATCH`, clear; table: clear, or None where codes are bytes; answers: of `ANSWERS`.
     Returns flags. Cost: see `walk_to`, and for each row that is scored 150 to 350 ns (of 40 to 130 nonzeros, from memory).
     """
-    graph, one, wanted = links[0], rules_of(space[0]), queries[0]
+    graph, one, wanted = nodes_of(links[0]), rules_of(space[0]), queries[0]
     asked, walk = asked_of(wanted), walk_of(scratch[0])
     all_flags = 0
     for m in range(wanted.count):
@@ -314,7 +314,7 @@ def scan_codes(space, segments, links, probes, queries, scratch, table, answers)
     Tiles of codes stay in the cache while all queries pass over them.
     Cost: 4 to 10 ns a node and 128 bytes of its code, 1 ns a packed entry, and 30 to 60 ns a node that is scored.
     """
-    graph, rules, wanted = links[0], rules_of(space[0]), queries[0]
+    graph, rules, wanted = nodes_of(links[0]), rules_of(space[0]), queries[0]
     asked, lookup = asked_of(wanted), lookup_of(scratch[0])
     errors = f32_array(probes[0].errors, wanted.count)
     per_tile = _nodes_a_tile(graph)

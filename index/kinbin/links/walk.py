@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinbin.codes.folded import rank_of
-from kinbin.codes.nodes import distance_to, node_norm, prefetch_code, probe_node, rank_at, release_probe
+from kinbin.codes.nodes import distance_to, node_norm, nodes_of, prefetch_code, probe_node, rank_at, release_probe
 from kinbin.native.jit import inline, owning, strict
 from kinbin.native.memory import prefetch, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
@@ -369,7 +369,7 @@ def insert(graph, links, order, building, scratch, table, keys):
     building: a record of `BUILDING`. keys: scratch, as many as a node has links, and two.
     Cost: one walk of this size, and half as much again for pruning.
     """
-    here, rules = graph[0], building[0]
+    here, rules = nodes_of(graph[0]), building[0]
     walk = walk_of(scratch[0])
     most, slack, size = rules.most, rules.slack, rules.size
     for x in range(len(order)):
@@ -391,6 +391,7 @@ def repair(graph, old, renamed, links, building, keys, table):
     old (n, w) uint32 lists of the graph as it was; renamed (n,) int64: a node's new number, -1 if it goes. links (m, w): the
     lists under the new numbers; `graph` describes the new numbers. keys: scratch, some thousands.
     """
+    here = nodes_of(graph[0])
     for was in range(len(old)):
         node = renamed[was]
         if node < 0:
@@ -406,8 +407,8 @@ def repair(graph, old, renamed, links, building, keys, table):
                 lost = True
         links[node, 0] = np.uint32(count)
         if lost:
-            count = _candidates(graph[0], old, renamed, links[node], was, keys, table)
-            _relink(graph[0], keys[:count], (building[0].most, building[0].slack), links[node], table)
+            count = _candidates(here, old, renamed, links[node], was, keys, table)
+            _relink(here, keys[:count], (building[0].most, building[0].slack), links[node], table)
 
 
 @strict

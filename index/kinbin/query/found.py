@@ -82,7 +82,9 @@ class Found:
     def steps(self) -> list[tuple[str, ...]]:
         """(m,) the steps that were taken for each query."""
         route, common = self.route, self.common
-        return [() if route is None else route.told(common | bits) for bits in self.taken.tolist()]
+        if route is None or not self.taken.any():
+            return [() if route is None else route.told(common)] * len(self)
+        return [route.told(common | bits) for bits in self.taken.tolist()]
 
     def forget(self) -> None:
         """Begin again."""
