@@ -139,7 +139,8 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
     hashes = np.empty(run.rows, np.uint64)
     for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), wide):
         stop = start + len(rows)
-        slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
+        if bands:
+            slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
         hashes[start:stop] = content_hash(rows)
     if not np.array_equal(run.content, hashes[run.content_rows]) or not np.array_equal(run.content, np.sort(hashes)):
         findings.add(f"run {run.number}: its content hashes are not those of its rows")

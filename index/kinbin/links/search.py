@@ -60,8 +60,8 @@ BEAM = Layout(
     hard=("number", "the score of a k-th answer from which on that is enough"),
     wide=("count", "the pool of a query whose k-th answer scores less"),
     far=("number", "the score down to which this is enough"),
-    growth=("number", "the pool of one below, where walks grow: see `grown_pool`"),
-    more=("number", ""),
+    growth=("number", "of the pool of one below, where walks grow: see `grown_pool`"),
+    more=("number", "what the pool of such a query grows by, at most so many times: see `grown_pool`"),
     grows=("count", "whether walks grow"),
 )
 PROBES = Layout(

@@ -189,6 +189,8 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         segments["collect"][i] = plan.collect
     need[-1], suggest[-1] = levels(1, FRESH_BANDS, target)
     need = space.score_at(need)
+    if not space.hashes:
+        layouts = []
     certifiable = max((float(similarity_needed(*layout, target)[1]) for layout in layouts), default=0.0)
     largest = max(view.runs, key=lambda run: run.rows, default=None)
     if largest is not None:
@@ -196,8 +198,6 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         contrast = Contrast.of(largest.header.contrast)
         like = replace(contrast, histogram=contrast.histogram * share)
         segments["collect"][-1] = collecting_level(like, 1, FRESH_BANDS)
-    if not space.hashes:
-        layouts = []
     without = 0.0 if space.hashes else math.inf
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * COSTS.fresh + without
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * COSTS.fresh_scan

@@ -1,0 +1,19 @@
+"""Spaces that lack something, for the tests of the seam: the scores of `chi2`, without hashes, without codes, without either."""
+
+from __future__ import annotations
+
+from kinbin.spaces.chi2 import CHI2
+from kinbin.spaces.space import Space
+
+__all__ = ["BARE", "UNCODED", "UNHASHED"]
+
+
+def _like_chi2(name: str, *, hashes: bool, codes: bool) -> Space:
+    return Space(
+        name, name, CHI2.formula, shapes=True, signed=False, code=CHI2.code, score_at=CHI2.score_at, hashes=hashes, codes=codes
+    )  # fmt: skip
+
+
+UNHASHED = _like_chi2("unhashed", hashes=False, codes=True)
+UNCODED = _like_chi2("uncoded", hashes=True, codes=False)
+BARE = _like_chi2("bare", hashes=False, codes=False)
