@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ def answer_batch(
         below = scores < min_score
         names[below], scores[below] = None, np.nan
     return AnswerBatch(
-        names, scores, certificate, list(_reasons(found, certificate)), answers.verified, answers.candidates,
+        names, scores, certificate, _reasons(found, certificate), answers.verified, answers.candidates,
         [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.steps,
         found.far,
     )  # fmt: skip
@@ -186,21 +186,30 @@ def answer_one(
     )  # fmt: skip
 
 
+_CUT, _SHORT = "a cap was hit: see truncated", "fewer than k items were found"
+_WALKED = "links give no bound; certify asks the bands for one"
+
+
 def _reason(missing: bool, cut: bool, path: int, short: bool) -> str | None:
     """Why an answer has no bound; None: it has one."""
     if cut:
-        return "a cap was hit: see truncated"
+        return _CUT
     if short:
-        return "fewer than k items were found"
+        return _SHORT
     if missing:
-        return "links give no bound; certify asks the bands for one" if path == LINKS else "fewer than k items were found"
+        return _WALKED if path == LINKS else _SHORT
     return None
 
 
-def _reasons(found: Found, certificate: NDArray[np.float64]) -> Iterator[str | None]:
-    """Why an answer has no bound."""
-    for bound, cut, path in zip(certificate.tolist(), found.truncated.tolist(), found.path.tolist(), strict=True):
-        yield _reason(math.isnan(bound), cut, path, False)
+def _reasons(found: Found, certificate: NDArray[np.float64]) -> list[str | None]:
+    """Why answers have no bound."""
+    missing, walked = np.isnan(certificate), found.path == LINKS
+    reasons = np.full(len(missing), None, object)
+    reasons[missing & walked] = _WALKED
+    reasons[missing & ~walked] = _SHORT
+    reasons[found.truncated] = _CUT
+    told: list[str | None] = reasons.tolist()
+    return told
 
 
 def _spread(

@@ -84,7 +84,9 @@ class Found:
         route, common = self.route, self.common
         if route is None or not self.taken.any():
             return [() if route is None else route.told(common)] * len(self)
-        return [route.told(common | bits) for bits in self.taken.tolist()]
+        taken: list[int] = self.taken.tolist()
+        told = {bits: route.told(common | bits) for bits in set(taken)}
+        return [told[bits] for bits in taken]
 
     def forget(self) -> None:
         """Begin again."""
