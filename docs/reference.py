@@ -67,7 +67,12 @@ def reference() -> str:
     )
     lines += ["## Errors of the service", "", "The `code` of a problem document, its status, and its title.", ""]
     lines += _table(("code", "status", "title"), ((f"`{name}`", code.status, code.title) for name, code in CODES.items()))
-    lines += ["## Options of a query", "", "The same in `query`, in `POST /query`, in the client and on the command line.", ""]
+    lines += [
+        "## Options of a query",
+        "",
+        "The same in `query`, in `POST /query` and in the client; the command line has all but `include` (it prints payloads).",
+        "",
+    ]
     lines += _table(("option", "default", "what it does", "what it has to be"), (_option(*one) for one in kinbin.OPTIONS.items()))
     lines += ["## Exit codes of the command line", "", "0: done. 1: any error that is not listed here. 128 + n: ended by signal n.", ""]
     lines += _table(("code of the error", "exit code"), ((f"`{name}`", code) for name, code in EXIT_CODES.items()))

@@ -35,7 +35,7 @@ from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.spaces.registry import kernel_named
+from kinbin.spaces.registry import KERNELS, kernel_named
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
@@ -469,11 +469,13 @@ def _configuration(store: Store) -> Configuration:
     """What a collection was created with.
 
     Raises:
-        FormatMismatch: it was written in another format or with other hashes.
+        FormatMismatch: it was written in another format, with other hashes, or has a kernel that this version does not know.
     """
     with store.read() as reader:
         reader.state()
         data = reader.configuration()
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
+    if data.kernel not in KERNELS:
+        raise FormatMismatch(f"the collection has the kernel {data.kernel!r}, which this Kinbin does not know: it has {', '.join(KERNELS)}")
     return data

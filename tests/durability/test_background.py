@@ -247,3 +247,23 @@ def test_a_thread_that_is_not_there_is_started_by_the_next_write(folder: Path, m
         assert collection.stats()["background"]["upkeep"]["failures"] == (1 if ended == "never started" else 0)
         fill(collection, 201)
         until(lambda: collection.stats()["runs"] and link_sets(collection))
+
+
+def test_what_fails_only_in_quiet_times_is_tried_ever_more_seldom() -> None:
+    """A pass that finds nothing to do is no success: where every merge fails, failures follow each other in the count and the pauses."""
+    tried: list[bool] = []
+
+    def step(quiet: bool) -> bool:
+        if quiet:
+            tried.append(quiet)
+            raise ZeroDivisionError("planted")
+        return False
+
+    thread = module.UpkeepThread("c", step, lambda: 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "QUIET_SECONDS", 0.01)
+        patch.setattr(module, "FIRST_PAUSE", 0.05)
+        thread.look()
+        until(lambda: len(tried) >= 4, 30)
+        assert thread.report()["in_a_row"] >= 3
+        thread.stop()

@@ -335,7 +335,7 @@ def test_a_good_name(name: str, db: kinbin.Database) -> None:
 
 SETTINGS: list[tuple[str, Any, str]] = [
     *[
-        ("kernel", value, f"kernel is one of minmax, gmm, ngmm, gint, not {told}")
+        ("kernel", value, f"kernel is one of {', '.join(kinbin.KERNELS)}, not {told}")
         for value, told in (
             ("", "''"),
             ("NGMM", "'NGMM'; did you mean 'ngmm'?"),

@@ -124,6 +124,8 @@ class UpkeepThread(_BackgroundThread):
         self._step = step
         self._backlog = backlog
         self._writes = 0
+        self._fails_in_quiet = False
+        """Whether what is done in quiet times failed the last time."""
 
     def look(self) -> None:
         """Look whether there is something to do."""
@@ -149,14 +151,17 @@ class UpkeepThread(_BackgroundThread):
         while not self._stop.is_set():
             while not self._stop.is_set() and self._step(False):
                 pass
-            # Writes may go on for days: what succeeds now has succeeded.
-            self._in_a_row = 0
+            if not self._fails_in_quiet:
+                # Writes may go on for days: what succeeds now has succeeded.
+                self._in_a_row = 0
             seen = self._writes
             if self._wake.wait(QUIET_SECONDS) or self._writes != seen:
                 self._wake.clear()
                 continue
+            self._fails_in_quiet = True
             while not self._stop.is_set() and self._step(True):
                 pass
+            self._fails_in_quiet = False
             return
 
 

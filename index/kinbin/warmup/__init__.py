@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kinbin.database import Database
 from kinbin.errors import InvalidInput
 from kinbin.warmup.pool import Compiling, Progress, compile_missing
-from kinbin.warmup.workload import STAGES
+from kinbin.warmup.workload import STAGES, silenced
 
 __all__ = ["Compiling", "warm_up"]
 
@@ -32,6 +32,6 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
         raise InvalidInput.of("bad_parameter", f"groups are {', '.join(STAGES)}, not {', '.join(map(str, wanted))}", field="groups")
     names = list(STAGES)[: max((list(STAGES).index(name) for name in wanted), default=-1) + 1]
     compile_missing(names, progress)
-    with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database:
+    with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database, silenced():
         for name in names:
             STAGES[name](database)

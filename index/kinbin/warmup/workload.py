@@ -5,7 +5,9 @@ What is compiled in parallel before (`specialisations`) is loaded here; what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +15,33 @@ from numpy.typing import NDArray
 from kinbin.database import Database
 from kinbin.spaces.registry import KERNELS
 
-__all__ = ["STAGES"]
+__all__ = ["STAGES", "silenced"]
 
 _FEATURES = 96
 """More than a sampler's first table of parameters holds, so that it grows."""
 _RNG_SEED = 0
+_OURS = "warm-up-"
+"""The names of these collections begin so."""
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """The log says nothing of these collections, which nobody made."""
+
+    def others(record: logging.LogRecord) -> bool:
+        first = record.args[0] if isinstance(record.args, tuple) and record.args else ""
+        return not str(first).startswith(_OURS)
+
+    log = logging.getLogger("kinbin.upkeep")
+    log.addFilter(others)
+    try:
+        yield
+    finally:
+        log.removeFilter(others)
 
 
 def _vectors(name: str) -> NDArray[np.float64]:
-    if name == "packed":
+    if name == f"{_OURS}packed":
         # Links of rows of one feature have packed codes.
         return np.eye(48, _FEATURES)
     return np.random.default_rng(_RNG_SEED).random((48, _FEATURES)) + 0.01
@@ -30,10 +50,10 @@ def _vectors(name: str) -> NDArray[np.float64]:
 def _small(database: Database) -> None:
     """Adding, reading and searching what a scan searches."""
     for name, kernel, dim, sampler in (
-        ("narrow", "ngmm", _FEATURES, "gcws"),
-        ("wide", "ngmm", None, "dart"),
-        ("packed", "ngmm", None, "dart"),
-        ("plain", "gmm", None, "gcws"),
+        (f"{_OURS}narrow", "ngmm", _FEATURES, "gcws"),
+        (f"{_OURS}wide", "ngmm", None, "dart"),
+        (f"{_OURS}packed", "ngmm", None, "dart"),
+        (f"{_OURS}plain", "gmm", None, "gcws"),
     ):
         collection = database.create_collection(name, kernel=kernel, dim=dim, sampler=sampler, seed=0)
         collection.add([str(i) for i in range(32)], _vectors(name)[:32])

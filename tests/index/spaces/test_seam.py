@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,15 @@ def test_what_a_space_lacks_is_not_built(name: str, db: kinbin.Database, rng: np
         steps = {step for mode in ("auto", "bands", "links") for step in collection.query(np.ones(8), mode=mode).steps}
         assert any("by bands" in step for step in steps) == (name == "uncoded")
         assert any("walk" in step for step in steps) == (name == "unhashed")
+
+
+def test_a_collection_of_an_unknown_kernel_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database written by a version that knows more kernels opens; the collection of such a kernel says what it is and what is known."""
+    with kinbin.open(tmp_path / "db") as database:
+        database.create_collection("c", kernel="bare", dim=3).add(["a"], [[1.0, 2.0, 3.0]])
+    monkeypatch.delitem(registry._HOMES, "bare")
+    with (
+        kinbin.open(tmp_path / "db") as database,
+        pytest.raises(kinbin.FormatMismatch, match=r"kernel 'bare', which .* does not know.*ngmm"),
+    ):
+        database.collection("c")
