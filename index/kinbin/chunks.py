@@ -55,13 +55,18 @@ def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool) -> I
         try:
             rows = rows_of(part)
         except InvalidInput as error:
-            raise InvalidInput([replace(one, position=one.position and one.position + start) for one in error.problems]) from None
+            raise InvalidInput([_counted_from(one, start) for one in error.problems]) from None
         if part is X:
             _check_number(len(rows), n)
         if atomic:
             at_most("batch_nonzeros", len(rows.values), "vectors")
         yield from _cut(rows)
         start += len(rows)
+
+
+def _counted_from(problem: Problem, start: int) -> Problem:
+    """A problem of a part that begins at this place of the batch."""
+    return problem if problem.position is None else replace(problem, position=problem.position + start)
 
 
 def _parts(X: Any, n: int) -> Iterator[Any]:
@@ -79,6 +84,9 @@ def _parts(X: Any, n: int) -> Iterator[Any]:
         _check_number(len(X), n)
     # A data frame's own slices may go by labels.
     sliced = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+    if not matrix and not isinstance(X, list | tuple):
+        # Not every sequence has slices.
+        sliced = list(X)
     for start in range(0, n, size):
         yield sliced[start : start + size]
 

@@ -109,6 +109,10 @@ class Collection:
         Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
         one_of("mode", mode, WRITE_MODES)
+        if not isinstance(atomic, bool):
+            raise InvalidInput.of("bad_parameter", "atomic is true or false", field="atomic")
+        if progress is not None and not callable(progress):
+            raise InvalidInput.of("bad_parameter", "progress is something to call, or None", field="progress")
         keys = distinct_ids(ids)
         encoded: list[bytes] | None = None
         done, result = 0, AddResult(0, 0, 0, 0)

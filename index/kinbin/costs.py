@@ -58,7 +58,7 @@ class Costs:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise _refused(path, f"cannot be read: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _refused(path, f"is no JSON ({error})") from None
         known = [one.name for one in fields(cls)]
         if not isinstance(data, dict):

@@ -102,7 +102,8 @@ class QueryOptions:
         k, target, least = self.k, self.target_recall, self.min_score
         # The kinds that nearly always come are told by their type alone: every query passes here.
         if type(k) is not int or not 1 <= k <= LIMITS["k"].value:
-            at_most("k", whole("k", k), "k")
+            object.__setattr__(self, "k", whole("k", k))
+            at_most("k", self.k, "k")
         if not (type(target) is float or is_number(target)) or not 0.0 < target <= 1.0:
             raise _refused("target_recall")
         if least is not None and not (is_number(least) and 0.0 <= least <= 1.0):

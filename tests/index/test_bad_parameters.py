@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pickle
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -429,3 +430,27 @@ def test_a_collection_that_is_not_there_is_told_from_those_that_are(db: kinbin.D
             "no collection is named 'photos'; did you mean 'photo'? (there are photo, texts; create_collection makes one)"
         )
         assert pickle.loads(pickle.dumps(caught.value)).near == caught.value.near == "photo"
+
+
+@pytest.mark.parametrize(("name", "value"), [("atomic", "no"), ("atomic", 1), ("progress", 3), ("progress", "often")])
+def test_a_bad_option_of_an_add_is_refused_before_anything_is_written(name: str, value: Any, db: kinbin.Database) -> None:
+    """What is no truth value, or cannot be called, is told by name; nothing is written."""
+    collection = db.create_collection("c", dim=2)
+    with pytest.raises(kinbin.InvalidInput, match=name):
+        collection.add(["a"], [[1.0, 2.0]], **{name: value})
+    assert collection.count() == 0
+
+
+@pytest.mark.parametrize("form", [list, tuple, collections.deque], ids=lambda form: form.__name__)
+def test_positions_of_a_large_add_are_those_of_the_call(form: Callable[..., Any], db: kinbin.Database) -> None:
+    """Bad vectors at the first place of a later part, and within one, are named where the caller has them; any sequence is taken."""
+    vectors = [[1.0, float(i + 1)] for i in range(20_001)]
+    vectors[10_000], vectors[15_000] = [0.0, 0.0], [0.0, 0.0]
+    with pytest.raises(kinbin.InvalidInput) as refused_add:
+        db.create_collection("c", dim=2).add([str(i) for i in range(20_001)], form(vectors))
+    assert [problem.position for problem in refused_add.value.problems] == [10_000, 15_000]
+
+
+def test_counts_of_numpy_become_whole_numbers() -> None:
+    """Small integers of NumPy would overflow where they are multiplied."""
+    assert type(kinbin.QueryOptions(k=np.uint8(200)).k) is int  # type: ignore[arg-type]
