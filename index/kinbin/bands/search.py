@@ -220,7 +220,7 @@ def _sort_by_count(listed, found, counts, order, histogram):
         histogram[c] += 1
 
 
-@strict
+@inline
 def _verify_level(what, number, bounds, best):
     """Score the rows of one level of a run exactly. bounds: place of the first in its order, and the end of the order.
 
@@ -277,7 +277,7 @@ def _next_run(what, state, reached):
     return best
 
 
-@strict
+@inline
 def _verify(what, work, best):
     """Verify level by level over all runs until each is certified.
 
