@@ -188,7 +188,7 @@ def enter(graph, probe, skips, size, walk):
     return seen
 
 
-@strict
+@inline
 def walk_on(graph, probe, size, place, walk, seen):
     """Open the nodes of a pool, the nearest first, until all are open. Returns (nodes listed, sound).
 
