@@ -20,7 +20,7 @@ from kinbin.inspection import check_store, describe
 from kinbin.limits import limit
 from kinbin.options import QueryOptions, check_cancel, chosen
 from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
-from kinbin.query.answers import Names, answer_batch, answer_one
+from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
 from kinbin.query.filters import compile_filter
 from kinbin.query.matching import Filters
@@ -215,15 +215,17 @@ class Collection:
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
+        options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         return self._query_one(self._one(x), asked if options is None else chosen(options, asked), cancel)
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
+        options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
@@ -231,17 +233,19 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         return self._query_one(key, asked if options is None else chosen(options, asked), cancel)
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
+        options: QueryOptions | None = None,
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
-        k, target_recall, min_score, filter, mode, certify, include: see `kinbin.QueryOptions`. options: all of them in one, instead.
-        cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the search ends.
+        k, target_recall, min_score, filter, mode, certify, include, max_distance: see `kinbin.QueryOptions`. options: all of them
+        in one, instead. cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the
+        search ends.
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
@@ -252,7 +256,7 @@ class Collection:
             at_most("batch_queries", shape[0], "queries")
         rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include)
+        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         if options is not None:
             asked = chosen(options, asked)
         check_cancel(cancel)
@@ -305,10 +309,10 @@ class Collection:
             # There is one vector, and no position to name.
             raise InvalidInput([replace(problem, position=None) for problem in error.problems]) from None
 
-    def _plan(self, reader: Reader, view: View, asked: QueryOptions, cancel: threading.Event | None) -> _Planned:
-        """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through)."""
+    def _plan(self, reader: Reader, view: View, asked: QueryOptions, limit: float | None, cancel: threading.Event | None) -> _Planned:
+        """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through). limit: see `limit_of`."""
         # A hair less, because turning a printed score into a score rounds; the answers compare the printed ones.
-        least = 0.0 if asked.min_score is None else self._space.score_of(float(asked.min_score)) * (1.0 - 1e-14)
+        least = 0.0 if limit is None else self._space.score_of(limit) * (1.0 - 1e-14)
         matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
         # A filter that lets few rows through is answered by scoring just those.
@@ -318,15 +322,17 @@ class Collection:
 
     def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """Search for one validated query, and put ids to the rows found."""
-        plan, wanted, masks, passing = self._plan(reader, view, asked, cancel)
+        limit = limit_of(self._space, asked)
+        plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
         found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
-        return answer_one(found, self._names.of_one(reader, view, found), asked.k, asked.min_score, passing, self._space)
+        return answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
 
     def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
         """The same for m queries."""
-        plan, wanted, masks, passing = self._plan(reader, view, asked, cancel)
+        limit = limit_of(self._space, asked)
+        plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
         found = self._searcher.search((reader, view), plan, queries, wanted, masks)
-        return answer_batch(found, self._names.of(reader, view, found), asked.k, asked.min_score, passing, self._space)
+        return answer_batch(found, self._names.of(reader, view, found), asked.k, limit, passing, self._space)
 
     def _look_after(self, view: View, mode: str) -> None:
         """Wake the background threads for what a query in auto mode has seen: whoever wrote these rows may be gone."""

@@ -5,6 +5,7 @@ The service's schemas and the command line are made from `OPTIONS`; the client, 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -46,11 +47,12 @@ class QueryOptions:
     """What is asked for besides the vector: the options of `query`, `query_id` and `query_batch`, checked when it is made.
 
     target_recall: the probability with which each true neighbour is to be found; the one knob. min_score: answers below it are
-    not wanted (fewer than k may come). filter: on payloads (`query.filters`; it is judged by the query, not here). mode: "bands"
-    answers from the band index whatever it certifies; "links" walks the neighbour graph, and searches rows that are not linked by
-    their bands; "exact" scans; "auto" takes what is expected to be fastest, and scans what the bands cannot certify. certify: a
-    walk gives no bound on recall; ask the bands for one (it costs what a search by bands costs; in auto mode it is then kept, by a
-    scan if need be). include: what of the items comes with the answer, from the snapshot that is searched; kept as a tuple.
+    not wanted (fewer than k may come); max_distance: the same where the kernel prints distances. filter: on payloads
+    (`query.filters`; it is judged by the query, not here). mode: "bands" answers from the band index whatever it certifies;
+    "links" walks the neighbour graph, and searches rows that are not linked by their bands; "exact" scans; "auto" takes what is
+    expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall; ask the bands for
+    one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be). include: what of the items
+    comes with the answer, from the snapshot that is searched; kept as a tuple.
 
     Raises:
         InvalidInput: codes "bad_parameter", "over_limit"; `field` names the option.
@@ -71,10 +73,8 @@ class QueryOptions:
     min_score: float | None = field(
         default=None,
         metadata={
-            "text": "leave out neighbours with a lower score",
-            "says": "is a number from 0 to 1, or null",
-            "least": 0,
-            "most": 1,
+            "text": "leave out neighbours with a lower score; most kernels' scores go from 0 to 1",
+            "says": "is a finite number, or null",
         },
     )
     filter: Any = field(
@@ -97,17 +97,27 @@ class QueryOptions:
         default=(),
         metadata={"text": "what to return of each item", "says": f"lists some of {', '.join(INCLUDE)}", "known": INCLUDE},
     )
+    max_distance: float | None = field(
+        default=None,
+        metadata={
+            "text": "leave out neighbours that are farther; for kernels that print distances, in the place of min_score",
+            "says": "is a finite number from 0 on, or null",
+            "least": 0,
+        },
+    )
 
     def __post_init__(self) -> None:
-        k, target, least = self.k, self.target_recall, self.min_score
+        k, target = self.k, self.target_recall
         # The kinds that nearly always come are told by their type alone: every query passes here.
         if type(k) is not int or not 1 <= k <= LIMITS["k"].value:
             object.__setattr__(self, "k", whole("k", k))
             at_most("k", self.k, "k")
         if not (type(target) is float or is_number(target)) or not 0.0 < target <= 1.0:
             raise _refused("target_recall")
-        if least is not None and not (is_number(least) and 0.0 <= least <= 1.0):
+        if self.min_score is not None and not _is_finite(self.min_score):
             raise _refused("min_score")
+        if self.max_distance is not None and not (_is_finite(self.max_distance) and self.max_distance >= 0.0):
+            raise _refused("max_distance")
         if type(self.mode) is not str or self.mode not in MODES:
             one_of("mode", self.mode, MODES)
         if self.certify is not True and self.certify is not False:
@@ -119,6 +129,11 @@ class QueryOptions:
 OPTIONS: dict[str, Option] = {one.name: Option(one.default, **one.metadata) for one in fields(QueryOptions)}
 """Every option of a query, by name."""
 _DEFAULTS = QueryOptions()
+
+
+def _is_finite(value: object) -> bool:
+    """Whether this is a number, neither infinite nor NaN."""
+    return is_number(value) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def _refused(name: str) -> InvalidInput:

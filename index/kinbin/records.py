@@ -97,12 +97,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hit:
-    """One neighbour: `score` is the exact kernel value, higher is nearer; vector and payload are None unless `include` named them."""
+    """One neighbour: `score` is what the kernel prints, exactly; vector and payload are None unless `include` named them."""
 
     id: str
     score: float
     payload: dict[str, Any] | None = None
     vector: NDArray[np.float32] | Sparse | None = None
+    ascending: bool = False
+    """Whether the score is a distance: the smaller the nearer."""
+
+    @property
+    def distance(self) -> float | None:
+        """The score, where it is a distance."""
+        return self.score if self.ascending else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +122,7 @@ class Answer:
 
     ids: list[str]
     scores: NDArray[np.float64]
-    """Exact kernel values of `ids`."""
+    """Exact kernel values of `ids`, the nearest first; distances where the kernel prints these (`ascending`)."""
     recall_lower_bound: float | None
     no_bound: str | None
     verified: int
@@ -133,14 +140,25 @@ class Answer:
     in 100 of them, or of another norm. Auto completes the answer by bands or a scan."""
     items: list[Item] | None = None
     """The items of `ids`, with what `include` asked for, from the snapshot that was searched; None: it asked for nothing."""
+    ascending: bool = False
+    """Whether scores are distances: the smaller the nearer."""
+
+    @property
+    def distances(self) -> NDArray[np.float64] | None:
+        """The scores, where they are distances."""
+        return self.scores if self.ascending else None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Hit]:
         if self.items is None:
-            return map(Hit, self.ids, self.scores.tolist())
-        return (Hit(item.id, score, item.payload, item.vector) for item, score in zip(self.items, self.scores.tolist(), strict=True))
+            pairs = zip(self.ids, self.scores.tolist(), strict=True)
+            return (Hit(identifier, score, ascending=self.ascending) for identifier, score in pairs)
+        return (
+            Hit(item.id, score, item.payload, item.vector, self.ascending)
+            for item, score in zip(self.items, self.scores.tolist(), strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +184,13 @@ class AnswerBatch:
     items: dict[str, Item] | None = None
     """Every item that is in an answer, by id, with what `include` asked for, from the snapshot that was searched; None: it asked
     for nothing."""
+    ascending: bool = False
+    """Whether scores are distances: the smaller the nearer."""
+
+    @property
+    def distances(self) -> NDArray[np.float64] | None:
+        """(m, k) the scores, where they are distances."""
+        return self.scores if self.ascending else None
 
     @property
     def mode(self) -> str:
@@ -190,6 +215,7 @@ class AnswerBatch:
             steps=self.steps[i],
             out_of_distribution=bool(self.out_of_distribution[i]),
             items=None if self.items is None else [self.items[identifier] for identifier in found],
+            ascending=self.ascending,
         )
 
     def __iter__(self) -> Iterator[Answer]:

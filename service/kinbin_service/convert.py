@@ -52,8 +52,9 @@ def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:
 def answer(found: kinbin.Answer, include: Sequence[str]) -> dict[str, Any]:
     """The JSON form of one answer, with what was included."""
     hits = zip(found.ids, found.scores.tolist(), strict=True)
+    number = "distance" if found.ascending else "score"
     work = _work(found.mode, found.candidates, found.verified, found.truncated, found.steps, far=found.out_of_distribution)
-    return _answer(hits, _contents(found.items or (), include), found.recall_lower_bound, found.no_bound, work)
+    return _answer(number, hits, _contents(found.items or (), include), found.recall_lower_bound, found.no_bound, work)
 
 
 def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dict[str, Any]]:
@@ -69,6 +70,7 @@ def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dic
     answers = zip(found.ids.tolist(), found.scores.tolist(), found.recall_lower_bounds.tolist(), found.no_bounds, works, strict=True)
     return [
         _answer(
+            "distance" if found.ascending else "score",
             ((identifier, score) for identifier, score in zip(ids, scores, strict=True) if identifier is not None),
             contents,
             None if math.isnan(bound) else bound,
@@ -101,16 +103,18 @@ def _work(
 
 
 def _answer(
+    number: str,
     hits: Iterable[tuple[str, float]],
     contents: Mapping[str, Mapping[str, Any]],
     bound: float | None,
     no_bound: str | None,
     work: dict[str, Any],
 ) -> dict[str, Any]:
+    """number: what a score is called."""
     if contents:
-        results = [{"id": identifier, "score": score, **contents[identifier]} for identifier, score in hits]
+        results = [{"id": identifier, number: score, **contents[identifier]} for identifier, score in hits]
     else:
-        results = [{"id": identifier, "score": score} for identifier, score in hits]
+        results = [{"id": identifier, number: score} for identifier, score in hits]
     content: dict[str, Any] = {"results": results, "recall_lower_bound": bound}
     if bound is None:
         content["no_bound"] = no_bound

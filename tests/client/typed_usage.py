@@ -176,4 +176,4 @@ async def mistakes(client: Client, other: AsyncClient) -> None:
     client.create_collection("x", sampler="dice")  # type: ignore[arg-type]
     client.collection("x").delete("a", "b")  # type: ignore[arg-type]
     print(client.query([1.0]).results[0].scores)  # type: ignore[attr-defined]  # noqa: T201
-    print((await other.query([1.0])).results[0].distance)  # type: ignore[attr-defined]  # noqa: T201
+    print((await other.query([1.0])).results[0].nearness)  # type: ignore[attr-defined]  # noqa: T201

@@ -39,7 +39,8 @@ QUERIES: dict[str, Callable[[kinbin.Collection], Call]] = {
 }
 WHOLE = "is a whole number from 1 on"
 TARGET = "target_recall is a number above 0 and at most 1"
-LEAST = "min_score is a number from 0 to 1, or null"
+LEAST = "min_score is a finite number, or null"
+FARTHEST = "max_distance is a finite number from 0 on, or null"
 
 BAD_OPTIONS: list[tuple[str, Any, str]] = [
     *[("k", value, f"k {WHOLE}") for value in (0, -1, True, 1.0, 10.5, "10", None, float("nan"), np.float64(3), [1], -(10**400))],
@@ -47,7 +48,9 @@ BAD_OPTIONS: list[tuple[str, Any, str]] = [
         ("target_recall", value, TARGET)
         for value in (0, 0.0, -0.1, 1.0001, 2, True, "0.9", None, float("nan"), float("inf"), [0.9], 10**400, 1j)
     ],
-    *[("min_score", value, LEAST) for value in (-0.1, 1.0001, True, "0.5", float("nan"), float("-inf"), [0.5], 10**400, -(10**400))],
+    *[("min_score", value, LEAST) for value in (True, "0.5", float("nan"), float("-inf"), [0.5], 10**400, -(10**400))],
+    *[("min_score", value, f"min_score is a number from 0 to 1 for ngmm, not {value}") for value in (-0.1, 1.0001)],
+    *[("max_distance", value, FARTHEST) for value in (-0.1, True, "0.5", float("nan"), float("inf"), [0.5], 10**400)],
     *[
         ("mode", value, f"mode is one of auto, bands, links, exact, not {told}")
         for value, told in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
@@ -26,10 +27,10 @@ _CONTENTS: Include = ("vector", "payload")
 class QueryOptions:
     """What is asked for besides the vector: the options of `query`, `query_id` and `query_batch`.
 
-    `k`: how many neighbours. `target_recall`: the recall that is wanted. `min_score`: leave out what scores less. `filter`: only
-    items whose payload fits. `mode`: "auto", or "bands", "links" (a walk over the neighbour graph, of calibrated recall but
-    without a bound) or "exact". `certify`: ask the bands for a bound where a walk answers. `include`: what comes with each hit
-    besides its id and score: "payload", "vector".
+    `k`: how many neighbours. `target_recall`: the recall that is wanted. `min_score`: leave out what scores less;
+    `max_distance`: what is farther, where the kernel prints distances. `filter`: only items whose payload fits. `mode`: "auto",
+    or "bands", "links" (a walk over the neighbour graph, of calibrated recall but without a bound) or "exact". `certify`: ask
+    the bands for a bound where a walk answers. `include`: what comes with each hit besides its id and score: "payload", "vector".
 
     Numbers out of their bounds and what has no JSON form raise InvalidArgument; everything else the service judges.
 
@@ -38,11 +39,12 @@ class QueryOptions:
 
     k: int = field(default=10, metadata={"says": "is a whole number from 1 on", "least": 1, "limit": "k"})
     target_recall: float = field(default=0.9, metadata={"says": "is a number above 0 and at most 1", "above": 0, "most": 1})
-    min_score: float | None = field(default=None, metadata={"says": "is a number from 0 to 1, or null", "least": 0, "most": 1})
+    min_score: float | None = field(default=None, metadata={"says": "is a finite number, or null"})
     filter: Filter | None = field(default=None, metadata={"says": 'is an object with at least one field, as {"year": {"$gte": 2020}}'})
     mode: QueryMode = field(default="auto", metadata={"says": f"is one of {', '.join(_MODES)}", "known": _MODES})
     certify: bool = field(default=False, metadata={"says": "is true or false"})
     include: Include = field(default=(), metadata={"says": f"lists some of {', '.join(_CONTENTS)}", "known": _CONTENTS})
+    max_distance: float | None = field(default=None, metadata={"says": "is a finite number from 0 on, or null", "least": 0})
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -83,5 +85,6 @@ def _refused(name: str) -> InvalidArgument:
 
 
 def _within(value: Any, *, least: float | None = None, above: float | None = None, most: float | None = None, **_: object) -> bool:
-    """Whether a number is within bounds, of which NaN is in none. What a limit says, the service knows."""
-    return (least is None or value >= least) and (above is None or value > above) and (most is None or value <= most)
+    """Whether a number is finite and within bounds. What a limit says, the service knows."""
+    too_low = (least is not None and value < least) or (above is not None and value <= above)
+    return abs(value) <= sys.float_info.max and not too_low and (most is None or value <= most)

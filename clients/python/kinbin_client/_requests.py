@@ -183,6 +183,8 @@ def query_fields(options: QueryOptions) -> dict[str, Any]:
     }  # fmt: skip
     if options.min_score is not None:
         made["min_score"] = options.min_score
+    if options.max_distance is not None:
+        made["max_distance"] = options.max_distance
     if options.certify:
         # Only where it is asked for: services before links do not know it.
         made["certify"] = options.certify

@@ -72,13 +72,14 @@ class _AsyncSearchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
     ) -> Answer:
         """The k nearest items of a vector, best first, with a lower bound on their recall.
 
         Usage: `answer = await client.query([0.1, 0, 2.5], k=5, target_recall=0.95)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return await self._do(_requests.query(self._scope, vector, asked))
 
     async def query_id(
@@ -92,13 +93,14 @@ class _AsyncSearchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
     ) -> Answer:
         """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
 
         Usage: `answer = await client.query_id("a", k=5)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return await self._do(_requests.query_id(self._scope, id, asked))
 
     async def query_batch(
@@ -112,6 +114,7 @@ class _AsyncSearchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
     ) -> AnswerBatch:
@@ -119,7 +122,7 @@ class _AsyncSearchable:
 
         Usage: `for answer in await client.query_batch(matrix, k=5): print(answer.ids)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return await self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
 
 

@@ -78,6 +78,7 @@ class _Searchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
     ) -> Answer:
         """The k nearest items of a vector, best first, with a lower bound on their recall or the reason why there is none.
@@ -87,7 +88,7 @@ class _Searchable:
             client.query([0.1, 0, 2.5], certify=True).recall_lower_bound
             client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return self._do(_requests.query(self._scope, vector, asked))
 
     def query_id(
@@ -101,13 +102,14 @@ class _Searchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
     ) -> Answer:
         """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
 
         Usage: `client.query_id("a", k=5)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return self._do(_requests.query_id(self._scope, id, asked))
 
     def query_batch(
@@ -121,6 +123,7 @@ class _Searchable:
         certify: bool = False,
         include: Include = (),
         *,
+        max_distance: float | None = None,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
     ) -> AnswerBatch:
@@ -128,7 +131,7 @@ class _Searchable:
 
         Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
         return self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
 
 

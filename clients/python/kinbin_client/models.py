@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from kinbin_client.vectors import Sparse
 
@@ -29,12 +29,21 @@ class _Model(BaseModel):
 
 
 class Hit(_Model):
-    """One neighbour: `score` is the exact kernel value, higher is nearer."""
+    """One neighbour: `score` is what the kernel prints, exactly; where that is a distance, `distance` is the same number."""
 
     id: str
     score: float
     payload: dict[str, Any] | None = None
     vector: list[float] | Sparse | None = None
+    distance: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _printed(cls, sent: Any) -> Any:
+        """A service sends one of them."""
+        if isinstance(sent, dict) and "distance" in sent and "score" not in sent:
+            return sent | {"score": sent["distance"]}
+        return sent
 
 
 class Answer(_Model):
@@ -66,6 +75,11 @@ class Answer(_Model):
     def scores(self) -> list[float]:
         """The scores of the results, best first."""
         return [hit.score for hit in self.results]
+
+    @property
+    def distances(self) -> list[float] | None:
+        """The scores, where they are distances."""
+        return self.scores if any(hit.distance is not None for hit in self.results) else None
 
     def __len__(self) -> int:
         return len(self.results)

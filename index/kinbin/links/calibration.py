@@ -7,7 +7,7 @@ are left out of the walk and of the truth it is compared with. Where the order o
 Queries to come may also be unlike all rows. Some that are made of sampled rows stand for these (`strange_queries`):
 they tell below which similarity walks of which width fail.
 
-Only neighbours that have something in common with the sampled row count: where fewer than k are alike, all other rows score 0
+Only neighbours that have something in common with the sampled row count: where fewer than k are alike, all others score `ALIKE` or less
 and any of them would do, so finding them says nothing. A sampled row without such neighbours is no query at all.
 """
 
@@ -29,6 +29,7 @@ from kinbin.native.memory import address_of
 from kinbin.rows.asked import Answers, queries_record
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
+from kinbin.rows.topk import ALIKE
 from kinbin.segments.scan import scan
 from kinbin.segments.segments import Segments
 from kinbin.segments.source import Recipe, read_records
@@ -120,7 +121,7 @@ def calibrate(
     strange = _Trial(stage, mixed, np.zeros((len(mixed), 2), np.int64), min(CALIBRATED_K[-1], len(there)))
     failures = _Failures(strange.exact()[0])
     # Where nothing is alike, no width would say anything, and walks are as wide as their pools: seconds for nothing.
-    for pool in _POOLS if truth.max(initial=0.0) > 0.0 else ():
+    for pool in _POOLS if truth.max(initial=0.0) > ALIKE else ():
         check()
         scores.add(pool, *trial.walk(pool))
         failures.add(pool, strange.walk(pool)[0])
@@ -162,7 +163,7 @@ class _Failures:
     def __init__(self, truth: NDArray[np.float64]) -> None:
         """truth (m, K): similarities of the true neighbours, best first."""
         self._truth = truth
-        self._alike = np.cumsum(truth > 0.0, axis=1)
+        self._alike = np.cumsum(truth > ALIKE, axis=1)
         self._needs = {k: np.zeros(len(truth), np.int64) for k in CALIBRATED_K}
 
     def add(self, pool: int, found: NDArray[np.float64]) -> None:
@@ -177,7 +178,7 @@ class _Failures:
     def strange(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """(K, m) of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
         kth = [self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K]
-        return np.array(kth).round(5), np.array([self._needs[k] for k in CALIBRATED_K])
+        return _rounded(np.array(kth)), np.array([self._needs[k] for k in CALIBRATED_K])
 
 
 class _Scores:
@@ -187,7 +188,7 @@ class _Scores:
         """truth (m, K): similarities of the true neighbours, best first, of which there are `most` at most; queries by age."""
         self._truth = truth
         self._ranks = {k: min(k, most) for k in CALIBRATED_K}
-        alike = np.cumsum(truth > 0.0, axis=1)
+        alike = np.cumsum(truth > ALIKE, axis=1)
         self._alike = {k: alike[:, rank - 1] for k, rank in self._ranks.items()}
         self._pools: list[int] = []
         self._met: list[float] = []
@@ -218,7 +219,7 @@ class _Scores:
     def table(self) -> CalibrationTable:
         """What was measured of these queries."""
         kth = [self._truth[:, self._ranks[k] - 1] for k in CALIBRATED_K]
-        alike = [of[of > 0.0] for of in kth]
+        alike = [of[of > ALIKE] for of in kth]
         recall, hard_recall, weakest = (
             np.array([of_k[k] or [0.0] for k in CALIBRATED_K]) for of_k in (self._recall, self._hard, self._weakest)
         )
@@ -242,14 +243,20 @@ def _hits(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.
     place = np.zeros(len(truth), np.int64)
     rows = np.arange(len(truth))
     for x in range(truth.shape[1]):
-        hits[:, x] = (truth[:, x] > 0.0) & (found[rows, place] == truth[:, x])
+        hits[:, x] = (truth[:, x] > ALIKE) & (found[rows, place] == truth[:, x])
         place += hits[:, x]
     return hits
 
 
 def _quantile(similarities: NDArray[np.float64], share: float) -> float:
     """The similarity that all but a share reached; 0 of none."""
-    return round(float(np.quantile(similarities, share)), 5) if len(similarities) else 0.0
+    return float(_rounded(np.quantile(similarities, share, keepdims=True))[0]) if len(similarities) else 0.0
+
+
+def _rounded(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores as they are kept: to six digits, for they may have any range."""
+    flat = [float(f"{score:.6g}") for score in scores.reshape(-1).tolist()]
+    return np.array(flat).reshape(scores.shape)
 
 
 def _mean(recalls: NDArray[np.float64]) -> float:

@@ -35,7 +35,7 @@ BROKEN = 4
 _TILE_BYTES = 262_144
 _MOST_GROWTH = 16.0
 """Of (far / score)³ in `grown_pool`."""
-_LEAST_SCORE = 1e-3
+_LEAST_SHARE = 1e-3
 """No query is taken to be farther from its neighbours."""
 _AHEAD = 8
 """Rows of a pool that are on their way while one is scored."""
@@ -157,7 +157,7 @@ def grown_pool(beam, score):
         return beam.wide
     if beam.grows == 0:
         return beam.pool
-    times = beam.growth * min(_MOST_GROWTH, (beam.far / max(score, _LEAST_SCORE)) ** 3)
+    times = beam.growth * min(_MOST_GROWTH, (beam.far / max(score, _LEAST_SHARE * beam.far)) ** 3)
     return beam.wide + np.int64(beam.more * (times - 1.0))
 
 

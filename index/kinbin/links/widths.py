@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinbin.links.search import BEAM, grown_pool
 from kinbin.native.records import Record
+from kinbin.rows.topk import ALIKE
 from kinbin.storage.headers import Fields
 
 __all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "SPREAD", "CalibrationTable", "Width"]
@@ -191,7 +192,7 @@ class CalibrationTable:
         order = np.argsort(-similarity, kind="stable")
         similarity, needs = similarity[order], needs[order]
         pool = np.where(similarity >= width.beam["hard"], width.pool, width.beam["wide"])
-        failed = ((needs == 0) | (needs > pool)) & (similarity > 0.0)
+        failed = ((needs == 0) | (needs > pool)) & (similarity > ALIKE)
         together = np.convolve(failed, np.ones(_NEIGHBOURS), "valid") if len(failed) >= _NEIGHBOURS else np.zeros(0)
         too_many = np.flatnonzero(together >= _FAILED)
         if not len(too_many):

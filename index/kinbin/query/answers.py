@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.errors import InvalidInput
+from kinbin.options import QueryOptions
 from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found, FoundOne
 from kinbin.query.view import View
 from kinbin.records import Answer, AnswerBatch
@@ -17,7 +19,7 @@ from kinbin.rows.topk import NOTHING
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Names", "answer_batch", "answer_one"]
+__all__ = ["Names", "answer_batch", "answer_one", "limit_of"]
 
 _MOST_NAMES = 500_000
 """Rows whose ids are remembered in a process."""
@@ -131,8 +133,29 @@ def _decoded(ids: list[bytes]) -> _Name:
     return ids[0].decode() if len(ids) == 1 else tuple(key.decode() for key in ids)
 
 
+def limit_of(space: Space, asked: QueryOptions) -> float | None:
+    """The least score, or the greatest distance, that is wanted, as it is printed; None: any is.
+
+    Raises:
+        InvalidInput: code "bad_parameter": it is the other one, or nothing that this kernel prints.
+    """
+    if asked.min_score is None and asked.max_distance is None:
+        return None
+    name, value = ("max_distance", asked.max_distance) if space.ascending else ("min_score", asked.min_score)
+    other, wrong = ("min_score", asked.min_score) if space.ascending else ("max_distance", asked.max_distance)
+    if wrong is not None:
+        printed = "distances" if space.ascending else "scores"
+        raise InvalidInput.of("bad_parameter", f"{space.name} prints {printed}: use {name}, not {other}", field=other)
+    assert value is not None
+    low, high = space.printed_range
+    if not low <= value <= high:
+        bounds = f"from {low:g} on" if high == math.inf else f"from {low:g} to {high:g}"
+        raise InvalidInput.of("bad_parameter", f"{name} is a number {bounds} for {space.name}, not {value:g}", field=name)
+    return float(value)
+
+
 def answer_batch(
-    found: Found, names: NDArray[np.object_], k: int, min_score: float | None, allowed: Container[bytes] | None, space: Space
+    found: Found, names: NDArray[np.object_], k: int, limit: float | None, allowed: Container[bytes] | None, space: Space
 ) -> AnswerBatch:
     """Arrays of ids, scores and certificates. names: as of `Names.of`. allowed: ids that a filter lets through (None: all)."""
     answers = found.answers
@@ -143,24 +166,24 @@ def answer_batch(
     scores = space.printed(scores)
     certificate = np.where(found.path == EXACT, 1.0, answers.certificates)
     certificate[found.truncated] = np.nan
-    if min_score is None:
+    if limit is None:
         certificate[(found.path == BANDS) & (names[:, -1] == None)] = np.nan  # noqa: E711 - element by element
     else:
-        below = scores < min_score
+        below = space.falls_short(scores, limit)
         names[below], scores[below] = None, np.nan
     return AnswerBatch(
         names, scores, certificate, _reasons(found, certificate), answers.verified, answers.candidates,
         [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.steps,
-        found.far,
+        found.far, ascending=space.ascending,
     )  # fmt: skip
 
 
 def answer_one(
-    found: FoundOne, names: list[_Name | None], k: int, min_score: float | None, allowed: Container[bytes] | None, space: Space
+    found: FoundOne, names: list[_Name | None], k: int, limit: float | None, allowed: Container[bytes] | None, space: Space
 ) -> Answer:
     """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
     ids: list[str] = []
-    if min_score is None and len(names) <= k and set(map(type, names)) == _PLAIN:
+    if limit is None and len(names) <= k and set(map(type, names)) == _PLAIN:
         ids = names  # type: ignore[assignment]
         scores = space.printed(found.scores)
     else:
@@ -169,7 +192,7 @@ def answer_one(
             if name is None:
                 continue
             score = space.printed(one_score)
-            if min_score is not None and score < min_score:
+            if limit is not None and space.falls_short(score, limit):
                 continue
             for one in name if isinstance(name, tuple) else (name,):
                 if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
@@ -178,11 +201,11 @@ def answer_one(
         scores = np.array(kept)
     cut, path = found.truncated, found.path
     bound = 1.0 if path == EXACT else found.certificate
-    short = min_score is None and path == BANDS and len(ids) < k
+    short = limit is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
         ids, scores, None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
-        PATHS[path], found.steps, found.far,
+        PATHS[path], found.steps, found.far, ascending=space.ascending,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from kinbin.rows.asked import QUERIES, queries_record
 from kinbin.rows.lookup import NARROW_DIMENSION
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
-from kinbin.rows.topk import NOTHING
+from kinbin.rows.topk import ALIKE, NOTHING
 from kinbin.segments.descriptors import CORRUPT, FRESH_BANDS
 from kinbin.segments.scan import scan
 from kinbin.spaces.space import Space
@@ -338,11 +338,11 @@ class _Run:
             # One query alone: arrays would take as long as all else that is done here.
             score = last.item()
             self.full = score > NOTHING
-            if score > 0.0 and score >= width.trusted and (high == np.inf or low <= queries.norms.item() <= high):
+            if score > ALIKE and score >= width.trusted and (high == np.inf or low <= queries.norms.item() <= high):
                 return _NOBODY
             found.far[0] = score > NOTHING
             return _FIRST
-        unsure = (last < width.trusted) | (last <= 0.0) | (queries.norms < low) | (queries.norms > high)
+        unsure = (last < width.trusted) | (last <= ALIKE) | (queries.norms < low) | (queries.norms > high)
         found.far[:] = unsure & (last > NOTHING)
         return np.flatnonzero(unsure)
 

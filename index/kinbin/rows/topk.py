@@ -9,10 +9,12 @@ import numpy as np
 
 from kinbin.native.jit import inline
 
-__all__ = ["NOTHING", "Best", "offer", "reset"]
+__all__ = ["ALIKE", "NOTHING", "Best", "offer", "reset"]
 
 NOTHING = -np.inf
 """The score that stands for no answer."""
+ALIKE = 2.0**-50
+"""A pair that scores so little, or less, has nothing in common (`spaces.ordered`)."""
 
 
 class Best(NamedTuple):

@@ -39,7 +39,7 @@ __all__ = [
 
 U64 = np.uint64
 SLACK = 1e-6
-"""More than float32 products take from a score."""
+"""More than float32 products take from a score; a share of it where it may be larger than 1."""
 
 SPACE = Layout(
     "SPACE",
@@ -147,9 +147,13 @@ def least_similarity(space, score):
 @inline
 def reach_of(space, score, error):
     """What an answer must reach that scores at least so much. error: of the query's code."""
-    reached = max(score, space.floor) - SLACK
-    farthest = farthest_shapes(max(reached, 0.0)) if space.score == U64(0) else call_curve(space.farthest, max(reached, space.floor))
-    return Reach(reached, farthest + error)
+    reached = max(score, space.floor)
+    if space.score == U64(0):
+        reached -= SLACK
+        return Reach(reached, farthest_shapes(max(reached, 0.0)) + error)
+    # Other scores may have any range: the slack is a share of them.
+    reached *= 1.0 - SLACK
+    return Reach(reached, call_curve(space.farthest, reached) + error)
 
 
 @inline

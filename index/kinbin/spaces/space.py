@@ -1,9 +1,9 @@
 """What a space is: which vectors it takes, how near two of them are, and which bounds tie that to hashes and codes.
 
-The engine ranks by a *score*, the larger the nearer, and prints what the space makes of it. Bands hash rows so that two collide with
-the probability of their min-max similarity; codes bound the distance of shapes. A space whose score is not that similarity itself
-says how they are tied: the least similarity of a pair of some score (so bands prove), the most that a pair can score whose shapes
-are so far apart (so codes prune).
+The engine ranks by a *score* from 0 on, the larger the nearer, and prints what the space makes of it: a similarity, or a
+distance. Bands hash rows so that two collide with the probability of their min-max similarity; codes bound the distance of shapes.
+A space whose score is not that similarity itself says how they are tied: the least similarity of a pair of some score (so bands
+prove), the most that a pair can score whose shapes are so far apart (so codes prune).
 """
 
 from __future__ import annotations
@@ -53,15 +53,23 @@ class Space:
     code: Code | None = None
     """None: the score is the min-max similarity."""
     printed: Callable[[Any], Any] = _same
-    """The number that is printed of a score (or of an array of them). It rises with the score, from 0 to 1."""
+    """The number that is printed of a score (or of an array of them). It rises with the score; a distance falls."""
     score_of: Callable[[float], float] = _same
     """The inverse of `printed`."""
+    ascending: bool = False
+    """Whether distances are printed: the smaller the nearer."""
+    printed_range: tuple[float, float] = (0.0, 1.0)
+    """The least and the greatest number that is printed; a distance may have no greatest (inf)."""
     hashes: bool = True
     """Whether rows are hashed so that bands find them. Without, runs have no bands, and what they would prove is scanned."""
     codes: bool = True
     """Whether rows have codes whose distance means something. Without, rows are not linked."""
     score_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _same
     """The least scores whose pairs have at least these min-max similarities: the inverse of `Code.least`. inf stays inf."""
+
+    def falls_short(self, printed: Any, limit: float) -> Any:
+        """Whether a printed number (or each of an array) is farther than a limit."""
+        return printed > limit if self.ascending else printed < limit
 
     @property
     def normalised(self) -> bool:

@@ -56,6 +56,7 @@ def query_command(
     k: Annotated[int, _option("k", "-k", "--k")] = kinbin.OPTIONS["k"].default,
     target_recall: Annotated[float, _option("target_recall")] = kinbin.OPTIONS["target_recall"].default,
     min_score: Annotated[float | None, _option("min_score")] = kinbin.OPTIONS["min_score"].default,
+    max_distance: Annotated[float | None, _option("max_distance")] = kinbin.OPTIONS["max_distance"].default,
     condition: FilterOption = kinbin.OPTIONS["filter"].default,
     mode: Annotated[Search, _option("mode")] = Search(kinbin.OPTIONS["mode"].default),  # noqa: B008  # immutable
     certify: Annotated[bool, _option("certify", "--certify")] = kinbin.OPTIONS["certify"].default,
@@ -71,6 +72,7 @@ def query_command(
         "k": k,
         "target_recall": target_recall,
         "min_score": min_score,
+        "max_distance": max_distance,
         "filter": None if condition is None else parsed_json(condition, "--filter"),
         "mode": mode.value,
         "certify": certify,
@@ -144,7 +146,8 @@ def _load_queries(file: Path) -> NDArray[Any]:
 def _answer_json(answer: Any) -> dict[str, Any]:
     """An answer of the library or of the client in the form of `POST /query`."""
     items = answer.items if hasattr(answer, "items") else answer.results
-    results = [{"id": item.id, "score": float(score), "payload": item.payload} for item, score in zip(items, answer.scores, strict=True)]
+    number = "distance" if answer.distances is not None else "score"
+    results = [{"id": item.id, number: float(score), "payload": item.payload} for item, score in zip(items, answer.scores, strict=True)]
     bound: dict[str, Any] = {"recall_lower_bound": answer.recall_lower_bound}
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
@@ -157,11 +160,12 @@ def _answer_json(answer: Any) -> dict[str, Any]:
 
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
     console = Console()
-    table = Table("rank", "id", "score", "payload", title=title, title_justify="left", box=None, pad_edge=False)
+    number = "distance" if any("distance" in hit for hit in answer["results"]) else "score"
+    table = Table("rank", "id", number, "payload", title=title, title_justify="left", box=None, pad_edge=False)
     table.columns[0].justify = table.columns[2].justify = "right"
     for rank, hit in enumerate(answer["results"], 1):
         shown = "" if hit["payload"] is None else orjson.dumps(hit["payload"]).decode()
-        table.add_row(str(rank), Text(hit["id"]), f"{hit['score']:.6f}", Text(shown, overflow="ellipsis", no_wrap=True))
+        table.add_row(str(rank), Text(hit["id"]), f"{hit[number]:.6f}", Text(shown, overflow="ellipsis", no_wrap=True))
     console.print(table)
     line = certificate_line(answer["recall_lower_bound"], answer.get("no_bound"), answer["mode"], answer["verified"], answer["candidates"])
     tell(console, line, "dim")

@@ -42,7 +42,8 @@ class Hit(BaseModel):
     """One neighbour."""
 
     id: str
-    score: Annotated[float, Field(description="the exact kernel; higher is nearer")]
+    score: Annotated[float | None, Field(description="the exact kernel; higher is nearer")] = None
+    distance: Annotated[float | None, Field(description="in its place where the kernel prints distances; lower is nearer")] = None
     payload: Annotated[Payload | None, Field(description="if included")] = None
     vector: Annotated[list[float] | SparseVector | None, Field(description="if included")] = None
 
