@@ -18,7 +18,7 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.inspection import check_store, describe
 from kinbin.limits import limit
-from kinbin.options import QueryOptions, check_cancel, chosen
+from kinbin.options import QueryOptions, check_cancel, chosen, options_of
 from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
@@ -219,7 +219,7 @@ class Collection:
         options: QueryOptions | None = None,
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
+        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         return self._query_one(self._one(x), asked if options is None else chosen(options, asked), cancel)
 
     def query_id(
@@ -233,7 +233,7 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
+        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         return self._query_one(key, asked if options is None else chosen(options, asked), cancel)
 
     def query_batch(
@@ -256,7 +256,7 @@ class Collection:
             at_most("batch_queries", shape[0], "queries")
         rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
-        asked = QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance)
+        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
         if options is not None:
             asked = chosen(options, asked)
         check_cancel(cancel)

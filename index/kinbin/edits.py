@@ -86,7 +86,7 @@ class Transaction:
             if old is None or old[0] != row:
                 self._ids_of(row, owners, new=row in fresh).append(key)
                 if old is not None:
-                    self._ids_of(old[0], owners).remove(key)
+                    self._leave(old[0], key, owners)
         self._write(changed, [], owners, items, fresh)
         self._state = self._state.with_(items=self._state.items + indexed)
         return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
@@ -98,7 +98,7 @@ class Transaction:
         for key, old in zip(ids, self._writer.items(ids), strict=True):
             if old is not None and (matches is None or matches(old[1])):
                 gone.append(key)
-                self._ids_of(old[0], owners).remove(key)
+                self._leave(old[0], key, owners)
         self._write([], gone, owners, None, {})
         self._state = self._state.with_(items=self._state.items - len(gone))
         return DeleteResult(len(gone), self._state.items)
@@ -108,7 +108,16 @@ class Transaction:
         ids = owners.get(row)
         if ids is None:
             ids = owners[row] = [] if new else self._writer.owners([row])[0]
+            if not new and not ids:
+                raise _lost_owners()
         return ids
+
+    def _leave(self, row: int, key: bytes, owners: dict[int, list[bytes]]) -> None:
+        """Take an id from those of a row."""
+        ids = self._ids_of(row, owners)
+        if key not in ids:
+            raise _lost_owners()
+        ids.remove(key)
 
     def _write(
         self,
@@ -218,6 +227,10 @@ def _matches(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> list[tupl
     ranked = known[order]
     low, high = np.searchsorted(ranked, wanted, "left"), np.searchsorted(ranked, wanted, "right")
     return [(int(i), int(order[at])) for i in np.flatnonzero(high > low) for at in range(low[i], high[i])]
+
+
+def _lost_owners() -> CorruptData:
+    return CorruptData("the owners of a living row are missing or wrong; nothing was written (`kinbin check` lists the damage)")
 
 
 def _places(run: Run, rows: NDArray[np.uint64]) -> NDArray[np.int64]:

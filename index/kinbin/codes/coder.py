@@ -7,6 +7,7 @@ codes hold the true nearest rows; packed entries where they are faster, or where
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from kinbin.codes.packed import QUAD, pack
 from kinbin.codes.table import Codes
 from kinbin.costs import COSTS
 from kinbin.native.jit import strict
+from kinbin.native.records import Record
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import MOST_CODE_BYTES, TABLE_WORDS
@@ -49,7 +51,7 @@ _LOST = 30.0
 measured walks do: word counts of two sizes for packed codes (the smaller just so), colour histograms for bytes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Coder:
     """How rows become codes."""
 
@@ -77,12 +79,17 @@ class Coder:
             "slots": len(self.buckets),
         }  # fmt: skip
 
-    def encode(self, rows: Rows) -> tuple[Codes, NDArray[np.float32]]:
-        """Codes and errors (n,) of n rows."""
-        asked, errors = queries_record(rows), np.empty(len(rows), np.float32)
+    @cached_property
+    def record(self) -> Record:
+        """The same as a record."""
+        return CODER.record(**self.fields())
+
+    def encode(self, rows: Rows, asked: Record | None = None) -> tuple[Codes, NDArray[np.float32]]:
+        """Codes and errors (n,) of n rows. asked: their record, where there is one."""
+        asked, errors = queries_record(rows) if asked is None else asked, np.empty(len(rows), np.float32)
         if self.width:
             codes = np.empty((len(rows), self.width), np.uint8)
-            encode(CODER.record(**self.fields()), asked, codes, errors)
+            encode(self.record, asked, codes, errors)
             return Codes.of_bytes(codes), errors
         nonzeros = int(rows.indptr[-1] - rows.indptr[0])
         words, offsets = np.empty(nonzeros + (QUAD + 1) * len(rows), np.uint32), np.empty(len(rows), np.uint32)
@@ -90,9 +97,9 @@ class Coder:
         starts = np.append(offsets.astype(np.int64), used // QUAD)
         return Codes(0, words[:used].reshape(-1, QUAD), starts), errors
 
-    def probes(self, rows: Rows) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def probes(self, rows: Rows, asked: Record | None = None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Codes (m, width) and errors (m,) of queries; packed codes are laid out one at a time, so that there are none of them."""
-        codes, errors = self.encode(rows)
+        codes, errors = self.encode(rows, asked)
         return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
 
     def header(self) -> CoderHeader:

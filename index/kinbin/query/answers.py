@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import CorruptData, InvalidInput
 from kinbin.options import QueryOptions
 from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found, FoundOne
 from kinbin.query.view import View
@@ -67,9 +67,17 @@ class Names:
         with self._lock:
             self._keep_up(reader, view)
             runs, fresh = self._runs, self._fresh
-        out: list[_Name | None] = []
         last, names = -1, None
-        for run, row in zip(found.runs, found.rows, strict=True):
+        if found.runs.count(found.runs[0]) == len(found.runs):
+            # All of one run, as most answers are.
+            last = found.runs[0]
+            names = self._table(view, runs, last)
+            if names is not None:
+                known: list[_Name | None] = names[found.rows].tolist()
+                if None not in known:
+                    return known
+        out: list[_Name | None] = []
+        for run, row in zip(found.runs, found.rows.tolist(), strict=True):
             if run != last:
                 last, names = run, self._table(view, runs, run)
             name: _Name | None = None if names is None else names[row]
@@ -130,6 +138,13 @@ class Names:
 
 
 def _decoded(ids: list[bytes]) -> _Name:
+    """The name of a row by its owners.
+
+    Raises:
+        CorruptData: it has none, and living rows have at least one.
+    """
+    if not ids:
+        raise CorruptData("the owners of a living row are missing; it was not answered from (`kinbin check` lists the damage)")
     return ids[0].decode() if len(ids) == 1 else tuple(key.decode() for key in ids)
 
 

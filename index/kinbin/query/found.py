@@ -15,6 +15,8 @@ from kinbin.rows.topk import NOTHING
 
 __all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "FoundAlone", "FoundOne", "joined", "new_rows"]
 
+_SURE, _UNSURE = np.zeros(1, np.bool_), np.ones(1, np.bool_)
+
 BANDS, EXACT, LINKS = 0, 1, 2
 PATHS = ("bands", "exact", "links")
 
@@ -24,7 +26,7 @@ class FoundOne(NamedTuple):
 
     scores: NDArray[np.float64]
     runs: list[int]
-    rows: list[int]
+    rows: NDArray[np.int64]
     candidates: int
     verified: int
     truncated: bool
@@ -68,6 +70,11 @@ class Found:
     def last(self) -> NDArray[np.float64]:
         """(m,) the score of the k-th answers."""
         return self.answers.scores[:, -1]
+
+    def unsure(self, target: float, *, full: bool) -> NDArray[np.bool_]:
+        """(m,) whether the bands did not prove the recall that is wanted, or a cap was hit; full: or fewer than k were found."""
+        unsure: NDArray[np.bool_] = self.truncated | (self.answers.certificates < target)
+        return unsure | (self.last == NOTHING) if full else unsure
 
     def part(self, which: NDArray[np.int64]) -> Found:
         """A copy of some of the answers."""
@@ -129,12 +136,17 @@ class FoundAlone(Found):
         self.far[0] = False
         self.taken[0] = self.common = 0
 
+    def unsure(self, target: float, *, full: bool) -> NDArray[np.bool_]:
+        """As of m answers, by plain numbers."""
+        proved = not int(self._counts[2]) & TRUNCATED and not self.answers.certificates[0] < target
+        return _SURE if proved and not (full and self._scores[-1] == NOTHING) else _UNSURE
+
     def only(self) -> FoundOne:
         """The answer, as plain numbers."""
         candidates, verified, flags = self._counts.tolist()
         steps = () if self.route is None else self.route.told(self.common | self.taken.item())
         return FoundOne(
-            self._scores.copy(), self._runs.tolist(), self._rows.tolist(), candidates, verified, flags & TRUNCATED != 0,
+            self._scores.copy(), self._runs.tolist(), self._rows.copy(), candidates, verified, flags & TRUNCATED != 0,
             self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
         )  # fmt: skip
 

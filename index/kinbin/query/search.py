@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.bands.contrast import postings_cap
-from kinbin.bands.search import BANDS as BANDS_LAYOUT
 from kinbin.bands.search import search_bands
 from kinbin.errors import CorruptData, SearchCancelled
 from kinbin.hashing import Sampler, band_keys
@@ -61,6 +60,14 @@ _MOST_ALONE = 128
 """Answers of a single query that a desk has room for."""
 
 
+class _Keys:
+    """Room for the keys of m queries, of which kernels know the places."""
+
+    def __init__(self, m: int, columns: int) -> None:
+        self.keys, self.fresh = np.zeros((m, columns), np.uint32), np.zeros((m, FRESH_BANDS), np.uint16)
+        self.places = address_of(self.keys), address_of(self.fresh)
+
+
 class _Desk:
     """What one search needs at a time: work space, and room for a single query and its answers, of which kernels know the places."""
 
@@ -70,6 +77,7 @@ class _Desk:
         self._features, self._values = np.empty(0, np.uint64), np.empty(0, np.float32)
         self._asked = queries_record(Rows(self._indptr, self._features, self._values, self._norms))
         self._found: dict[int, FoundAlone] = {}
+        self._keys = _Keys(1, 1)
         self.told = False
         """Whether the record of a single query asks for more than the nearest."""
 
@@ -87,6 +95,14 @@ class _Desk:
             self._asked["least"] = self._asked["more"] = 0
             self.told = False
         return self._asked
+
+    def keys(self, m: int, columns: int) -> _Keys:
+        """Room for the keys of queries; that of a single one is used again."""
+        if m > 1:
+            return _Keys(m, columns)
+        if self._keys.keys.shape[1] < columns:
+            self._keys = _Keys(1, columns)
+        return self._keys
 
     def found(self, k: int) -> FoundAlone:
         """Room for its answers, to be read before the next."""
@@ -354,19 +370,19 @@ class _Run:
         assert step.rows != REST or plan.links is not None
         queries, asked, part = self.some(which)
         first = step is self.route.steps[0]
-        before = part.answers.runs.copy(), part.answers.rows.copy()
+        improves = step.queries in (FAR, CERTIFIABLE)
+        before = (part.answers.runs.copy(), part.answers.rows.copy()) if improves else None
         segments = call.segments if step.rows != REST or plan.links is None else call.masked(plan.links.rest)
         self.call_bands(queries, self.ask(asked, wanted.least, more=not first), segments, part)
         answers = part.answers
-        unsure = part.truncated | (answers.certificates < wanted.target)
-        if first or step.queries == CERTIFIABLE:
+        whole = first or step.queries == CERTIFIABLE
+        if whole:
             part.path[:] = BANDS
-            if wanted.least <= 0.0:
-                unsure |= part.last == NOTHING
+        unsure = part.unsure(wanted.target, full=whole and wanted.least <= 0.0)
         if step.rows == REST:
             answers.certificates[:] = np.nan
         self.uncertified = which[unsure]
-        if step.queries in (FAR, CERTIFIABLE):
+        if before is not None:
             shown = np.maximum(min(2, wanted.k), answers.certificates * wanted.k / 2)
             self.missed = which[part.truncated | (new_rows(before, answers) >= shown)]
             self.far = np.setdiff1d(self.far, which[~unsure], assume_unique=True)
@@ -375,17 +391,20 @@ class _Run:
     def call_bands(self, queries: Rows, asked: Record, segments: Record, part: Found) -> None:
         """Hash the queries, and call the kernel."""
         call, plan = self.call, self.call.plan
-        r = max((layout[0] for layout in plan.layouts), default=1)
-        bands = max((layout[1] for layout in plan.layouts), default=FRESH_BANDS)
-        codes = call.searcher.sampler.codes(queries, r, max(bands, FRESH_BANDS))
-        of_layouts = [band_keys(codes, height, width) for height, width in plan.layouts]
-        if len(of_layouts) == 1:
-            keys = of_layouts[0]
-        else:
-            keys = np.ascontiguousarray(np.concatenate([*of_layouts, np.zeros((len(queries), 1), np.uint32)], axis=1))
-        told, fresh = plan.bands.copy(), fresh_keys(codes)
-        most = postings_cap(call.view.total_rows)
-        BANDS_LAYOUT.fill(told, keys=keys, columns=keys.shape[1], fresh_keys=fresh, most_postings=most)
+        fresh = FRESH_BANDS if call.view.fresh.rows else 1
+        r = max([height for height, _ in plan.layouts], default=1)
+        codes = call.searcher.sampler.codes(queries, r, max([fresh, *(width for _, width in plan.layouts)]))
+        room = call.desk.keys(len(queries), sum([width for _, width in plan.layouts]))
+        column = 0
+        for height, width in plan.layouts:
+            room.keys[:, column : column + width] = band_keys(codes, height, width)
+            column += width
+        if fresh > 1:
+            room.fresh[:] = fresh_keys(codes)
+        told = plan.bands.copy()
+        one = told[0]
+        one["keys"], one["fresh_keys"] = room.places
+        one["columns"], one["most_postings"] = room.keys.shape[1], postings_cap(call.view.total_rows)
         scratch = call.desk.scratch
         scratch.count(call.view.total_rows)
         _check(search_bands(call.space, segments, asked, told, scratch.record, part.answers.record))
@@ -418,7 +437,7 @@ class _Run:
         if self.route.path == "exact" and not self.call_walk(asked, part, _scan_beam(wanted.k), wanted.least):
             # What a short walk finds tells the scan what is too far.
             return False
-        codes, errors = links.set.coder.probes(queries)
+        codes, errors = links.set.coder.probes(queries, asked)
         scratch = call.desk.scratch
         table = scratch.table_for(links.set.coder.width)
         probes = PROBES.record(codes=codes, errors=errors)

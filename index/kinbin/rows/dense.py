@@ -52,9 +52,11 @@ def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
         return None
     features, values = np.empty(len(x), np.uint64), np.empty(len(x), np.float32)
     indptr, norms = np.zeros(2, np.int64), np.empty(1)
-    if not _take(x.astype(np.float64).reshape(1, -1), signed, _LEAST, _MOST, indptr, features, values, norms):
+    if not _take(x.astype(np.float64)[None], signed, _LEAST, _MOST, indptr, features, values, norms):
         return None
-    count = int(indptr[1])
+    count = indptr.item(1)
+    if count == len(x) <= _MOST_NONZEROS:
+        return Rows(indptr, features, values, norms) if count else None
     return Rows(indptr, features[:count], values[:count], norms) if 0 < count <= _MOST_NONZEROS else None
 
 
