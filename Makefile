@@ -1,7 +1,7 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
 # Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve), WORKERS (test),
-# UPGRADE=--upgrade (lock), LEVELS (wheel), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
+# UPGRADE=--upgrade (lock), LEVELS (wheel), FULL=1 and PAPERS (reproduce), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,6 +16,8 @@ ARGS ?=
 WORKERS ?= 2
 UPGRADE ?=
 LEVELS ?=
+FULL ?=
+PAPERS ?= ./reproduced
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= kinbin:$(VERSION)
 ENGINE ?=
@@ -34,7 +36,7 @@ printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
 	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
 endef
 
-.PHONY: help run serve check lint types layers docs-check test bench format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check test bench reproduce format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +100,9 @@ test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WO
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)
 
+reproduce: $(VENV)/.bench ## measure the tables of the papers again; what was ended goes on (FULL=1 for all of it)
+	$(BIN)/python benchmarks/reproduce.py $(if $(FULL),--full) --folder $(PAPERS) $(ARGS)
+
 format: $(VENV)/.dev ## repair formatting and import order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -117,8 +122,8 @@ kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (af
 lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(SERVER) -o requirements.lock
 	$(COMPILE) $(SERVER) --group demo -c requirements.lock -o requirements-demo.lock
-	$(COMPILE) $(SERVER) --group demo --group dev -c requirements-demo.lock -o requirements-dev.lock
-	$(COMPILE) $(SERVER) --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
+	$(COMPILE) $(SERVER) --extra features --group demo --group dev -c requirements-demo.lock -o requirements-dev.lock
+	$(COMPILE) $(SERVER) --extra features --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
 
 wheel: $(VENV)/.dev ## build dist/*.whl with machine code (LEVELS="baseline x86-64-v3 x86-64-v4", or native for this processor)
 	$(BIN)/python deploy/build_wheel.py dist $(LEVELS)

@@ -19,7 +19,7 @@ __all__ = ["BENCHMARKS", "DOCUMENT", "RESULTS", "figure", "paragraphs", "renew",
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("build", "search", "peers", "million", "mixed", "hashing", "other_sets", "restart")
+BENCHMARKS = ("build", "search", "peers", "cosines", "million", "mixed", "hashing", "features", "other_sets", "kernels", "restart")
 """In the order in which they run and stand in the document."""
 
 

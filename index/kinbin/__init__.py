@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StorageError,
         StorageFull,
     )
+    from kinbin.hashing.sampler import SAMPLERS
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
@@ -48,6 +49,7 @@ __all__ = [
     "KERNELS",
     "LIMITS",
     "OPTIONS",
+    "SAMPLERS",
     "AddResult",
     "Answer",
     "AnswerBatch",
@@ -99,6 +101,7 @@ _HOMES = {
         "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
         "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
     ),
+    "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS",
     "kinbin.spaces.space": "Kernel",
     "kinbin.limits": "LIMITS Limit",

@@ -16,6 +16,7 @@ from kinbin.chunks import chunks, distinct_ids
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
+from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
 from kinbin.limits import limit
 from kinbin.options import QueryOptions, check_cancel, chosen, options_of
@@ -35,7 +36,7 @@ from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.spaces.registry import KERNELS, kernel_named
+from kinbin.spaces.registry import space_of
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
@@ -69,10 +70,12 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r)
-        self._space = kernel_named(data.kernel)
+        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r, dict(data.parameters))
+        self._space = space_of(data.kernel, data.parameters).hashed_by(data.sampler)
         self._wide = is_wide(data.dim)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
+        if self._space.roots:
+            sampler = RootSampler(sampler)
         self._sampler = sampler
         self._views = Views()
         self._searcher = Searcher(self._space, sampler, self._wide)
@@ -486,6 +489,10 @@ def _configuration(store: Store) -> Configuration:
         data = reader.configuration()
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
-    if data.kernel not in KERNELS:
-        raise FormatMismatch(f"the collection has the kernel {data.kernel!r}, which this Kinbin does not know: it has {', '.join(KERNELS)}")
+    try:
+        samplers = space_of(data.kernel, data.parameters).samplers
+    except InvalidInput as error:
+        raise FormatMismatch(f"the collection has the kernel {data.kernel!r}, which this Kinbin does not know: {error}") from None
+    if samplers and data.sampler not in samplers:
+        raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
     return data

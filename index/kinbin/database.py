@@ -8,7 +8,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPL
 from kinbin.limits import limit
 from kinbin.parameters import one_of
 from kinbin.rows.identity import check_name
-from kinbin.spaces.registry import KERNELS, kernel_named
+from kinbin.spaces.registry import space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration
@@ -58,13 +58,14 @@ class Database:
 
     def create_collection(
         self, name: str, *, kernel: str = "ngmm", dim: int | None = None, sampler: str | None = None, bands: int | None = None,
-        rows: int | None = None, seed: int | None = None, exist_ok: bool = False,
+        rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, float] | None = None,
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
         kernel: a name in `kinbin.KERNELS`. dim: length of its vectors; None: sparse, with unbounded
         feature ids. sampler, bands, rows (hashes a band): None: chosen by Kinbin, bands and rows run by run.
         seed: of the hashes; None: secret and random. exist_ok: return the one that is there, if it is alike.
+        parameters: of the kernel, such as {"gamma": 2.0}; those left out have their defaults (`KERNELS[kernel].declared`).
 
         Raises:
             InvalidInput, CollectionExists.
@@ -76,7 +77,7 @@ class Database:
         seed = _whole_or_none("seed", seed, 0, 2**64 - 1, "2**64-1")
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
-        config = _configuration(kernel_named(kernel), dim, sampler, bands, rows, seed)
+        config = _configuration(space_of(kernel, parameters), dim, sampler, bands, rows, seed)
         _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
@@ -90,32 +91,22 @@ class Database:
                 Store.create(self._folder / name, config)
             except FileExistsError:
                 try:
-                    return self._existing(name, kernel, dim, sampler, bands, rows, seed, exist_ok)
+                    return self._existing(name, config, {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}, exist_ok)
                 except CollectionNotFound:
                     # What was in the way was half removed, and is gone now.
                     Store.create(self._folder / name, config)
             return self.collection(name)
 
-    def _existing(
-        self,
-        name: str,
-        kernel: str,
-        dim: int | None,
-        sampler: str | None,
-        bands: int | None,
-        rows: int | None,
-        seed: int | None,
-        exist_ok: bool,
-    ) -> Collection:
-        """The collection of this name, if it is wanted and alike."""
+    def _existing(self, name: str, wanted: Configuration, asked: dict[str, object], exist_ok: bool) -> Collection:
+        """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
         there = self.collection(name)
         have = there.config
-        wanted = {"kernel": (kernel, have.kernel), "dim": (dim, have.dim)}
-        for key, asked, got in (("sampler", sampler, have.sampler), ("bands", bands, have.bands), ("rows", rows, have.rows)):
-            if asked is not None:
-                wanted[key] = (asked, got)
-        differing = [f"{key} {got}, not {asked}" for key, (asked, got) in wanted.items() if asked != got]
-        if seed is not None and seed != there._seed:
+        pairs: dict[str, tuple[object, object]] = {"kernel": (wanted.kernel, have.kernel), "dim": (wanted.dim, have.dim)}
+        if wanted.kernel == have.kernel:
+            pairs["parameters"] = (wanted.parameters, have.parameters)
+        pairs |= {key: (asked[key], getattr(have, key)) for key in ("sampler", "bands", "rows") if asked[key] is not None}
+        differing = [f"{key} {_told(got)}, not {_told(one)}" for key, (one, got) in pairs.items() if one != got]
+        if asked["seed"] is not None and asked["seed"] != there._seed:
             differing.append("another seed")
         if differing or not exist_ok:
             raise CollectionExists(
@@ -327,15 +318,24 @@ def _configuration(space: Space, dim: int | None, sampler: str | None, bands: in
     """What is stored of a new collection; the sampler is checked here."""
     if sampler is not None:
         one_of("sampler", sampler, SAMPLERS)
-    if sampler == "dart" and not space.shapes:
-        named = ", ".join(name for name, one in KERNELS.items() if one.shapes)
-        raise InvalidInput.of(
-            "bad_parameter", f"sampler dart needs a kernel that divides rows by their sums ({named}), not {space.name}", field="sampler"
-        )
+        if space.samplers and sampler not in space.samplers:
+            text = f"kernel {space.name} is hashed by {' or '.join(space.samplers)}, not by {sampler}"
+            raise InvalidInput.of("bad_parameter", text, field="sampler")
     return Configuration(
-        space.name, dim, sampler or default_sampler(space.shapes, dim), bands, r,
-        secrets.randbits(64) if seed is None else seed, HASH_VERSION,
+        space.name, dim, sampler or _default_sampler(space, dim), bands, r,
+        secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
     )  # fmt: skip
+
+
+def _default_sampler(space: Space, dim: int | None) -> str:
+    """The faster one of those that are preferred. A kernel that is not hashed stores a name that nobody reads."""
+    law = SAMPLERS[space.samplers[0]] if space.samplers else "minmax"
+    return default_sampler(space.shapes, dim, law)
+
+
+def _told(value: object) -> str:
+    """A part of a configuration, for people."""
+    return ", ".join(f"{key}={one:g}" for key, one in value.items()) if isinstance(value, dict) else str(value)
 
 
 def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:

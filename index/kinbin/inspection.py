@@ -42,7 +42,7 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
         for run, prediction in zip(view.runs, plan.predictions, strict=True)
     ]  # fmt: skip
     return {
-        "name": name, "kernel": config.kernel, "dim": config.dim, "sampler": config.sampler,
+        "name": name, "kernel": config.kernel, "parameters": config.parameters, "dim": config.dim, "sampler": config.sampler,
         "bands": config.bands, "rows_per_band": config.rows,
         "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
         "runs": runs, "bytes": size, "commits": view.state.sequence,
@@ -65,7 +65,7 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     assert width is not None
     return {
         "rows": view.links.linked, "unlinked_rows": view.unlinked_rows + view.fresh.rows,
-        "code_layout": "bytes" if links.coder.width else "packed", "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
+        "code_layout": links.coder.layout, "code_bytes": links.code_bytes, "code_recall": links.coder.recall,
         "links_per_row": round(links.header.link_count / max(1, len(links.row_numbers)), 1),
         "pool": width.pool, "far_pool": width.pool_at(width.far / 2), "far_similarity": width.far,
         "hard_pool": int(width.beam["wide"][0]), "hard_similarity": width.hard,        "alike": width.alike,

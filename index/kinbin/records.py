@@ -50,6 +50,8 @@ class CollectionConfig:
     """"gcws" or "dart"."""
     bands: int | None
     rows: int | None
+    parameters: dict[str, float] = field(default_factory=dict)
+    """Of the kernel, all of them by name; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,18 @@ def test_create_makes_a_collection_once(run: Run, where: tuple[object, ...], nam
     assert run("create", f"{name}-2"[-60:].strip("-"), *where).stdout.endswith(": created: kernel ngmm, sparse\n")
 
 
+def test_create_takes_parameters_of_the_kernel(run: Run, where: tuple[object, ...], name: str) -> None:
+    """create takes numbers by name, tells them, compares them, and refuses what is no number or no parameter of the kernel."""
+    command = ("create", name, *where, "--kernel", "acos*rbf", "--dim", 3)
+    assert told(run(*command, "--parameter", "rbf.gamma=2", "--json"))["parameters"] == {"rbf.gamma": 2.0}
+    again = run(*command, "--parameter", "rbf.gamma=2")
+    assert again.stdout == f"{name}: is there already, with 0 items: kernel acos*rbf rbf.gamma=2, dimension 3\n"
+    assert error_of(run(*command, "--json"))["code"] == "collection_exists"
+    for bad in ("rbf.gamma", "rbf.gamma=much", "gamma=2", "rbf.gamma=0"):
+        assert run(*command, "--parameter", bad).exit_code != 0
+    assert run("create", "other", *where, "--kernel", "acos*nothing").exit_code != 0
+
+
 def test_delete_by_ids_and_by_filter(run: Run, where: tuple[object, ...], name: str, tmp_path: Path) -> None:
     """delete removes the items that are named, or that a filter matches, and tells how many are left."""
     lines = [orjson.dumps({"id": f"-{row}", "vector": [row + 1, 1], "payload": {"row": row}}) for row in range(10)]

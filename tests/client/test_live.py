@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from kinbin_client import Chunking, Client, ConnectionLost, KinbinClientError, Retry, TooLarge, TransportError, Unauthorized
+import kinbin
+from kinbin_client import (
+    AsyncClient,
+    Chunking,
+    Client,
+    ConnectionLost,
+    KinbinClientError,
+    Retry,
+    TooLarge,
+    TransportError,
+    Unauthorized,
+    _requests,
+)
 
 KEY = "canary-key-4711"
 
@@ -36,6 +49,29 @@ def test_body_over_the_limit_is_told(live_url: str) -> None:
         assert (refused.value.code, refused.value.limit) == ("body_too_large", "index_body_bytes")
         assert client.limits()["index_body_bytes"].value < 40_000_000
         assert client.ready()
+
+
+async def test_parameters_of_a_kernel(live_url: str) -> None:
+    """Both clients create a collection with parameters of its kernel, are told them, and score by them."""
+    for gamma, kind in ((2.0, "blocking"), (3.0, "asyncio")):
+        name, wanted = f"heat-{kind}", {"gamma": gamma}
+        if kind == "blocking":
+            with Client(live_url, api_key=KEY) as client:
+                made = client.create_collection(name, kernel="rbf", dim=2, parameters=wanted)
+                made.add(["a"], [[1.0, 0.0]])
+                parameters, score = made.info().parameters, made.query([0.0, 1.0]).scores[0]
+        else:
+            async with AsyncClient(live_url, api_key=KEY) as other:
+                awaited = await other.create_collection(name, kernel="rbf", dim=2, parameters=wanted)
+                await awaited.add(["a"], [[1.0, 0.0]])
+                parameters, score = (await awaited.info()).parameters, (await awaited.query([0.0, 1.0])).scores[0]
+        assert parameters == {"gamma": gamma}
+        assert score == pytest.approx(math.exp(-gamma))
+
+
+def test_samplers_are_those_of_the_library() -> None:
+    """The type of `sampler` names every sampler that the library has."""
+    assert set(get_args(_requests.Sampler)) == set(kinbin.SAMPLERS)
 
 
 def test_client_serves_many_threads(live_url: str) -> None:

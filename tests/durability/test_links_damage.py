@@ -17,15 +17,15 @@ import naive
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
-from linked import KINDS, damage_links, flip, link_sets, names, orphans, rewrite, still, true_scores
+from linked import KINDS, code_layout, damage_links, flip, link_sets, names, orphans, rewrite, still, true_scores
 from nursery import Nursery
 from stored_headers import header_json, put_header_json
 
 pytestmark = [pytest.mark.durability, pytest.mark.slow]
 
 ROWS, ASKED = 1_200, 40
-SETS = {"bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse")}
-"""Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, and rows whose codes are packed."""
+SETS = {"bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse"), "units": ("cosine", "few words")}
+"""Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, rows whose codes are packed, or projections."""
 PARTS = {
     "header": (Part.HEADER, range(5, 9)),
     "row numbers": (Part.ROW_NUMBERS, range(0, 8 * ROWS, 801)),
@@ -37,8 +37,12 @@ PARTS = {
     "places of links": (Part.LINK_OFFSETS, range(0, 4 * ROWS, 97)),
     "norms": (Part.NORMS, range(3, 4 * ROWS, 4)),
     "places of codes": (Part.CODE_OFFSETS, range(0, 4 * ROWS, 97)),
+    "directions": (Part.DIRECTIONS, range(2, 50_000, 40)),
+    "features": (Part.FEATURES, range(0, 1_600, 9)),
 }
-ONLY = {"norms": ["norms"], "places of codes": ["packed"], "buckets": ["bytes", "norms"]}
+ONLY = {
+    "norms": ["norms"], "places of codes": ["packed"], "buckets": ["bytes", "norms"], "directions": ["units"], "features": ["units"],
+}  # fmt: skip
 """Parts that not every set has."""
 CASES = [(name, part) for name in SETS for part in PARTS if name in ONLY.get(part, SETS)]
 Vectors = dict[str, tuple[Any, Any]]
@@ -55,7 +59,7 @@ def _still() -> Iterator[None]:
 def vectors() -> Vectors:
     """By kind: stored rows, and queries: some of them, and others."""
     out = {}
-    for kind in ("dense", "sparse"):
+    for kind in ("dense", "sparse", "few words"):
         X, other = KINDS[kind].rows(ROWS, seed=8), KINDS[kind].rows(ASKED // 2, seed=9)
         stack = np.concatenate if kind == "dense" else sp.vstack
         out[kind] = X, stack([X[: ASKED // 2], other])
@@ -73,7 +77,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> dict[st
                 collection = database.create_collection("c", kernel=kernel, dim=KINDS[kind].dim, seed=5)
                 collection.add(names(range(ROWS)), vectors[kind][0])
                 collection.link()
-                assert collection.stats()["links"]["code_layout"] == KINDS[kind].layout
+                assert collection.stats()["links"]["code_layout"] == code_layout(kernel, kind)
     return out
 
 
@@ -138,11 +142,11 @@ def test_what_is_damaged_is_not_relied_on(damaged: Damage, vectors: Vectors, nam
 
 @pytest.mark.parametrize(("name", "part"), [case for case in CASES if case[1] not in ("codes", "norms", "places of codes")])
 def test_walks_fall_back(damaged: Damage, vectors: Vectors, name: str, part: str) -> None:
-    """Mode links finds as much as it should though the links are broken: by bands, where a walk cannot be had."""
+    """Mode links finds as much as it should though the links are broken: by bands, where a walk cannot be had; by a scan without."""
     with kinbin.open(damaged(name, flip(*PARTS[part]))) as database:
         answers = database.collection("c").query_batch(asked(vectors, name), mode="links")
         assert recalls(name, vectors, answers).mean() >= 0.9
-        assert answers.mode == "bands"
+        assert answers.mode == ("bands" if kinbin.KERNELS[SETS[name][0]].hashes else "exact")
 
 
 @pytest.mark.parametrize(("name", "part"), CASES)
@@ -182,7 +186,7 @@ def test_linking_more_heals(damaged: Damage, vectors: Vectors, name: str, part: 
         assert collection.check().ok
 
 
-def set_all(value: int, step: int = 1) -> Callable[[NDArray[Any]], None]:
+def set_all(value: float, step: int = 1) -> Callable[[NDArray[Any]], None]:
     """A change of every `step`-th number."""
 
     def change(array: NDArray[Any]) -> None:
@@ -260,17 +264,43 @@ PACKED_OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
 }  # fmt: skip
 
 
+UNITS_OUT_OF_BOUNDS: dict[str, Callable[[Writer, int], None]] = {
+    "directions that are no numbers": rewrite(Part.DIRECTIONS, "<f4", set_all(np.nan, 7)),
+    "directions without end": rewrite(Part.DIRECTIONS, "<f4", set_all(3e38)),
+    "directions that are too few": lambda w, n: w.put_run_part(n, Part.DIRECTIONS, 0, bytes(w.run_part(n, Part.DIRECTIONS))[:-256]),
+    "directions cut off": lambda w, n: w.put_run_part(n, Part.DIRECTIONS, 0, bytes(w.run_part(n, Part.DIRECTIONS))[:-4]),
+    "no directions": lambda w, n: w.put_run_part(n, Part.DIRECTIONS, 0, b""),
+    "features in another order": rewrite(Part.FEATURES, "<u8", lambda array: array.__setitem__(slice(None), array[::-1].copy())),
+    "features that are all one": rewrite(Part.FEATURES, "<u8", set_all(5)),
+    "features that are too few": lambda w, n: w.put_run_part(n, Part.FEATURES, 0, bytes(w.run_part(n, Part.FEATURES))[:-8]),
+    "no features": lambda w, n: w.put_run_part(n, Part.FEATURES, 0, b""),
+    "projections without a step": lambda w, n: put_header_json(w, n, stepless(header_json(w, n))),
+    "projections of another width": lambda w, n: put_header_json(w, n, widened(header_json(w, n))),
+    "a header of folded codes": lambda w, n: put_header_json(w, n, folded(header_json(w, n))),
+}  # fmt: skip
+
+
+def folded(header: dict[str, Any]) -> dict[str, Any]:
+    """A header that says nothing of a projection."""
+    return {**header, "coder": {name: value for name, value in header["coder"].items() if name != "projection"}}
+
+
 def stepless(header: dict[str, Any]) -> dict[str, Any]:
     """A header of codes whose step is 0."""
     return {**header, "coder": {**header["coder"], "step": 0.0}}
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("bytes", kind) for kind in OUT_OF_BOUNDS] + [("packed", kind) for kind in PACKED_OUT_OF_BOUNDS]
+    ("name", "kind"),
+    [
+        (name, kind)
+        for name, kinds in (("bytes", OUT_OF_BOUNDS), ("packed", PACKED_OUT_OF_BOUNDS), ("units", UNITS_OUT_OF_BOUNDS))
+        for kind in kinds
+    ],
 )
 def test_numbers_out_of_bounds_are_not_followed(damaged: Damage, vectors: Vectors, nursery: Nursery, name: str, kind: str) -> None:
     """Link sets whose checksums are right and whose numbers are not kill nobody: items are answered with right scores, or refused."""
-    edit = {**OUT_OF_BOUNDS, **PACKED_OUT_OF_BOUNDS}[kind]
+    edit = {**OUT_OF_BOUNDS, **PACKED_OUT_OF_BOUNDS, **UNITS_OUT_OF_BOUNDS}[kind]
     child = nursery.start("nursery:serve_database", str(damaged(name, edit)), "c")
     assert child.receive() == "open"
     child.call("run", "sharing:be_quiet")

@@ -344,7 +344,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
             ("", "''"),
             ("NGMM", "'NGMM'; did you mean 'ngmm'?"),
             ("min-max", "'min-max'; did you mean 'minmax'?"),
-            ("cosine", "'cosine'"),
+            ("euclid", "'euclid'"),
             (None, "NoneType"),
             (5, "int"),
             (["ngmm"], "list"),
@@ -356,7 +356,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
     *[("rows", value, "rows is a whole number from 1 to 8, or null") for value in (0, -1, True, 3.0, "3", 9)],
     *[("seed", value, "seed is a whole number from 0 to 2**64-1, or null") for value in (-1, True, 3.0, "3", 2**64)],
     *[
-        ("sampler", value, f"sampler is one of gcws, dart, not {told}")
+        ("sampler", value, f"sampler is one of {', '.join(kinbin.SAMPLERS)}, not {told}")
         for value, told in (
             ("", "''"),
             ("DART", "'DART'; did you mean 'dart'?"),
@@ -381,12 +381,28 @@ def test_a_bad_setting_of_a_collection_is_refused(name: str, value: Any, detail:
     assert db.collections() == []
 
 
-@pytest.mark.parametrize("kernel", ["minmax", "gmm"])
-def test_dart_needs_a_normalised_kernel(kernel: str, db: kinbin.Database) -> None:
-    """The sampler that needs rows of sum 1 is refused for kernels that do not normalise."""
-    shapes = ", ".join(name for name, one in kinbin.KERNELS.items() if one.normalised)
-    with refused("bad_parameter", f"sampler dart needs a kernel that divides rows by their sums ({shapes}), not {kernel}", field="sampler"):
-        db.create_collection("c", kernel=kernel, sampler="dart")
+@pytest.mark.parametrize(
+    ("kernel", "sampler", "known"),
+    [
+        ("minmax", "dart", "gcws"),
+        ("cosine", "gcws", "argmax or sign"),
+        ("chi2", "sign", "gcws or dart"),
+        ("gmm*acos", "dart_sign", "gcws_sign or gcws"),
+    ],
+)
+def test_samplers_belong_to_kernels(kernel: str, sampler: str, known: str, db: kinbin.Database) -> None:
+    """A sampler whose collisions say nothing of a kernel is refused, with those that do."""
+    with refused("bad_parameter", f"kernel {kernel} is hashed by {known}, not by {sampler}", field="sampler"):
+        db.create_collection("c", kernel=kernel, sampler=sampler)
+
+
+@pytest.mark.parametrize("sampler", ["argmax", "sign", "cauchy", "gcws_sign", "dart_sign"])
+def test_samplers_of_another_law_are_refused(sampler: str, db: kinbin.Database) -> None:
+    """A sampler whose codes do not collide by the min-max kernel would make bounds untrue: no kernel of that family takes it."""
+    for kernel, own in (("minmax", "gcws"), ("ngmm", "gcws or dart")):
+        with pytest.raises(kinbin.InvalidInput, match=f"kernel {kernel} is hashed by {own}, not by {sampler}"):
+            db.create_collection("c", kernel=kernel, sampler=sampler)
+    assert db.collections() == []
 
 
 def test_too_many_collections_are_refused(db: kinbin.Database, set_limit: Callable[[str, int], None]) -> None:

@@ -22,9 +22,12 @@ import kinbin.records
 
 TESTS = Path(__file__).resolve().parents[1]
 
-ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, options=None"
+ASKED = (
+    "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, "
+    "max_distance=None, options=None"
+)
 PUBLIC = [
-    "KERNELS", "LIMITS", "OPTIONS",
+    "KERNELS", "LIMITS", "OPTIONS", "SAMPLERS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FormatMismatch", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "SearchCancelled", "Sparse",
@@ -41,7 +44,9 @@ def test_the_public_names() -> None:
 
 
 PARAMETERS = {
-    "Database.create_collection": "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False)",
+    "Database.create_collection": (
+        "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None)"
+    ),
     "Database.collection": "(name)",
     "Database.collections": "()",
     "Database.drop_collection": "(name)",

@@ -396,15 +396,17 @@ def test_create_refuses_a_name_that_is_taken(db: kinbin.Database) -> None:
 
 
 def test_the_sampler_is_chosen_by_kernel_and_dimension(db: kinbin.Database) -> None:
-    """dart serves large and unbounded feature spaces of normalised kernels, gcws all others."""
+    """dart serves large and unbounded feature spaces of normalised kernels, gcws all others of their law; other laws have their own."""
     chosen = {
         (kernel, dim): db.create_collection(f"{kernel}-{dim}".lower(), kernel=kernel, dim=dim).config.sampler
         for kernel in kinbin.KERNELS
         for dim in (16, 100_000, None)
     }
-    shapes = [name for name, kernel in kinbin.KERNELS.items() if kernel.normalised]
-    assert {"ngmm", "gint"} <= set(shapes)
-    assert {key for key, sampler in chosen.items() if sampler == "dart"} == {(name, dim) for name in shapes for dim in (100_000, None)}
+    own = dict.fromkeys(("hellinger", "cosine", "acos", "rbf", "frbf"), ("argmax", "argmax")) | {"mm_acos": ("gcws_sign", "dart_sign")}
+    for (name, dim), sampler in chosen.items():
+        small, large = own.get(name, ("gcws", "dart"))
+        wide = dim != 16 and kinbin.KERNELS[name].normalised
+        assert sampler == (large if wide else small), (name, dim)
 
 
 def test_seeds_are_secret_and_different(db: kinbin.Database) -> None:

@@ -31,12 +31,12 @@ def names(requirements: list[str]) -> set[str]:
     return {str(canonicalize_name(Requirement(text).name)) for text in requirements}
 
 
-def imported(*folders: str, but: str = "") -> dict[str, str]:
-    """The distributions that modules import, inside functions too, each with a file that does; `but` is a file that is left out."""
+def imported(*folders: str, but: str = "nothing") -> dict[str, str]:
+    """The distributions that modules import, inside functions too, each with a file that does; `but`: a file or folder that is left out."""
     found: dict[str, str] = {}
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if path.relative_to(ROOT).as_posix() != but:
+            if not path.is_relative_to(ROOT / but):
                 found |= {name: path.name for module in modules_of(path) for name in distributions_of(module)}
     return found
 
@@ -59,7 +59,13 @@ def distributions_of(module: str) -> set[str]:
 
 def test_library_declares_what_it_imports() -> None:
     """The library imports what an installation without extras brings, and nothing else."""
-    assert imported("index").keys() - {"kinbin"} <= names(BASE)
+    assert imported("index", but="index/kinbin/features").keys() - {"kinbin"} <= names(BASE)
+
+
+def test_features_declare_what_they_import() -> None:
+    """`kinbin.features` imports what its extra brings, all of it, and what the library needs anyway."""
+    used = imported("index/kinbin/features").keys() - {"kinbin"}
+    assert names(EXTRAS["features"]) <= used <= names(BASE) | names(EXTRAS["features"])
 
 
 def test_command_line_declares_what_it_imports() -> None:

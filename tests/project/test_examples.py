@@ -1,4 +1,4 @@
-"""Every example of the README and the guide runs as it is written, and prints what the document shows."""
+"""Every example of the README, the guide and the page of features runs as it is written, and prints what the document shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service_process import free_port, spawning, until_serving
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/guide.md")
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/features.md")
 EXAMPLES = [example for name in DOCUMENTS for example in examples(ROOT / name)]
 ADDRESS = "127.0.0.1:8080"
 
@@ -66,7 +66,7 @@ def test_example(example: Example, request: pytest.FixtureRequest, place: Path, 
 
 
 def test_all_examples_are_found() -> None:
-    """No Python, shell or output of either document is left out."""
+    """No Python, shell or output of the documents is left out."""
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
     for language in ("python", "bash"):
         assert sum(example.language == language for example in EXAMPLES) == text.count(f"```{language}\n") > 1

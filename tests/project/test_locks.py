@@ -18,11 +18,12 @@ HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
 SERVER = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["service"] + GROUPS["server"]
+FEATURES = PROJECT["project"]["optional-dependencies"]["features"]
 WANTED = {
     "requirements.lock": SERVER,
     "requirements-demo.lock": SERVER + GROUPS["demo"],
-    "requirements-dev.lock": SERVER + GROUPS["demo"] + GROUPS["dev"],
-    "requirements-bench.lock": SERVER + GROUPS["demo"] + GROUPS["bench"],
+    "requirements-dev.lock": SERVER + FEATURES + GROUPS["demo"] + GROUPS["dev"],
+    "requirements-bench.lock": SERVER + FEATURES + GROUPS["demo"] + GROUPS["bench"],
 }
 
 

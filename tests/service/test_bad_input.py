@@ -302,7 +302,7 @@ CONFIGURATIONS: dict[str, Bad] = {
     "too large a dimension": Bad({"dim": 4_194_305}, 422, "over_limit", "#/dim", "dim: at most 4194304", "dimension"),
     "a dimension as a string": Bad({"dim": "3"}, 422, "invalid_field", "#/dim", "valid integer"),
     "a dimension as true": Bad({"dim": True}, 422, "invalid_field", "#/dim", "valid integer"),
-    "an unknown sampler": Bad({"sampler": CANARY}, 422, "invalid_field", "#/sampler", "sampler is one of gcws, dart"),
+    "an unknown sampler": Bad({"sampler": CANARY}, 422, "invalid_field", "#/sampler", f"sampler is one of {', '.join(kinbin.SAMPLERS)}"),
     "a negative seed": Bad({"seed": -1}, 422, "invalid_field", "#/seed", "greater than or equal to 0"),
     "an unknown field": Bad({CANARY: 1}, 422, "invalid_field", "#", "unknown field"),
     "not JSON": Bad(b"kernel=ngmm", 400, "bad_json", "#", "not JSON"),

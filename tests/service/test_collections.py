@@ -26,6 +26,30 @@ async def test_put_of_another_configuration_is_a_conflict(app: App) -> None:
     assert (await app.get("/v1/collections/photos"))["dim"] == 8
 
 
+async def test_parameters_of_a_kernel_are_taken_and_told(app: App) -> None:
+    """PUT takes the kernel's parameters, GET tells all of them, other ones are a conflict, and bad ones are refused by their field."""
+    configuration = {"kernel": "exp_chi2", "dim": 2, "parameters": {"gamma": 2}}
+    made = await app.put("/v1/collections/heat", configuration, status=201)
+    assert made["parameters"] == {"gamma": 2.0}
+    assert (await app.put("/v1/collections/heat", configuration, status=200))["parameters"] == {"gamma": 2.0}
+    await app.put("/v1/collections/heat", {"kernel": "exp_chi2", "dim": 2}, status=409)
+    assert (await app.put("/v1/collections/usual", {"kernel": "rbf", "dim": 2}, status=201))["parameters"] == {"gamma": 1.0}
+    assert (await app.put("/v1/collections/none", {"dim": 2}, status=201))["parameters"] == {}
+    for bad in ({"gamma": 0}, {"gama": 1}, {"gamma": "2"}, {"gamma": True}, {"gamma": None}, [1]):
+        refused = await app.put("/v1/collections/bad", configuration | {"parameters": bad}, status=422)
+        assert "parameters" in str(refused["errors"])
+    await app.get("/v1/collections/bad", status=404)
+
+
+async def test_products_of_kernels_have_one_name(app: App) -> None:
+    """A product is created by its parts in any order, has their parameters, and what cannot be a part is refused."""
+    made = await app.put("/v1/collections/both", {"kernel": "rbf*ngmm", "dim": 2, "parameters": {"rbf.gamma": 3}}, status=201)
+    assert (made["kernel"], made["parameters"]) == ("ngmm*rbf", {"rbf.gamma": 3.0})
+    for bad in ("cosine*ngmm", "ngmm*ngmm", "ngmm*mm_acos", "ngmm*gmm*acos*chi2", "ngmm*", "ngmm*nothing"):
+        refused = await app.put("/v1/collections/bad", {"kernel": bad, "dim": 2}, status=422)
+        assert "kernel" in refused["detail"]
+
+
 async def test_a_description_holds_the_configuration_and_never_the_seed(app: App) -> None:
     """GET reports the configuration, the size and the index, but not the seed, which an attacker could use."""
     await app.put("/v1/collections/photos", {"kernel": "ngmm", "dim": 3, "bands": 16, "rows": 2, "seed": 987_654_321})

@@ -30,19 +30,19 @@ def _score(row, nnz, looked_up):  # type: ignore[no-untyped-def]
 
 
 @strict
-def _best(distance, norm, other):  # type: ignore[no-untyped-def]
+def _best(_context, distance, norm, other):  # type: ignore[no-untyped-def]
     """Rows of such norms, whose shapes are so far apart, are at least so far from each other."""
     apart = abs(norm - other)
     return distance_score(max(apart, max(norm, other) * distance - apart) * (1.0 - 1e-6))
 
 
 @strict
-def _farthest(_score):  # type: ignore[no-untyped-def]
+def _farthest(_context, _score):  # type: ignore[no-untyped-def]
     return 2.0
 
 
 @strict
-def _least(_score):  # type: ignore[no-untyped-def]
+def _least(_context, _score):  # type: ignore[no-untyped-def]
     return 0.0
 
 

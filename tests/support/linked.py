@@ -20,9 +20,11 @@ import kinbin.upkeep.background
 import naive
 from background import no_background
 from crashing import at_write, die, make_runs_small
+from kinbin.spaces.space import SHAPES
 from kinbin.storage import format as fmt
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
+from mechanisms import MECHANISMS
 from workload import Stored, Workload, _ngmm, _wrong_answers, findings
 
 CLUSTERS = 30
@@ -41,7 +43,7 @@ class Kind:
     vocabulary: int = 0
     """Words of rows without a dimension."""
     layout: str = "bytes"
-    """Of the codes that links choose for such rows."""
+    """Of the codes that links choose for such rows, where their shapes are compared."""
 
     def rows(self, n: int, seed: int) -> Any:
         """(n, d) rows, a float32 matrix or CSR, around the same centres for every seed; no two are alike."""
@@ -82,9 +84,14 @@ KINDS = {
 }
 
 
+def code_layout(kernel: str, kind: str) -> str:
+    """Of the codes that links choose for rows of a kind under a kernel."""
+    return KINDS[kind].layout if kinbin.KERNELS[kernel].geometry == SHAPES else "units"
+
+
 def cases(*kinds: str) -> list[tuple[str, str]]:
-    """Every kernel with each of these kinds that it takes."""
-    return [(kernel, kind) for kernel in kinbin.KERNELS for kind in kinds if kinbin.KERNELS[kernel].signed or not KINDS[kind].signed]
+    """The kernels that stand for all, with each of these kinds that they take."""
+    return [(name, kind) for name in MECHANISMS for kind in kinds if kinbin.KERNELS[name].signed or not KINDS[kind].signed]
 
 
 def true_scores(kernel: str, X: Any, Q: Any) -> NDArray[np.float64]:

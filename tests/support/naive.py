@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = Mapping[int, float]
-Kernel = Callable[[Row, Row], float]
+Kernel = Callable[..., float]
+"""Of two rows, and the kernel's parameters by name."""
 
 SCORE_ERROR = 1e-6
 """Scores of the library may differ from those computed here by so much, absolutely."""
@@ -79,31 +80,129 @@ def gint(u: Row, v: Row) -> float:
     return math.fsum(min(weight, b[feature]) for feature, weight in a.items() if feature in b)
 
 
+def common(u: Row, v: Row) -> Iterator[tuple[float, float]]:
+    """The weights of the normalised rows at the features that both have."""
+    a, b = normalised(u), normalised(v)
+    return ((weight, b[feature]) for feature, weight in a.items() if feature in b)
+
+
 def chi2(u: Row, v: Row) -> float:
     """Sum of 2 u v / (u + v) of the normalised rows."""
+    return math.fsum(2.0 * a * b / (a + b) for a, b in common(u, v))
+
+
+def acos(score: float) -> float:
+    """1 less the angle whose cosine this is, as a share of a half turn."""
+    return 1.0 - math.acos(max(-1.0, min(1.0, score))) / math.pi
+
+
+def acos_chi2(u: Row, v: Row) -> float:
+    """The same of chi2."""
+    return acos(chi2(u, v))
+
+
+def exp_chi2(u: Row, v: Row, gamma: float = 1.0) -> float:
+    """exp(-gamma (1 - chi2))."""
+    return math.exp(-gamma * (1.0 - chi2(u, v)))
+
+
+def js(u: Row, v: Row) -> float:
+    """1 less the Jensen-Shannon divergence in bits: the mean divergence of the normalised rows from their mean."""
     a, b = normalised(u), normalised(v)
-    return math.fsum(2.0 * weight * b[feature] / (weight + b[feature]) for feature, weight in a.items() if feature in b)
+    mean = {feature: 0.5 * (a.get(feature, 0.0) + b.get(feature, 0.0)) for feature in a.keys() | b.keys()}
+    return 1.0 - 0.5 * math.fsum(w * math.log2(w / mean[feature]) for one in (a, b) for feature, w in one.items())
 
 
-KERNELS: dict[str, Kernel] = {"minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint, "chi2": chi2}
+def hellinger(u: Row, v: Row) -> float:
+    """Sum of the roots of the products of the normalised rows."""
+    return math.fsum(math.sqrt(a * b) for a, b in common(u, v))
 
 
-def dense_scores(kernel: str, q: NDArray[Any], X: NDArray[Any]) -> NDArray[np.float64]:
+def cosine(u: Row, v: Row) -> float:
+    """Inner product of the rows divided by their lengths."""
+    length = math.sqrt(math.fsum(w * w for w in u.values())) * math.sqrt(math.fsum(w * w for w in v.values()))
+    return math.fsum(weight * v[feature] for feature, weight in u.items() if feature in v) / length
+
+
+def acos_of_cosine(u: Row, v: Row) -> float:
+    """1 less the angle between the rows, as a share of a half turn."""
+    return acos(cosine(u, v))
+
+
+def rbf(u: Row, v: Row, gamma: float = 1.0) -> float:
+    """exp(-gamma d / 2), d the squared Euclidean distance of the rows of length 1."""
+    return math.exp(-gamma * (1.0 - cosine(u, v)))
+
+
+def frbf(u: Row, v: Row, gamma: float = 1.0) -> float:
+    """The mean of that and of the same with the second row turned round."""
+    rho = cosine(u, v)
+    return 0.5 * math.exp(-gamma * (1.0 - rho)) + 0.5 * math.exp(-gamma * (1.0 + rho))
+
+
+def mm_acos(u: Row, v: Row) -> float:
+    """ngmm times acos."""
+    return ngmm(u, v) * acos_of_cosine(u, v)
+
+
+def mm_acos_chi2(u: Row, v: Row) -> float:
+    """ngmm times acos_chi2."""
+    return ngmm(u, v) * acos_chi2(u, v)
+
+
+KERNELS: dict[str, Kernel] = {
+    "minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint, "tv": gint,
+    "chi2": chi2, "exp_chi2": exp_chi2, "acos_chi2": acos_chi2, "js": js, "hellinger": hellinger,
+    "cosine": cosine, "acos": acos_of_cosine, "rbf": rbf, "frbf": frbf, "mm_acos": mm_acos, "mm_acos_chi2": mm_acos_chi2,
+}  # fmt: skip
+PRODUCTS = {"mm_acos": "ngmm*acos", "mm_acos_chi2": "ngmm*acos_chi2"}
+UNNORMALISED = ("minmax", "gmm")
+TERMS: dict[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
+    "chi2": lambda a, b: 2.0 * a * b / (a + b),
+    "js": lambda a, b: -0.5 * (a * np.log2(a / (a + b)) + b * np.log2(b / (a + b))),
+    "hellinger": lambda a, b: np.sqrt(a * b),
+}
+"""What positive weights of two normalised rows add to a score; all others add their minimum."""
+PRINTS: dict[str, tuple[str, Callable[..., NDArray[Any]]]] = {
+    "tv": ("gint", lambda score: score),
+    "exp_chi2": ("chi2", lambda score, gamma=1.0: np.exp(-gamma * (1.0 - score))),
+    "acos_chi2": ("chi2", lambda score: 1.0 - np.arccos(np.clip(score, -1.0, 1.0)) / np.pi),
+    "acos": ("cosine", lambda score: 1.0 - np.arccos(np.clip(score, -1.0, 1.0)) / np.pi),
+    "rbf": ("cosine", lambda score, gamma=1.0: np.exp(-gamma * (1.0 - score))),
+    "frbf": ("cosine", lambda score, gamma=1.0: 0.5 * np.exp(-gamma * (1.0 - score)) + 0.5 * np.exp(-gamma * (1.0 + score))),
+}
+"""Kernels that are functions of another one."""
+
+
+def dense_scores(kernel: str, q: NDArray[Any], X: NDArray[Any], **parameters: float) -> NDArray[np.float64]:
     """(n,) kernel values of a query and the rows of a dense matrix, through the definition."""
+    parts = PRODUCTS.get(kernel, kernel).split("*")
+    if len(parts) > 1:
+        own = [{key.partition(".")[2]: value for key, value in parameters.items() if key.startswith(f"{part}.")} for part in parts]
+        return np.asarray(np.prod([dense_scores(part, q, X, **more) for part, more in zip(parts, own, strict=True)], axis=0))
+    if kernel == "cosine":
+        q, X = q.astype(np.float64), X.astype(np.float64)
+        return np.asarray(X @ q / np.sqrt((X * X).sum(axis=1) * (q @ q)))
+    if kernel in PRINTS:
+        base, function = PRINTS[kernel]
+        return function(dense_scores(base, q, X), **parameters)
     q, X = (np.concatenate([np.maximum(Y, 0), np.maximum(-Y, 0)], axis=-1) for Y in (q.astype(np.float64), X.astype(np.float64)))
-    if kernel in ("ngmm", "gint", "chi2"):
+    if kernel not in UNNORMALISED:
         q, X = q / q.sum(), X / X.sum(axis=1, keepdims=True)
-    if kernel == "chi2":
-        own = q > 0.0
-        return np.asarray((2.0 * q[own] * X[:, own] / (q[own] + X[:, own])).sum(axis=1))
+    if kernel in TERMS:
+        there = q > 0.0
+        q, X = q[there], X[:, there]
+        both = X > 0.0
+        found: NDArray[np.float64] = np.where(both, TERMS[kernel](q, np.where(both, X, 1.0)), 0.0).sum(axis=1)
+        return found
     least = np.minimum(q, X).sum(axis=1)
     scores: NDArray[np.float64] = least if kernel == "gint" else least / np.maximum(q, X).sum(axis=1)
     return scores
 
 
-def sparse_scores(kernel: str, q: Row, rows: Sequence[Row]) -> NDArray[np.float64]:
+def sparse_scores(kernel: str, q: Row, rows: Sequence[Row], **parameters: float) -> NDArray[np.float64]:
     """(n,) kernel values of a query and rows, one by one."""
-    return np.array([KERNELS[kernel](q, v) for v in rows])
+    return np.array([KERNELS[kernel](q, v, **parameters) for v in rows])
 
 
 class Table:
@@ -113,16 +212,18 @@ class Table:
     """
 
     def __init__(self, kernel: str, indptr: NDArray[Any], features: NDArray[Any], values: NDArray[Any]) -> None:
-        self.kernel = kernel
+        self.kernel, self.base = kernel, PRINTS[kernel][0] if kernel in PRINTS else kernel
+        names = PRODUCTS.get(kernel, kernel).split("*")
+        self.parts = [Table(part, indptr, features, values) for part in names] if len(names) > 1 else []
         self.size = len(indptr) - 1
         owner = np.repeat(np.arange(self.size), np.diff(indptr))
         weights = self._weights(owner, self.size, values)
         self.sums = np.bincount(owner, weights, self.size)
         split = 2 * features.astype(np.int64) + (values < 0)
         order = np.argsort(split, kind="stable")
-        names, starts = np.unique(split[order], return_index=True)
+        there, starts = np.unique(split[order], return_index=True)
         pieces = zip(np.split(owner[order], starts[1:]), np.split(weights[order], starts[1:]), strict=True)
-        self.postings = dict(zip(names.tolist(), pieces, strict=True))
+        self.postings = dict(zip(there.tolist(), pieces, strict=True))
 
     @classmethod
     def of_dense(cls, kernel: str, X: NDArray[Any]) -> Table:
@@ -132,17 +233,26 @@ class Table:
 
     def _weights(self, owner: NDArray[Any], size: int, values: NDArray[Any]) -> NDArray[np.float64]:
         weights = np.abs(values.astype(np.float32).astype(np.float64))
-        return weights / np.bincount(owner, weights, size)[owner] if self.kernel in ("ngmm", "gint", "chi2") else weights
+        if self.base == "cosine":
+            return np.asarray(weights / np.sqrt(np.bincount(owner, weights * weights, size))[owner])
+        return weights if self.base in UNNORMALISED else weights / np.bincount(owner, weights, size)[owner]
 
     def scores(self, features: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
         """(n,) kernel values of a query and all rows."""
+        if self.parts:
+            return np.asarray(np.prod([part.scores(features, values) for part in self.parts], axis=0))
         weights = self._weights(np.zeros(len(values), np.int64), 1, values)
-        least = np.zeros(self.size)
+        term, shared = np.multiply if self.base == "cosine" else TERMS.get(self.base, np.minimum), np.zeros(self.size)
         for split, weight in zip((2 * features.astype(np.int64) + (values < 0)).tolist(), weights.tolist(), strict=True):
             if split in self.postings:
                 rows, theirs = self.postings[split]
-                least[rows] += 2.0 * weight * theirs / (weight + theirs) if self.kernel == "chi2" else np.minimum(weight, theirs)
-        return least if self.kernel in ("gint", "chi2") else least / (weights.sum() + self.sums - least)
+                shared[rows] += term(np.array(weight), theirs)
+            if self.base == "cosine" and split ^ 1 in self.postings:
+                rows, theirs = self.postings[split ^ 1]
+                shared[rows] -= weight * theirs
+        if self.base in UNNORMALISED or self.base == "ngmm":
+            shared = shared / (weights.sum() + self.sums - shared)
+        return PRINTS[self.kernel][1](shared) if self.kernel in PRINTS else shared
 
     def scores_of_dense(self, q: NDArray[Any]) -> NDArray[np.float64]:
         """The same for a query that is an array."""

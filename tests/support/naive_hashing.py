@@ -183,3 +183,58 @@ def content_hash(row: Row) -> int:
     for feature, value in row:
         total += mix64((counter(feature, 1) + bits32(value)) & MASK)
     return mix64(total & MASK)
+
+
+PROJECTIONS = {"argmax": (5, 16), "sign": (6, 1), "cauchy": (7, 1), "combined": (8, 1)}
+"""Domain and number of components (section 10; "combined" is the bit of section 11)."""
+
+
+def neglog(x: float) -> float:
+    """Section 10."""
+    fraction, exponent = math.frexp(x)
+    if bits64(fraction) & 0xFFFFFFFFFFFFF < 0x6A09E667F3BCD:
+        fraction *= 2.0
+        exponent -= 1
+    s = (fraction - 1.0) / (fraction + 1.0)
+    z = s * s
+    p = 0.15384615384615385
+    for coefficient in (0.18181818181818182, 0.2222222222222222, 0.2857142857142857, 0.4, 0.6666666666666666):
+        p = p * z + coefficient
+    return -(exponent * 0.6931471805599453 + (s + s + s * z * p))
+
+
+def gaussian(h: int) -> float:
+    """Section 10."""
+    y = (h + 0.5) / 2**31
+    w = neglog(y * (2.0 - y))
+    p, q = 1.916155416939e-07, 3.744079962708e-06
+    for coefficient in (5.937812005947e-05, 0.001138377582378, 0.01252520913173, 0.09101084463525, 0.4474535033621, 1.253314125078):
+        p = p * w + coefficient
+    for coefficient in (0.0002485932254914, 0.002312069138491, 0.03465777128157, 0.0952165706222, 1.0):
+        q = q * w + coefficient
+    return (y - 1.0) * p / q
+
+
+def random_number(family: str, seed: int, feature: int, x: int, n: int) -> float:
+    """Number n of sketch x and a feature, as float32 (section 10)."""
+    h = counter(mix64(domain_key(seed, PROJECTIONS[family][0], x) ^ ((feature * GAMMA) & MASK)), n)
+    number = gaussian(h >> 32)
+    return float32(number / gaussian(h & 0xFFFFFFFF) if family == "cauchy" else number)
+
+
+def projection_code(family: str, row: Row, seed: int, x: int, j: int) -> int:
+    """Section 10."""
+    components = PROJECTIONS[family][1]
+    best, winner = 0.0, 0
+    for c in range(components):
+        total = 0.0
+        for feature, value in row:
+            total += value * random_number(family, seed, feature, x, components * j + c)
+        if c == 0 or abs(total) > abs(best):
+            best, winner = total, c
+    return 2 * winner + (1 if best < 0 else 0)
+
+
+def combined_code(code: int, row: Row, seed: int, x: int, j: int) -> int:
+    """Section 11: a code of the min-max kernel, and the bit."""
+    return mix64(2 * code + projection_code("combined", row, seed, x, j)) & 0xFFFFFFFF

@@ -12,7 +12,7 @@ from kinbin.links.graph import Graph
 from kinbin.links.walk import EMPTY, enter, leave, walk_on, walk_to, widen
 from kinbin.native.jit import strict
 from kinbin.native.memory import address_of
-from kinbin.rows.scratch import Scratch, walk_of
+from kinbin.rows.scratch import BYTES, PACKED, Scratch, walk_of
 
 __all__ = ["arrays_of", "space_for", "walk", "walk_and_widen", "walk_from_node"]
 
@@ -46,7 +46,7 @@ def _walk_and_widen(graph, address, sizes, scratch, between):  # type: ignore[no
 def space_for(nodes: int, pool: int) -> Scratch:
     """Work space of walks over so many nodes."""
     scratch = Scratch(wide=False)
-    scratch.walk(nodes, pool, 1)
+    scratch.walk(nodes, pool, BYTES)
     return scratch
 
 
@@ -70,10 +70,10 @@ def walk(
 def walk_from_node(graph: Graph, node: int, size: int, scratch: Scratch) -> NDArray[np.uint64]:
     """The keys that a walk from a node's own code pools."""
     keep: list[object] = []
-    table = scratch.table_for(graph.codes.width)
+    table = scratch.table_for(graph.layout)
     _, sound = _walk_from_node(graph.record(keep), node, size, scratch.record, table)
     assert sound
-    assert table is None or not table[:-2].any(), "the table was not left clear"
+    assert table is None or graph.layout != PACKED or not table[:-2].any(), "the table was not left clear"
     return arrays_of(scratch)["pool"][:size].copy()
 
 

@@ -22,8 +22,9 @@ T = TypeVar("T")
 
 AddMode: TypeAlias = Literal["insert", "update", "upsert"]
 Kernel: TypeAlias = str
-"""A kernel's name. The service says which there are."""
-Sampler: TypeAlias = Literal["gcws", "dart"]
+"""A kernel's name, or a product as "gmm*acos". The service says which there are."""
+Sampler: TypeAlias = Literal["gcws", "dart", "argmax", "sign", "cauchy", "gcws_sign", "dart_sign"]
+"""How vectors are hashed. The service says which of them a kernel may be hashed by."""
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"

@@ -251,12 +251,15 @@ class AsyncClient(_AsyncSearchable):
         rows: int | None = None,
         seed: int | None = None,
         exist_ok: bool = False,
+        parameters: Mapping[str, float] | None = None,
     ) -> AsyncCollection:
         """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.
 
         Usage: `photos = await client.create_collection("photos", kernel="ngmm", dim=512)`
         """
-        config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        if parameters is not None:
+            config["parameters"] = dict(parameters)
         await self._do(_requests.create_collection(name, config, exist_ok))
         return self.collection(name)
 

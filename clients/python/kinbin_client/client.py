@@ -262,15 +262,18 @@ class Client(_Searchable):
         rows: int | None = None,
         seed: int | None = None,
         exist_ok: bool = False,
+        parameters: Mapping[str, float] | None = None,
     ) -> Collection:
         """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.
 
         `dim` None: sparse vectors and tokens; else dense (or sparse) vectors of so many features. None for
-        the others: chosen by Kinbin.
+        the others: chosen by Kinbin. `parameters` are the kernel's, such as {"gamma": 2.0}; those left out have their defaults.
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """
-        config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        if parameters is not None:
+            config["parameters"] = dict(parameters)
         self._do(_requests.create_collection(name, config, exist_ok))
         return self.collection(name)
 

@@ -158,6 +158,7 @@ class CollectionInfo(_Model):
 
     name: str
     kernel: str
+    parameters: dict[str, float] = {}
     dim: int | None = None
     sampler: str | None = None
     bands: int | None = None

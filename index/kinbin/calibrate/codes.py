@@ -50,7 +50,7 @@ class _Coded:
         probes = PROBES.record(codes=codes, errors=errors)
         self._keep += [codes, errors]
         self._asked["least"] = 1.0
-        table = self._scratch.table_for(self._coder.width)
+        table = self._scratch.table_for(self._coder.layout)
         return lambda: scan_codes(
             self._space, self._segments, self._graph, probes, self._asked, self._scratch.record, table, self._answers.record
         )
@@ -62,7 +62,7 @@ class _Coded:
         def walk() -> int:
             answers.forget()
             # Another pool may have taken larger work space since.
-            table = self._scratch.walk(len(self._places), 512, self._coder.width)
+            table = self._scratch.walk(len(self._places), 512, self._coder.layout)
             search_links(self._space, self._segments, self._graph, beam, self._asked, self._scratch.record, table, answers.record)
             return int(answers.candidates.sum())
 

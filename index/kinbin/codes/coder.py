@@ -1,4 +1,4 @@
-"""Choosing codes for some rows: bytes or packed entries, how many bytes, which features share one, and what a step stands for.
+"""What codes of some rows are made by; choosing them: bytes or packed entries, how many bytes, which features share one, and the step.
 
 Chosen by measured error: of the widths that a row's features can be folded into, the smallest whose nearest
 codes hold the true nearest rows; packed entries where they are faster, or where no number of bytes is enough.
@@ -17,15 +17,19 @@ from kinbin.codes.folded import CODER, LANES, SLOTS, encode, fold_rows, merge_bu
 from kinbin.codes.nodes import GRAPH, distance_to, probe_node, release_probe
 from kinbin.codes.packed import QUAD, pack
 from kinbin.codes.table import Codes
+from kinbin.codes.units import encode_units
 from kinbin.costs import COSTS
 from kinbin.native.jit import strict
 from kinbin.native.records import Record
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
-from kinbin.rows.scratch import MOST_CODE_BYTES, TABLE_WORDS
-from kinbin.storage.headers import CoderHeader
+from kinbin.rows.scratch import BYTES, MOST_CODE_BYTES, PACKED, TABLE_WORDS, UNITS
+from kinbin.storage.headers import CoderHeader, ProjectionHeader
 
-__all__ = ["Coder", "choose_coder", "folded_coder", "packed_coder", "slots_for"]
+__all__ = [
+    "ENOUGH", "WIDTHS", "Coder", "Projection", "choose_coder", "folded_coder", "packed_coder", "recall_of", "rounded", "slots_for",
+    "walk_cost",
+]  # fmt: skip
 
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_CODE_BYTES)
 """Bytes a code may have."""
@@ -49,6 +53,22 @@ _CACHED_BYTES = 1 << 25
 _LOST = 30.0
 """Walks by codes that lose a share x of the neighbours are taken to be exp(_LOST x) times as wide. A guess that decides three sets as
 measured walks do: word counts of two sizes for packed codes (the smaller just so), colour histograms for bytes."""
+_SQUARES = 1.4
+"""What comparing bytes by squares takes, of what absolute differences take."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """The directions on to which unit rows are projected (`codes.projected` chooses them)."""
+
+    matrix: NDArray[np.float32]
+    """(slots + 1, width) what is added to the coordinates of every row; then of each slot its coordinates. No unit row becomes longer."""
+    known: NDArray[np.uint64]
+    """(slots,) the features of the slots, ascending; none: each feature is a slot."""
+    roots: bool
+    """Whether unit rows are the square roots of rows that sum to 1."""
+    residual: float
+    """The share of the squares of the sample that lies in none of the directions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,17 +87,31 @@ class Coder:
     """The byte that stands for nothing: 0, or 128 where values are signed."""
     recall: float
     """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
+    projection: Projection | None = None
+    """Where codes are projections of unit rows: there are no buckets then."""
+
+    @property
+    def layout(self) -> str:
+        """Of the codes."""
+        return PACKED if not self.width else BYTES if self.projection is None else UNITS
 
     def compare_ns(self, size: float) -> float:
         """Predicted time to compare a code of so many bytes, in the mean, once it is in the cache."""
-        return COSTS.line * size / LANES if self.width else COSTS.entry * size / 4
+        if not self.width:
+            return COSTS.entry * size / 4
+        return COSTS.line * size / LANES * (1.0 if self.projection is None else _SQUARES)
 
     def fields(self) -> dict[str, Any]:
         """What kernels are told (`folded.CODER`); the coder must live as long as it is used."""
-        return {
+        out = {
             "width": self.width, "step": self.step, "offset": self.offset, "hashed": int(self.hashed), "buckets": self.buckets,
             "slots": len(self.buckets),
         }  # fmt: skip
+        if self.projection is None:
+            return out
+        matrix, known = self.projection.matrix, self.projection.known
+        more = {"slots": len(matrix) - 1, "roots": int(self.projection.roots), "matrix": matrix, "known": known}
+        return out | more | {"known_count": len(known)}
 
     @cached_property
     def record(self) -> Record:
@@ -89,6 +123,9 @@ class Coder:
         asked, errors = queries_record(rows) if asked is None else asked, np.empty(len(rows), np.float32)
         if self.width:
             codes = np.empty((len(rows), self.width), np.uint8)
+            if self.projection is not None:
+                encode_units(self.record, asked, np.empty((1, self.width), np.float32), codes, errors)
+                return Codes.of_bytes(codes), errors
             encode(self.record, asked, codes, errors)
             return Codes.of_bytes(codes), errors
         nonzeros = int(rows.indptr[-1] - rows.indptr[0])
@@ -103,13 +140,19 @@ class Coder:
         return codes.data if self.width else np.empty((len(rows), 0), np.uint8), errors
 
     def header(self) -> CoderHeader:
-        """What is stored of it, but for the buckets."""
-        return CoderHeader(self.width, self.hashed, self.step, self.offset, round(self.recall, 4))
+        """What is stored of it, but for the buckets and the directions."""
+        projection = None if self.projection is None else ProjectionHeader(self.projection.roots, self.projection.residual)
+        return CoderHeader(self.width, self.hashed, self.step, self.offset, round(self.recall, 4), projection)
 
     @classmethod
-    def of(cls, header: CoderHeader, buckets: NDArray[np.uint16]) -> Coder:
-        """From what is stored."""
-        return cls(header.width, header.hashed, buckets, header.step, header.offset, header.recall)
+    def of(
+        cls, header: CoderHeader, buckets: NDArray[np.uint16], directions: tuple[NDArray[np.float32], NDArray[np.uint64]] | None = None
+    ) -> Coder:
+        """From what is stored; directions: the matrix and the known features of a projection."""
+        projection = None
+        if header.projection is not None and directions is not None:
+            projection = Projection(*directions, header.projection.roots, header.projection.residual)
+        return cls(header.width, header.hashed, buckets, header.step, header.offset, header.recall, projection)
 
 
 def slots_for(dim: int | None) -> tuple[bool, int]:
@@ -135,10 +178,11 @@ def _cost(coder: Coder, size: float) -> float:
     return coder.compare_ns(size) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
-def _walk_cost(coder: Coder, nodes: int) -> float:
+def walk_cost(coder: Coder, nodes: int) -> float:
     """The same of codes of bytes of so many nodes, with all that a walk does besides, and with the way from memory."""
     lines = coder.width / LANES
-    step = COSTS.node + lines * (COSTS.line if nodes * coder.width <= _CACHED_BYTES else COSTS.far_line)
+    squares = 1.0 if coder.projection is None else _SQUARES
+    step = COSTS.node + lines * (COSTS.line * squares if nodes * coder.width <= _CACHED_BYTES else COSTS.far_line)
     return step * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
@@ -151,7 +195,7 @@ def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
     graph = GRAPH.record(**codes.fields(keep), step=coder.step, shapes=1)
     distance = np.empty((len(near) // size, size), np.float32)
     _group_distances(graph, np.zeros(TABLE_WORDS, np.uint16), distance)
-    return replace(coder, recall=_recall(distance[:, 1:]))
+    return replace(coder, recall=recall_of(distance[:, 1:]))
 
 
 @strict
@@ -173,10 +217,10 @@ def folded_coder(rows: Rows, dim: int | None, near: Rows, size: int, nodes: int)
     for width, buckets in _foldings(sample, hashed, count):
         groups = _fold(near, hashed, buckets, width).reshape(-1, size, width)
         found, step, offset = max(
-            (_recall(_distances(_round(groups, *scale))), *scale) for scale in _scales(_fold(sample, hashed, buckets, width))
+            (recall_of(_distances(rounded(groups, *scale))), *scale) for scale in _scales(_fold(sample, hashed, buckets, width))
         )
         coder = Coder(width, hashed, buckets, step, offset, found)
-        if best is None or _walk_cost(coder, nodes) < _walk_cost(best, nodes):
+        if best is None or walk_cost(coder, nodes) < walk_cost(best, nodes):
             best = coder
         if found >= ENOUGH:
             break
@@ -190,7 +234,7 @@ def _distances(groups: NDArray[np.float32]) -> NDArray[np.float32]:
     return distance
 
 
-def _recall(distance: NDArray[np.float32]) -> float:
+def recall_of(distance: NDArray[np.float32]) -> float:
     """Of groups of rows, by columns in their true order: the share of the nearer half among as many nearest codes, and a fifth more.
 
     Not of the ten nearest: stored rows often have a few near doubles, which any code finds. A query has none; its neighbours
@@ -259,7 +303,7 @@ def _scales(folded: NDArray[np.float32]) -> list[tuple[float, float]]:
     return [(most / levels * 0.5 ** (i / 2), offset) for i in range(_CLIPS)]
 
 
-def _round(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[np.float32]:
+def rounded(folded: NDArray[np.float32], step: float, offset: float) -> NDArray[np.float32]:
     """The codes, as float32."""
     codes: NDArray[np.float32] = np.clip(np.rint(folded / np.float32(step)) + np.float32(offset), 0, 255)
     return codes

@@ -53,6 +53,11 @@ CODER = Layout(
     hashed=("count", "whether features are hashed into slots"),
     buckets=("u16[]", "the bucket of each slot"),
     slots=("count", ""),
+    # Of projections: see `codes.units`.
+    roots=("count", "whether the unit rows are square roots of shapes"),
+    matrix=("f32[]", "(slots + 1, width) the shift, then the direction of each slot"),
+    known=("u64[]", "the feature of each slot, ascending; none: a feature is its slot"),
+    known_count=("count", ""),
 )
 
 

@@ -1,8 +1,10 @@
 """Nodes as kernels see them: where the code of each lies, and how far it is from a *probe*.
 
 A probe is what nodes are compared with: the address of a code of bytes, or, where codes are packed, of a table in which one row
-is laid out (`packed`). Kernels are handed the table (clear, and left clear), or None where codes are bytes: by its type
-they are compiled once for each layout, with no branch in their loops. What differs is here; walks, pruning and scans do not know.
+is laid out (`packed`). Kernels are handed a table (`rows.scratch.Table`): the one of packed codes (clear, and left clear), None
+where codes are bytes that are compared in L1, one of two dimensions where they are projections that are compared in L2. By its type
+they are compiled once for each layout, with no branch in their loops (which is decided for arguments only: hence the functions that
+are handed a probe's table). What differs is here; walks, pruning and scans do not know.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,14 +16,15 @@ import numpy as np
 
 from kinbin.codes.folded import CODER, LANES, code_distance, coding_by, encode_row, rank_of
 from kinbin.codes.packed import QUAD, clear_entries, clear_slots, entry_distance, fill_entries, fill_slots
+from kinbin.codes.units import encode_unit, projecting_by, square_distance
 from kinbin.native.jit import inline
-from kinbin.native.memory import float32_at, prefetch, u32_at, u64_at
+from kinbin.native.memory import f32_array, float32_at, prefetch, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.rows.scratch import coding_of
 
 __all__ = [
-    "GRAPH", "Nodes", "Probe", "clear_probe", "code_address", "distance_to", "fill_probe", "node_norm", "nodes_of",
-    "prefetch_code", "probe_node", "rank_at", "release_probe",
+    "GRAPH", "Nodes", "Probe", "clear_probe", "code_address", "distance_at", "distance_to", "fill_probe", "length_of", "node_norm",
+    "nodes_of", "placed_probe", "prefetch_code", "probe_node", "rank_at", "release_probe",
 ]  # fmt: skip
 
 U64 = np.uint64
@@ -60,6 +63,10 @@ class Nodes(NamedTuple):
     hashed: Any
     buckets: Any
     slots: Any
+    roots: Any
+    matrix: Any
+    known: Any
+    known_count: Any
     nodes: Any
     code_shift: Any
     codes: Any
@@ -92,6 +99,7 @@ def nodes_of(record):
     """The graph of a record."""
     return Nodes(
         record.shapes, record.width, record.step, record.offset, record.hashed, record.buckets, record.slots,
+        record.roots, record.matrix, record.known, record.known_count,
         record.nodes, record.code_shift, record.codes, record.code_quads, record.code_offsets, record.code_lines,
         record.stride, record.offsets, record.link_shift, record.links, record.link_words, record.norms, record.entries,
         record.entry_count, record.errors, record.places,
@@ -120,12 +128,18 @@ def _packed_address(graph, node):
 
 
 @inline
+def _prefetch_bytes(graph, node):
+    """Ask for a node's code of bytes."""
+    address = code_address(graph, node)
+    for c in range(0, graph.width, LANES):
+        prefetch(address + U64(c))
+
+
+@inline
 def prefetch_code(graph, node, table):
     """Ask for a node's code."""
-    if table is None:
-        address = code_address(graph, node)
-        for c in range(0, graph.width, LANES):
-            prefetch(address + U64(c))
+    if table is None or table.ndim == 2:
+        _prefetch_bytes(graph, node)
     else:
         block = U64(node) >> graph.code_shift
         address = u64_at(graph.codes + U64(8) * block) + U64(4 * QUAD) * U64(u32_at(graph.code_offsets + U64(4 * node)))
@@ -140,12 +154,46 @@ def node_norm(graph, node):
 
 
 @inline
-def distance_to(graph, node, probe):
-    """The distance of a node's code from a probe, in steps. A damaged code is as far as can be."""
-    if probe.table is None:
-        return code_distance(code_address(graph, node), probe.address, graph.width)
+def _distance(graph, node, probed, table):
+    """`distance_to` what is at an address."""
+    if table is None:
+        return code_distance(code_address(graph, node), probed, graph.width)
+    if table.ndim == 2:
+        return square_distance(code_address(graph, node), probed, graph.width)
     address, quads = _packed_address(graph, node)
-    return entry_distance(address, quads, probe.address) if quads > 0 else _FARTHEST
+    return entry_distance(address, quads, probed) if quads > 0 else _FARTHEST
+
+
+@inline
+def distance_to(graph, node, probe):
+    """The distance of a node's code from a probe: in steps, or of projections in squares of them. A damaged code is as far as can be."""
+    return _distance(graph, node, probe.address, probe.table)
+
+
+@inline
+def _known_distance(graph, node, address, probed, table):
+    """`_distance`, of a node whose code of bytes lies at a known address."""
+    if table is None:
+        return code_distance(address, probed, graph.width)
+    if table.ndim == 2:
+        return square_distance(address, probed, graph.width)
+    return _distance(graph, node, probed, table)
+
+
+@inline
+def distance_at(graph, node, address, probe):
+    """`distance_to` a node whose code, if it is one of bytes, lies at this address."""
+    return _known_distance(graph, node, address, probe.address, probe.table)
+
+
+@inline
+def length_of(distance, step, table):
+    """How far apart codes of such a distance (`distance_to`) are: in L1, or of projections in L2."""
+    if table is None:
+        return distance * step
+    if table.ndim == 2:
+        return np.sqrt(np.float64(distance)) * step
+    return distance * step
 
 
 @inline
@@ -161,14 +209,31 @@ def fill_probe(graph, features, values, norm, scratch, table):
         sums, code = coding_of(scratch)
         error = encode_row(coding_by(graph), features, values, norm, sums, code[: graph.width])
         return Probe(U64(code.ctypes.data), table, np.float32(norm)), error
+    if table.ndim == 2:
+        _, code = coding_of(scratch)
+        error = encode_unit(projecting_by(graph), features, values, f32_array(U64(table.ctypes.data), graph.width), code)
+        return Probe(U64(code.ctypes.data), table, np.float32(norm)), error
     error = fill_slots(features, values, norm, graph.step, table)
     return Probe(U64(table.ctypes.data), table, np.float32(norm)), error
 
 
 @inline
+def placed_probe(graph, features, values, norm, address, table):
+    """A probe of a row whose code, if it is one of bytes, lies at an address; clear it with `clear_probe`."""
+    if table is None:
+        return Probe(address, table, np.float32(norm))
+    if table.ndim == 2:
+        return Probe(address, table, np.float32(norm))
+    fill_slots(features, values, norm, graph.step, table)
+    return Probe(U64(table.ctypes.data), table, np.float32(norm))
+
+
+@inline
 def clear_probe(features, values, table):
     """Leave the table of a probe clear."""
-    if table is not None:
+    if table is None:
+        return
+    if table.ndim == 1:
         clear_slots(features, values, table)
 
 
@@ -177,6 +242,8 @@ def probe_node(graph, node, table):
     """A probe of a node; release it with `release_probe` before the next."""
     norm = node_norm(graph, node)
     if table is None:
+        return Probe(code_address(graph, node), table, norm)
+    if table.ndim == 2:
         return Probe(code_address(graph, node), table, norm)
     address, quads = _packed_address(graph, node)
     if quads > 0:
@@ -187,7 +254,9 @@ def probe_node(graph, node, table):
 @inline
 def release_probe(graph, node, table):
     """Leave the table of a node's probe clear."""
-    if table is not None:
+    if table is None:
+        return
+    if table.ndim == 1:
         address, quads = _packed_address(graph, node)
         if quads > 0:
             clear_entries(address, quads, table)

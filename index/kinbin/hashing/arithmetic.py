@@ -13,9 +13,13 @@ import numpy as np
 from kinbin.native.jit import inline
 
 __all__ = [
+    "DOMAIN_ARGMAX",
+    "DOMAIN_CAUCHY",
+    "DOMAIN_COMBINED",
     "DOMAIN_DARTS",
     "DOMAIN_GCWS_CODES",
     "DOMAIN_GCWS_PARAMETERS",
+    "DOMAIN_SIGN",
     "DOMAIN_SLOTS",
     "GAMMA",
     "MAX_BANDS",
@@ -44,6 +48,10 @@ DOMAIN_GCWS_CODES = np.uint64(2)
 DOMAIN_DARTS = np.uint64(3)
 DOMAIN_SLOTS = np.uint64(4)
 """Not stored: only places features in the parameter table."""
+DOMAIN_ARGMAX = np.uint64(5)
+DOMAIN_SIGN = np.uint64(6)
+DOMAIN_CAUCHY = np.uint64(7)
+DOMAIN_COMBINED = np.uint64(8)
 
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10

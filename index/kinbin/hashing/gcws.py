@@ -7,14 +7,14 @@ The bits are fixed by HASHING.md, sections 2-3.
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
-from kinbin.hashing._gcws_table import ParameterTable, resolve
+from kinbin.hashing._gcws_table import resolve
+from kinbin.hashing._parameters import CHUNK, DEFAULT_TABLE_BYTES, ParameterCache, ParameterTable, Resolve
 from kinbin.hashing.arithmetic import (
     DOMAIN_GCWS_CODES,
     DOMAIN_GCWS_PARAMETERS,
@@ -29,14 +29,9 @@ from kinbin.hashing.arithmetic import (
 from kinbin.native.jit import inline, owning, strict
 from kinbin.rows.rows import Rows
 
-__all__ = ["DEFAULT_TABLE_BYTES", "GcwsSampler"]
+__all__ = ["GcwsSampler"]
 
-DEFAULT_TABLE_BYTES: Final = 256 * 2**20
-"""Default memory limit of one sampler's parameters: 18,000 split features at r = 6, L = 200."""
-
-_CHUNK: Final = 16_384
-"""Nonzeros looked up under one hold of the lock (some 50 µs when all are known)."""
-
+_PLANES: Final = 3
 _BUDGET: Final = 1_024
 """(split feature, x) pairs generated under one hold of the lock (some 1-2 ms)."""
 
@@ -54,18 +49,17 @@ class GcwsSampler:
     def __init__(self, *, seed: int, normalise: bool, dim: int | None = None, table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
         self.seed = seed
         self.normalise = normalise
-        self._most_features = 2**62 if dim is None else 2 * dim
-        self._table_bytes = table_bytes
-        self._lock = threading.Lock()
-        self._sketch_keys = np.empty(MAX_ROWS, np.uint64)
+        sketch_keys = np.empty(MAX_ROWS, np.uint64)
         self._code_keys = np.empty((MAX_ROWS, MAX_BANDS), np.uint64)
-        self._slot_key = np.uint64(_derive_keys(np.uint64(seed), self._sketch_keys, self._code_keys))
-        self._table = self._empty(1, 1)
+        slot_key = np.uint64(_derive_keys(np.uint64(seed), sketch_keys, self._code_keys))
+        most = 2**62 if dim is None else 2 * dim
+        resolver = _resolver(sketch_keys, slot_key)
+        self._cache = ParameterCache(resolver, slot_key, planes=_PLANES, most_features=most, limit_bytes=table_bytes)
 
     @property
     def nbytes(self) -> int:
         """Memory that the parameters take now."""
-        return self._table.nbytes
+        return self._cache.nbytes
 
     def codes(self, rows: Rows, r: int, bands: int) -> NDArray[np.uint32]:
         """Codes (n, r, bands) of canonical rows; about 0.25 ns per (nonzero, hash) when the parameters are there.
@@ -74,53 +68,29 @@ class GcwsSampler:
         """
         check_sizes(r, bands)
         codes = np.empty((len(rows), r, bands), np.uint32)
-        indptr, features, values, norms = plain(rows.indptr), plain(rows.features), plain(rows.values), plain(rows.norms)
-        total = features.shape[0]
-        slots = np.empty(min(total, _CHUNK), np.int32)
+        rows = Rows(plain(rows.indptr), plain(rows.features), plain(rows.values), plain(rows.norms))
+        arrays = rows.indptr, rows.features, rows.values, rows.norms
+        total = rows.features.shape[0]
+        slots = np.empty(min(total, CHUNK), np.int32)
         best = np.empty((r, bands), np.float32)
         winners = np.empty((r, bands), np.int32)
         row = start = 0
         while start < total:
-            parameters, stop = self._parameters(features, values, start, min(start + _CHUNK, total), r, bands, slots)
+            parameters, stop = self._cache.parameters(rows, (start, min(start + CHUNK, total)), r, bands, slots)
             table = slots, parameters, self._code_keys
-            row = _sweep((row, start, stop), (indptr, features, values, norms), self.normalise, table, (best, winners), codes)
+            row = _sweep((row, start, stop), arrays, self.normalise, table, (best, winners), codes)
             start = stop
         return codes
 
-    def _parameters(
-        self, features: NDArray[np.uint64], values: NDArray[np.float32], start: int, end: int, r: int, bands: int, slots: NDArray[np.int32]
-    ) -> tuple[NDArray[np.float32], int]:
-        """Parameters for nonzeros start … stop-1 and that stop: past `start`, at most `end`. Writes their slots."""
-        with self._lock:
-            table = self._table
-            if table.rows < r or table.width < bands:
-                table = self._table = self._empty(max(r, table.rows), max(bands, table.width))
-            done = self._resolve(table, features[start:end], values[start:end], r, slots)
-            while not done:
-                table = self._table = self._roomier(table)
-                done = self._resolve(table, features[start:end], values[start:end], r, slots)
-            return table.parameters, start + done
 
-    def _resolve(
-        self, table: ParameterTable, features: NDArray[np.uint64], values: NDArray[np.float32], r: int, slots: NDArray[np.int32]
-    ) -> int:
-        done: int = resolve(features, values, r, table.arrays, self._sketch_keys, self._slot_key, _BUDGET, slots)
+def _resolver(sketch_keys: NDArray[np.uint64], slot_key: np.uint64) -> Resolve:
+    """What fills the table of a sampler with these keys. No method: a sampler that nobody holds frees its parameters at once."""
+
+    def fill(features: NDArray[np.uint64], values: NDArray[np.float32], r: int, table: ParameterTable, slots: NDArray[np.int32]) -> int:
+        done: int = resolve(features, values, r, table.arrays, sketch_keys, slot_key, _BUDGET, slots)
         return done
 
-    def _most_slots(self, rows: int, width: int) -> int:
-        return min(self._most_features, ParameterTable.most_slots(rows, width, self._table_bytes))
-
-    def _empty(self, rows: int, width: int) -> ParameterTable:
-        return ParameterTable.shaped(rows, width, self._most_slots(rows, width))
-
-    def _roomier(self, table: ParameterTable) -> ParameterTable:
-        """A table with a free slot: grown while the limit allows it, else an empty one (nothing is lost but time)."""
-        most = self._most_slots(table.rows, table.width)
-        if table.capacity >= most:
-            return ParameterTable(table.rows, table.width, table.capacity)
-        table = table.grown(most)
-        table.reindex(self._slot_key)
-        return table
+    return fill
 
 
 @strict

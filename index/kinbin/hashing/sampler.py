@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.hashing._parameters import DEFAULT_TABLE_BYTES
 from kinbin.hashing.arithmetic import MAX_BANDS, MAX_ROWS
+from kinbin.hashing.combined import CombinedSampler
 from kinbin.hashing.dart import DartSampler
-from kinbin.hashing.gcws import DEFAULT_TABLE_BYTES, GcwsSampler
+from kinbin.hashing.gcws import GcwsSampler
+from kinbin.hashing.projections import FAMILIES, ProjectionSampler
 from kinbin.rows.rows import Rows
 
-__all__ = ["GCWS_DEFAULT_BYTES", "MAX_BANDS", "MAX_ROWS", "SAMPLERS", "Sampler", "default_sampler", "make_sampler"]
+__all__ = [
+    "GCWS_DEFAULT_BYTES",
+    "MAX_BANDS",
+    "MAX_ROWS",
+    "MINMAX_SAMPLERS",
+    "SAMPLERS",
+    "Law",
+    "Sampler",
+    "default_sampler",
+    "make_sampler",
+]
 
-SAMPLERS: Final = ("gcws", "dart")
+Law = Literal["minmax", "cosine", "chi2", "mm_acos"]
+"""What the probability of a collision is a function of."""
+
+SAMPLERS: Final[Mapping[str, Law]] = {
+    "gcws": "minmax",
+    "dart": "minmax",
+    "argmax": "cosine",
+    "sign": "cosine",
+    "cauchy": "chi2",
+    "gcws_sign": "mm_acos",
+    "dart_sign": "mm_acos",
+}
+"""Every sampler, and what its law is about. That of "cauchy" is approximate: for candidates, never for a bound."""
+
+MINMAX_SAMPLERS: Final = tuple(name for name, law in SAMPLERS.items() if law == "minmax")
 
 GCWS_DEFAULT_BYTES: Final = 32 * 2**20
 """`gcws` is the default while its parameters fit this: about what stays in a server's last-level cache,
@@ -25,7 +53,9 @@ _USUAL_HASHES: Final = 6 * 200
 
 
 class Sampler(Protocol):
-    """A locality-sensitive hash family: two rows of kernel value J agree in each code with probability J.
+    """A locality-sensitive hash family: two rows agree in each code with a probability that rises with their nearness.
+
+    Of "gcws" and "dart" it is the min-max kernel J of their weights; those of the others are in `laws`.
 
     Code (x, j) of a row is hash number j of sketch x, fixed for ever by (seed, x, j) and the row:
     whatever r, bands, the batch, the threads, the state of any cache or the processor. Codes of
@@ -60,29 +90,40 @@ class Sampler(Protocol):
 def make_sampler(name: str, *, seed: int, normalise: bool, dim: int | None = None, table_bytes: int = DEFAULT_TABLE_BYTES) -> Sampler:
     """The sampler of a collection.
 
-    `seed` 0 … 2**64-1; `normalise` divides weights by the row's norm first (ngmm, gint); `dim` bounds
-    the features (None: unbounded); `table_bytes` limits the parameters that "gcws" keeps.
-    Raises ValueError for an unknown name, a seed out of range, or "dart" without `normalise`.
+    `seed` 0 … 2**64-1; `normalise` divides weights by the row's norm first (ngmm, gint), which no code of a projection shows; `dim`
+    bounds the features (None: unbounded); `table_bytes` limits the parameters that are kept.
+    Raises ValueError for an unknown name, a seed out of range, or "dart" and "dart_sign" without `normalise`.
     """
     if not 0 <= seed < 2**64:
         raise ValueError("seed must be 0 to 2**64 - 1")
+    if name not in SAMPLERS:
+        raise ValueError(f"no sampler is called {name!r}: choose one of {', '.join(SAMPLERS)}")
+    if name in FAMILIES:
+        return ProjectionSampler(name, FAMILIES[name], seed=seed, normalise=normalise, dim=dim, table_bytes=table_bytes)
+    if name.startswith("dart") and not normalise:
+        raise ValueError("dart sampling needs weights that sum to 1: use gcws for kernels that do not normalise")
+    if name == "dart":
+        return DartSampler(seed=seed)
+    if name == "dart_sign":
+        return CombinedSampler(name, DartSampler(seed=seed), dim=dim, table_bytes=table_bytes)
     if name == "gcws":
         return GcwsSampler(seed=seed, normalise=normalise, dim=dim, table_bytes=table_bytes)
-    if name == "dart":
-        if not normalise:
-            raise ValueError("dart sampling needs weights that sum to 1: use gcws for kernels that do not normalise")
-        return DartSampler(seed=seed)
-    raise ValueError(f"no sampler is called {name!r}: choose one of {', '.join(SAMPLERS)}")
+    # a split feature has three parameters, a feature one random number: six times as much
+    base = GcwsSampler(seed=seed, normalise=normalise, dim=dim, table_bytes=table_bytes * 6 // 7)
+    return CombinedSampler(name, base, dim=dim, table_bytes=table_bytes - table_bytes * 6 // 7)
 
 
-def default_sampler(kernel_normalised: bool, dim: int | None) -> str:
+def default_sampler(kernel_normalised: bool, dim: int | None, law: Law = "minmax") -> str:
     """The name of the faster sampler that serves the kernel.
 
-    gcws for kernels that do not normalise, and while its parameters for `dim` signed features at
-    r = 6, L = 200 fit GCWS_DEFAULT_BYTES; dart, which has none, on larger and unbounded feature spaces.
+    Of the min-max kernel: gcws for kernels that do not normalise, and while its parameters for `dim` signed features at
+    r = 6, L = 200 fit GCWS_DEFAULT_BYTES; dart, which has none, on larger and unbounded feature spaces. The same choice with a
+    sign bit for mm_acos; argmax, the sharper law, for the cosine; cauchy for chi2.
     """
-    if not kernel_normalised:
-        return "gcws"
-    if dim is not None and 2 * dim * _USUAL_HASHES * _PARAMETER_BYTES <= GCWS_DEFAULT_BYTES:
-        return "gcws"
-    return "dart"
+    if law == "cosine":
+        return "argmax"
+    if law == "chi2":
+        return "cauchy"
+    small = dim is not None and 2 * dim * _USUAL_HASHES * _PARAMETER_BYTES <= GCWS_DEFAULT_BYTES
+    base = "gcws" if small or not kernel_normalised else "dart"
+    return f"{base}_sign" if law == "mm_acos" else base

@@ -288,7 +288,7 @@ class _Trial:
         self._graph = stage.graph.record(self._keep)
         GRAPH.fill(self._graph, **stage.coder.fields(), errors=stage.errors, places=stage.places)
         self._scratch = Scratch(stage.recipe.wide, queries.most_nonzeros)
-        self._table = self._scratch.walk(len(stage.places), _POOLS[-1], stage.coder.width)
+        self._table = self._scratch.walk(len(stage.places), _POOLS[-1], stage.coder.layout)
         self._answers = Answers.empty(len(queries), k)
 
     def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:

@@ -13,7 +13,7 @@ from kinbin.codes.table import Codes
 from kinbin.links.walk import BUILDING, insert, reach, repair
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
-from kinbin.rows.scratch import Scratch
+from kinbin.rows.scratch import BYTES, PACKED, UNITS, Scratch
 
 __all__ = ["ENTRIES", "POOL", "Graph"]
 
@@ -46,12 +46,19 @@ class Graph:
     step: float
     shapes: bool
     """Whether only shapes count: nodes are ranked by their codes alone."""
+    units: bool = False
+    """Whether codes are projections of unit rows: compared by squares."""
 
     @classmethod
-    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool) -> Graph:
+    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool, *, units: bool = False) -> Graph:
         """Nodes that are not linked yet."""
         links = np.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
-        return cls(codes, norms, links, np.empty(0, np.uint32), step, shapes)
+        return cls(codes, norms, links, np.empty(0, np.uint32), step, shapes, units)
+
+    @property
+    def layout(self) -> str:
+        """Of the codes."""
+        return PACKED if not self.codes.width else UNITS if self.units else BYTES
 
     def record(self, keep: list[object]) -> Record:
         """What kernels are told; `keep` must live as long as it is used."""
@@ -66,6 +73,9 @@ class Graph:
     def _building(self) -> Record:
         """How nodes are put in."""
         size, slack = (MANY_POOL, MANY_SLACK) if len(self.codes) > MANY else (POOL, SLACK)
+        if self.units:
+            # Of squares of distances.
+            slack = slack * slack // SLACK
         return BUILDING.record(most=LINKS, slack=slack, size=size)
 
     def insert(self, nodes: NDArray[np.int64], going_on: Callable[[int], bool], done: int = 0) -> bool:
@@ -77,7 +87,7 @@ class Graph:
         keep: list[object] = []
         graph, building = self.record(keep), self._building()
         scratch = Scratch(wide=False)
-        table = scratch.walk(len(self.codes), int(building["size"][0]), self.codes.width)
+        table = scratch.walk(len(self.codes), int(building["size"][0]), self.layout)
         keys = np.empty(2 * LINKS + 2, np.uint64)
         order = np.random.default_rng(len(self.codes)).permutation(nodes)
         for start in range(0, len(order), _SLICE):
@@ -98,9 +108,9 @@ class Graph:
 
     def thinned(self, codes: Codes, norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
         """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more."""
-        out = Graph.empty(codes, norms, self.step, self.shapes)
+        out = Graph.empty(codes, norms, self.step, self.shapes, units=self.units)
         keep: list[object] = []
-        keys, table = np.empty(4096, np.uint64), Scratch(wide=False).table_for(codes.width)
+        keys, table = np.empty(4096, np.uint64), Scratch(wide=False).table_for(self.layout)
         repair(out.record(keep), self.links, renamed, out.links, out._building(), keys, table)
         entries = renamed[self.entries]
         out.entries = entries[entries >= 0].astype(np.uint32)

@@ -69,7 +69,7 @@ class LinkSet:
         norms = _numbers(reader, number, Part.NORMS, "<f4") if header.norms else np.ones(1, np.float32)
         offsets = _numbers(reader, number, Part.LINK_OFFSETS, "<u4")
         entries = _numbers(reader, number, Part.ENTRIES, "<u4").copy()
-        coder = Coder.of(header.coder, _numbers(reader, number, Part.BUCKETS, "<u2").copy())
+        coder = _coder(reader, number, header)
         codes, code_bytes = reader.run_places(number, Part.CODES)
         quads = (code_bytes - np.uint64(CODE_PADDING)) // np.uint64(4 * QUAD)
         code_offsets = _numbers(reader, number, Part.CODE_OFFSETS, "<u4") if not coder.width else _NO_OFFSETS
@@ -83,7 +83,7 @@ class LinkSet:
             and len(links) == -(-rows >> link_shift)
             and (code_bytes >= CODE_PADDING + per_block * coder.width).all()
             and (entries < rows).all()
-            and (_is_packed(coder, code_offsets, rows) or _is_folded(coder, reader.configuration().dim))
+            and (_is_packed(coder, code_offsets, rows) or _is_bytes(coder, reader.configuration().dim))
         )
         if not whole:
             raise CorruptData(f"link set {number} is not what its header says")
@@ -129,18 +129,39 @@ def _numbers(reader: Reader, number: int, part: bytes, dtype: str) -> NDArray[An
     return np.frombuffer(body, dtype)
 
 
+def _coder(reader: Reader, number: int, header: LinkSetHeader) -> Coder:
+    """How its rows became codes.
+
+    Raises:
+        CorruptData: its directions are not of the width that the header says.
+    """
+    buckets, projection = _numbers(reader, number, Part.BUCKETS, "<u2").copy(), header.coder.projection
+    if projection is None:
+        return Coder.of(header.coder, buckets)
+    known = _numbers(reader, number, Part.FEATURES, "<u8").copy()
+    matrix = _numbers(reader, number, Part.DIRECTIONS, "<f4").copy()
+    if not header.coder.width or len(matrix) % header.coder.width:
+        raise CorruptData(f"the directions of link set {number} are not what its header says")
+    return Coder.of(header.coder, buckets, (matrix.reshape(-1, header.coder.width), known))
+
+
 def _is_packed(coder: Coder, offsets: NDArray[np.uint32], rows: int) -> bool:
     """Whether these may be packed codes of so many rows; where one lies is checked when it is read."""
     return coder.width == 0 and len(coder.buckets) == 0 and len(offsets) == rows and coder.step > 0.0
 
 
-def _is_folded(coder: Coder, dim: int | None) -> bool:
-    """Whether these may be codes of bytes of rows of this dimension."""
+def _is_bytes(coder: Coder, dim: int | None) -> bool:
+    """Whether these may be codes of bytes of rows of this dimension, folded or projected."""
+    if not LANES <= coder.width <= MOST_CODE_BYTES or coder.width % LANES:
+        return False
+    if coder.projection is None:
+        return bool((coder.buckets < coder.width).all()) and (coder.hashed, len(coder.buckets)) == slots_for(dim)
+    matrix, known = coder.projection.matrix, coder.projection.known
     return (
-        LANES <= coder.width <= MOST_CODE_BYTES
-        and coder.width % LANES == 0
-        and bool((coder.buckets < coder.width).all())
-        and (coder.hashed, len(coder.buckets)) == slots_for(dim)
+        len(matrix) == 1 + (len(known) if coder.hashed else dim or 0)
+        and coder.hashed == bool(len(known)) == slots_for(dim)[0]
+        and bool(np.isfinite(matrix).all() and (known[1:] > known[:-1]).all())
+        and coder.step > 0.0
     )
 
 

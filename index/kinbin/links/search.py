@@ -11,9 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinbin.codes.folded import LANES, code_distance
-from kinbin.codes.nodes import Probe, clear_probe, code_address, distance_to, fill_probe, node_norm, nodes_of
-from kinbin.codes.packed import clear_slots, fill_slots
+from kinbin.codes.folded import LANES
+from kinbin.codes.nodes import (
+    Probe,
+    clear_probe,
+    code_address,
+    distance_at,
+    distance_to,
+    fill_probe,
+    length_of,
+    node_norm,
+    nodes_of,
+    placed_probe,
+)  # fmt: skip
 from kinbin.links.walk import EMPTY, enter, leave, node_of, walk_on, widen
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import f32_array, float32_at, prefetch, u32_at
@@ -116,9 +126,9 @@ def _error_of(graph, node):
 
 @inline
 def _pooled_distance(graph, key, probe):
-    """What a pooled node's code is apart from the probe, in L1."""
+    """What a pooled node's code is apart from the probe."""
     node = node_of(key)
-    return (key >> U64(32) if graph.shapes != 0 else U64(distance_to(graph, node, probe))) * graph.step
+    return length_of(key >> U64(32) if graph.shapes != 0 else U64(distance_to(graph, node, probe)), graph.step, probe.table)
 
 
 @inline
@@ -238,7 +248,7 @@ def search_links(space, segments, links, beam, queries, scratch, table, answers)
     """Answer m queries by walks: the best of a walk's pool by their exact scores.
 
     space: a record of `SPACE`; segments (R,) of `RUN`, the fresh rows' last; links: of `GRAPH`; beam: of `BEAM`; queries: of
-    `QUERIES`; scratch: of `SCRATCH`, clear; table: clear, or None where codes are bytes; answers: of `ANSWERS`.
+    `QUERIES`; scratch: of `SCRATCH`, clear; table: `rows.scratch.Table`, clear; answers: of `ANSWERS`.
     Returns flags. Cost: see `walk_to`, and for each row that is scored 150 to 350 ns (of 40 to 130 nonzeros, from memory).
     """
     graph, one, wanted = nodes_of(links[0]), rules_of(space[0]), queries[0]
@@ -275,9 +285,9 @@ def _scan_tile(segments, graph, tile, sight, asked, best):
     filled = False
     address = code_address(graph, first)
     for node in range(first, last):
-        steps = code_distance(address, probe.address, graph.width) if probe.table is None else distance_to(graph, node, probe)
+        steps = distance_at(graph, node, address, probe)
         address += U64(graph.width)
-        distance = steps * graph.step - _error_of(graph, node)
+        distance = length_of(steps, graph.step, probe.table) - _error_of(graph, node)
         far = too_far(space, distance, error, sight.query.norm, np.float64(node_norm(graph, node)), reach)
         if far or skips[0] <= node < skips[1]:
             continue
@@ -309,7 +319,7 @@ def _nodes_a_tile(graph):
 def scan_codes(space, segments, links, probes, queries, scratch, table, answers):
     """Improve answers of m queries until they are exact: every node is scored that its code does not prove too far.
 
-    The L1 distance of two rows' shapes is at least step · code distance − both errors (codes/folded.py). probes: a record of
+    Two rows are at least as far apart as their codes, less both errors (codes/folded.py, codes/units.py). probes: a record of
     `PROBES`; the others as of `search_links`; answers hold some already, the better the faster.
     Tiles of codes stay in the cache while all queries pass over them.
     Cost: 4 to 10 ns a node and 128 bytes of its code, 1 ns a packed entry, and 30 to 60 ns a node that is scored.
@@ -323,16 +333,11 @@ def scan_codes(space, segments, links, probes, queries, scratch, table, answers)
         for m in range(wanted.count):
             a, b = asked.indptr[m], asked.indptr[m + 1]
             features, values, norm = asked.features[a:b], asked.values[a:b], asked.norms[m]
-            address = probes[0].codes + U64(m) * U64(graph.width)
-            if table is not None:
-                address = U64(table.ctypes.data)
-                fill_slots(features, values, norm, graph.step, table)
-            probe = Probe(address, table, np.float32(norm))
+            probe = placed_probe(graph, features, values, norm, probes[0].codes + U64(m) * U64(graph.width), table)
             sight = _Sight(query_of(rules, scratch, lookup, norm), probe, np.float64(errors[m]))
             told = scratch, features, values, norm, left_out(wanted, m), wanted.least
             scored = _scan_tile(segments, graph, (first, min(first + per_tile, graph.nodes)), sight, told, answers_to(answers[0], m))
-            if table is not None:
-                clear_slots(features, values, table)
+            clear_probe(features, values, table)
             if scored < 0:
                 return CORRUPT
             count_up(answers[0], m, 0, scored, 0)

@@ -15,9 +15,9 @@ intrinsic: Any = numba.extending.intrinsic
 
 SCORE = (types.uint64, types.int64, types.uint64)
 """Arguments of a score: addresses of the row's record and of the look-up's, and between them the row's nonzeros."""
-BOUND = (types.float64, types.float64, types.float64)
-CURVE = (types.float64,)
-"""Arguments of the bounds of a space. All of these functions return float64, and raise nothing."""
+BOUND = (types.uint64, types.float64, types.float64, types.float64)
+CURVE = (types.uint64, types.float64)
+"""Arguments of the bounds of a space: first its context, an address. All of these functions return float64, and raise nothing."""
 
 
 def code_address(kernel: Any, arguments: tuple[Any, ...]) -> int:
@@ -44,19 +44,26 @@ def _caller(arguments: tuple[Any, ...]) -> Any:
         return builder.load(out)
 
     signature = types.float64(types.uint64, *arguments)
-    if len(arguments) == 1:
+    if len(arguments) == 2:
 
         @intrinsic
-        def call_one(_typing: Any, _address: Any, _a: Any) -> Any:
+        def call_two(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
             return signature, generate
 
-        return call_one
+        return call_two
+    if len(arguments) == 3:
+
+        @intrinsic
+        def call_three(_typing: Any, _address: Any, _a: Any, _b: Any, _c: Any) -> Any:
+            return signature, generate
+
+        return call_three
 
     @intrinsic
-    def call_three(_typing: Any, _address: Any, _a: Any, _b: Any, _c: Any) -> Any:
+    def call_four(_typing: Any, _address: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> Any:
         return signature, generate
 
-    return call_three
+    return call_four
 
 
 def _slot(builder: Any, kind: Any) -> Any:

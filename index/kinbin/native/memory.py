@@ -36,6 +36,8 @@ __all__ = [
     "pointer_u64",
     "prefetch",
     "set_bits",
+    "squared_differences_64",
+    "squared_differences_128",
     "trailing_zeros",
     "u8_array",
     "u8_at",
@@ -255,3 +257,34 @@ def _absolute_differences(lanes: int) -> Any:
 
 absolute_differences_64 = _absolute_differences(64)
 absolute_differences_128 = _absolute_differences(128)
+
+
+def _squared_differences(lanes: int) -> Any:
+    """An intrinsic: Σ (a − b)² over so many uint8 at two addresses.
+
+    Differences are taken in 16 bits: their products are added up in pairs, by the instruction that there is for it.
+    """
+
+    @intrinsic
+    def squared_differences(_typing: Any, left: Any, right: Any) -> Any:
+        signature = types.uint32(types.uint64, types.uint64)
+
+        def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+            narrow, half, wide = (ir.VectorType(ir.IntType(bits), lanes) for bits in (8, 16, 32))
+            loads = []
+            for address in args:
+                load = builder.load(builder.inttoptr(address, narrow.as_pointer()))
+                load.align = 1
+                loads.append(builder.zext(load, half))
+            difference = builder.sext(builder.sub(loads[0], loads[1]), wide)
+            function = ir.FunctionType(ir.IntType(32), [wide])
+            total = cgutils.get_or_insert_function(builder.module, function, f"llvm.vector.reduce.add.v{lanes}i32")
+            return builder.call(total, [builder.mul(difference, difference)])
+
+        return signature, generate
+
+    return squared_differences
+
+
+squared_differences_64 = _squared_differences(64)
+squared_differences_128 = _squared_differences(128)

@@ -188,7 +188,7 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         segments["keys"][i] = sum(width for _, width in layouts[: layouts.index(layout)])
         segments["collect"][i] = plan.collect
     need[-1], suggest[-1] = levels(1, FRESH_BANDS, target)
-    need = space.score_at(need)
+    need = space.scores_vouching(need)
     if not space.hashes:
         layouts = []
     certifiable = max((float(similarity_needed(*layout, target)[1]) for layout in layouts), default=0.0)
@@ -206,8 +206,9 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
     links = None if view.links is None else _plan_links(view, view.links, plans, segments, target, min(bands_ns, scan_ns))
     far_bands_ns = sum(plan.prediction.far_ns for plan in plans) + view.fresh.rows * COSTS.fresh_scan + without
     bands = BANDS.record(need=need, suggest=suggest, aim=aim_of(target))
+    least = float(space.scores_vouching(np.array([certifiable]))[0])
     return Plan(
-        segments, bands, (need, suggest), float(space.score_at(np.array([certifiable]))[0]), layouts, bands_ns, scan_ns, far_bands_ns,
+        segments, bands, (need, suggest), least, layouts, bands_ns, scan_ns, far_bands_ns,
         [plan.prediction for plan in plans], links,
     )  # fmt: skip
 

@@ -337,7 +337,7 @@ class _Run:
         call, links = self.call, self.call.view.links
         assert links is not None
         scratch = call.desk.scratch
-        table = scratch.walk(len(links.places), MOST_WIDTH, links.set.coder.width)
+        table = scratch.walk(len(links.places), MOST_WIDTH, links.set.coder.layout)
         if least > 0.0 or call.desk.told:
             self.ask(asked, least, more=False)
         flags = search_links(call.space, call.segments, links.graph, beam, asked, scratch.record, table, part.answers.record)
@@ -439,7 +439,7 @@ class _Run:
             return False
         codes, errors = links.set.coder.probes(queries, asked)
         scratch = call.desk.scratch
-        table = scratch.table_for(links.set.coder.width)
+        table = scratch.table_for(links.set.coder.layout)
         probes = PROBES.record(codes=codes, errors=errors)
         told = self.ask(asked, wanted.least, more=True)
         _check(scan_codes(call.space, call.segments, links.graph, probes, told, scratch.record, table, part.answers.record))

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kinbin.errors import InvalidInput
 
-__all__ = ["parts", "run_together", "set_threads"]
+__all__ = ["parts", "run_together", "set_threads", "threads_set"]
 
 MOST_THREADS = 64
 _DEFAULT_MOST = 8
@@ -51,6 +51,11 @@ def set_threads(count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_THREADS:
         raise InvalidInput.of("bad_parameter", f"threads is a whole number from 1 to {MOST_THREADS}", field="threads")
     _POOL.threads = count
+
+
+def threads_set() -> int:
+    """How many threads one call may use."""
+    return _POOL.threads
 
 
 def parts(queries: int) -> list[slice]:

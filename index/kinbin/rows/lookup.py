@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinbin.native.jit import inline, strict
-from kinbin.native.memory import f32_array, u64_array, u64_at
+from kinbin.native.memory import f32_array, float64_at, u64_array, u64_at
 from kinbin.native.records import Layout
 
 __all__ = [
@@ -24,10 +24,13 @@ __all__ = [
     "Lookup",
     "LookupSpace",
     "clear_lookup",
+    "context_at",
     "fill_lookup",
     "lookup_at",
     "lookup_of",
     "narrow_weight",
+    "norm_at",
+    "squares_at",
     "wide_weight",
 ]
 
@@ -53,6 +56,8 @@ LOOKUP = Layout(
     weights=("f32[]", "by place"),
     weight_count=("count", ""),
     norm=("number", "what the sum of the query that is laid out is; set with it"),
+    squares=("number", "the sum of its squares, where a space has a score of its own; set with it"),
+    context=("address", "what the space's functions are handed besides; set with it"),
 )
 
 
@@ -109,6 +114,27 @@ def lookup_at(address):
         u64_array(u64_at(address + _KEYS), np.int64(u64_at(address + _KEY_COUNT))),
         f32_array(u64_at(address + _WEIGHTS), np.int64(u64_at(address + _WEIGHT_COUNT))),
     )
+
+
+_NORM, _SQUARES, _CONTEXT = (U64(LOOKUP.offset(name)) for name in ("norm", "squares", "context"))
+
+
+@inline
+def norm_at(address):
+    """The sum of the query that is laid out in the look-up at an address."""
+    return float64_at(address + _NORM)
+
+
+@inline
+def squares_at(address):
+    """The sum of its squares."""
+    return float64_at(address + _SQUARES)
+
+
+@inline
+def context_at(address):
+    """The address of what the space's functions are handed besides."""
+    return u64_at(address + _CONTEXT)
 
 
 @inline

@@ -13,7 +13,10 @@ from kinbin.native.memory import f64_array, u8_array, u32_array, u64_array
 from kinbin.native.records import Layout, Record
 from kinbin.rows.lookup import LOOKUP, LookupSpace
 
-__all__ = ["MOST_CODE_BYTES", "MOST_LINKS", "SCRATCH", "TABLE_WORDS", "Counting", "Scratch", "Walk", "coding_of", "counting_of", "walk_of"]
+__all__ = [
+    "BYTES", "MOST_CODE_BYTES", "MOST_LINKS", "PACKED", "SCRATCH", "TABLE_WORDS", "UNITS", "Counting", "Scratch", "Table", "Walk",
+    "coding_of", "counting_of", "walk_of",
+]  # fmt: skip
 
 MOST_LINKS = 255
 """A node of a graph never has more links."""
@@ -21,6 +24,11 @@ MOST_CODE_BYTES = 1024
 """Bytes that a code has at most."""
 TABLE_WORDS = (1 << 16) + 2
 """uint16 of the table in which a packed code is laid out."""
+BYTES, PACKED, UNITS = "bytes", "packed", "units"
+"""Layouts of codes: folded bytes that are compared in L1, packed entries, and projections of unit rows that are compared in L2."""
+Table = NDArray[np.uint16] | NDArray[np.float32] | None
+"""What kernels are handed for a layout, and compiled for: None for bytes, (TABLE_WORDS,) uint16 for packed entries, and for projections
+(1, MOST_CODE_BYTES) float32, in which a query is projected."""
 _LISTED = 262_144
 """Nodes that a walk may meet: as many as the widest pool has links."""
 _FOUND = 2 * MOST_LINKS + 2
@@ -97,7 +105,7 @@ class Scratch:
         self.rows = -1
         self._wide = wide
         self._kept: dict[str, Any] = {}
-        self._table: NDArray[np.uint16] | None = None
+        self._tables: dict[str, Table] = {BYTES: None}
         self.look_up(nonzeros)
 
     def look_up(self, nonzeros: int) -> None:
@@ -118,8 +126,8 @@ class Scratch:
             )
             SCRATCH.fill(self.record, rows=self.rows)
 
-    def walk(self, nodes: int, pool: int, width: int) -> NDArray[np.uint16] | None:
-        """Have room for walks over so many nodes, with such a pool. width: of codes. Returns `table_for` them."""
+    def walk(self, nodes: int, pool: int, layout: str) -> Table:
+        """Have room for walks over so many nodes, with such a pool. layout: of codes. Returns `table_for` them."""
         if self.nodes < nodes or self.pool < pool:
             self.nodes, self.pool = nodes + nodes // 8, pool
             visited, listed = (self.nodes >> 3) + 1, min(self.nodes, _LISTED) + 2 * MOST_LINKS + 2
@@ -132,13 +140,14 @@ class Scratch:
                 found=np.empty(_FOUND, np.uint64),
             )
             SCRATCH.fill(self.record, pool_size=pool, visited_size=visited, listed_size=listed)
-        return self.table_for(width)
+        return self.table_for(layout)
 
-    def table_for(self, width: int) -> NDArray[np.uint16] | None:
-        """A clear table, for packed codes (width 0); none for codes of bytes: kernels are compiled for either."""
-        if not width and self._table is None:
-            self._table = np.zeros(TABLE_WORDS, np.uint16)
-        return None if width else self._table
+    def table_for(self, layout: str) -> Table:
+        """The table that codes of a layout need, clear: kernels are compiled for each kind of it."""
+        if layout not in self._tables:
+            packed = layout == PACKED
+            self._tables[layout] = np.zeros(TABLE_WORDS, np.uint16) if packed else np.zeros((1, MOST_CODE_BYTES), np.float32)
+        return self._tables[layout]
 
     def _keep(self, **arrays: NDArray[Any]) -> None:
         self._kept |= arrays

@@ -46,9 +46,10 @@ SPACE = Layout(
     shapes=("count", "whether rows are compared by their shapes only, each divided by its sum"),
     floor=("number", "the least score there is: what is less, or no number, is damage"),
     score=("address", "f64 (row, nnz, look-up): the score of a stored row; 0: the min-max similarity"),
-    best=("address", "f64 (distance, norm, norm): the most that rows can score whose shapes are so far apart; with `score`"),
-    farthest=("address", "f64 (score): the distance beyond which shapes cannot score so much; with `score`"),
-    least=("address", "f64 (score): the least min-max similarity of a pair of this score; with `score`"),
+    best=("address", "f64 (context, distance, norm, norm): the most of rows whose shapes are so far apart; with `score`"),
+    farthest=("address", "f64 (context, score): the distance beyond which shapes cannot score so much; with `score`"),
+    least=("address", "f64 (context, score): the least collision probability of a pair of this score; with `score`"),
+    context=("address", "what these functions are handed besides"),
 )
 
 
@@ -61,6 +62,7 @@ class Rules(NamedTuple):
     best: Any
     farthest: Any
     least: Any
+    context: Any
 
 
 class Query(NamedTuple):
@@ -71,7 +73,7 @@ class Query(NamedTuple):
     record: Any
     """Address of the look-up's record."""
     norm: Any
-    """Its sum as it is laid out: 1 where shapes are compared."""
+    """Its sum, or 1 where shapes are compared."""
 
 
 class Reach(NamedTuple):
@@ -84,7 +86,7 @@ class Reach(NamedTuple):
 @inline
 def rules_of(space):
     """What a record says of a space."""
-    return Rules(space.shapes != 0, space.floor, space.score, space.best, space.farthest, space.least)
+    return Rules(space.shapes != 0, space.floor, space.score, space.best, space.farthest, space.least, space.context)
 
 
 @inline
@@ -95,9 +97,22 @@ def query_of(space, scratch, lookup, norm):
 
 @inline
 def lay_out(query, scratch, features, values, norm):
-    """Lay a query out; undo it with `clear_query`."""
-    scratch[0].norm = query.norm
-    fill_lookup(query.lookup, features, values, np.float32(1.0 / norm) if query.space.shapes else np.float32(1.0))
+    """Lay a query out; undo it with `clear_query`.
+
+    The min-max family looks up values that are scaled already, as float32. A score of another space is computed in float64 from
+    the values as they are: what is printed of it may amplify its last digits (an arc cosine near 1 does).
+    """
+    scale = np.float32(1.0)
+    if query.space.score == U64(0):
+        scratch[0].norm = query.norm
+        if query.space.shapes:
+            scale = np.float32(1.0 / norm)
+    else:
+        squares = 0.0
+        for x in range(len(values)):
+            squares += np.float64(values[x]) * np.float64(values[x])
+        scratch[0].norm, scratch[0].squares, scratch[0].context = norm, squares, query.space.context
+    fill_lookup(query.lookup, features, values, scale)
 
 
 @inline
@@ -135,13 +150,13 @@ def best_score(space, distance, norm, other_norm):
     """The most that rows of these norms can score whose shapes are `distance` apart in L1."""
     if space.score == U64(0):
         return most_similar(distance, 1.0 if space.shapes else norm, 1.0 if space.shapes else other_norm)
-    return call_bound(space.best, distance, norm, other_norm)
+    return call_bound(space.best, space.context, distance, norm, other_norm)
 
 
 @inline
 def least_similarity(space, score):
-    """The least min-max similarity of a pair of this score."""
-    return score if space.score == U64(0) else call_curve(space.least, score)
+    """The least collision probability of a pair of this score: of the min-max family, its similarity."""
+    return score if space.score == U64(0) else call_curve(space.least, space.context, score)
 
 
 @inline
@@ -153,7 +168,7 @@ def reach_of(space, score, error):
         return Reach(reached, farthest_shapes(max(reached, 0.0)) + error)
     # Other scores may have any range: the slack is a share of them.
     reached *= 1.0 - SLACK
-    return Reach(reached, call_curve(space.farthest, reached) + error)
+    return Reach(reached, call_curve(space.farthest, space.context, reached) + error)
 
 
 @inline

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinbin.native.jit import inline
 from kinbin.rows.topk import ALIKE
 
-__all__ = ["LEAST_DISTANCE", "distance_of", "distance_score", "signed_of", "signed_score"]
+__all__ = ["LEAST_DISTANCE", "distance_of", "distance_score", "signed_of", "signed_score", "signed_value"]
 
 LEAST_DISTANCE = 2.0**-60
 """Distances below it are printed as 0: it keeps the score of a row at no distance finite."""
@@ -25,6 +25,12 @@ LEAST_DISTANCE = 2.0**-60
 def signed_score(value):
     """The score of a value from -1 to 1: itself above 0; what is below lies under `ALIKE`, in its order."""
     return value if value > ALIKE else ALIKE * (1.0 + min(value, 0.0))
+
+
+@inline
+def signed_value(score):
+    """The value of a score."""
+    return score if score > ALIKE else score / ALIKE - 1.0
 
 
 def signed_of(score: Any) -> Any:

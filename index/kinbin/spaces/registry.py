@@ -7,17 +7,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kinbin.spaces.prints import Parameter
     from kinbin.spaces.space import Space
 
-__all__ = ["KERNELS", "kernel_named"]
+__all__ = ["KERNELS", "kernel_named", "space_of"]
 
 _HOMES = {
     "minmax": "kinbin.spaces.minmax:MINMAX",
     "gmm": "kinbin.spaces.minmax:GMM",
     "ngmm": "kinbin.spaces.minmax:NGMM",
     "gint": "kinbin.spaces.minmax:GINT",
+    "tv": "kinbin.spaces.minmax:TV",
     "chi2": "kinbin.spaces.chi2:CHI2",
+    "exp_chi2": "kinbin.spaces.chi2:EXP_CHI2",
+    "acos_chi2": "kinbin.spaces.chi2:ACOS_CHI2",
+    "js": "kinbin.spaces.js:JS",
+    "hellinger": "kinbin.spaces.hellinger:HELLINGER",
+    "cosine": "kinbin.spaces.cosine:COSINE",
+    "acos": "kinbin.spaces.cosine:ACOS",
+    "rbf": "kinbin.spaces.cosine:RBF",
+    "frbf": "kinbin.spaces.cosine:FRBF",
+    "mm_acos": "kinbin.spaces.product:MM_ACOS",
+    "mm_acos_chi2": "kinbin.spaces.product:MM_ACOS_CHI2",
 }
+
+_TIMES = "*"
+_MOST_PARTS = 3
 
 
 class _Kernels(Mapping[str, "Space"]):
@@ -39,12 +54,76 @@ KERNELS: Mapping[str, Space] = _Kernels()
 
 
 def kernel_named(name: object) -> Space:
-    """The kernel of this name.
+    """The kernel of this name; "gmm*acos" is the product of two (or three), in whatever order.
 
     Raises:
-        InvalidInput: no kernel has this name (code "bad_parameter").
+        InvalidInput: no kernel has this name, or the product is none (code "bad_parameter").
     """
     from kinbin.parameters import one_of
 
+    if isinstance(name, str) and _TIMES in name:
+        return _product(name.split(_TIMES))
     one_of("kernel", name, KERNELS)
     return KERNELS[str(name)]
+
+
+def _product(names: list[str]) -> Space:
+    """The product of these kernels."""
+    from kinbin.errors import InvalidInput
+    from kinbin.parameters import one_of
+
+    for name in names:
+        one_of("kernel", name, KERNELS)
+    for name in names:
+        space = KERNELS[name]
+        if space.printed_range[0] < 0.0 or space.ascending or space.context is not None:
+            what = (
+                "is a product itself" if space.context is not None else "prints distances" if space.ascending else "prints negative numbers"
+            )
+            raise InvalidInput.of("bad_parameter", f"kernel {name} {what}: it is no part of a product", field="kernel")
+    if not 2 <= len(names) <= _MOST_PARTS or len(set(names)) < len(names):
+        raise InvalidInput.of("bad_parameter", f"a product has two or three different kernels, not {_TIMES.join(names)}", field="kernel")
+    from kinbin.spaces.product import product_of
+
+    return product_of([KERNELS[name] for name in names])
+
+
+def space_of(name: object, parameters: object = None) -> Space:
+    """The kernel of this name with these values of its parameters: a mapping of names to numbers. Those left out have their defaults.
+
+    Raises:
+        InvalidInput: no kernel has this name, it has no such parameter, or a value is no number of the parameter's range
+            (code "bad_parameter"; `field` is "kernel" or "parameters").
+    """
+    space = kernel_named(name)
+    if parameters is None:
+        return space
+    values = {key: one.default for key, one in space.declared.items()} | _judged(space, parameters)
+    return space if space.of is None or values == space.parameters else space.of(values)
+
+
+def _judged(space: Space, parameters: object) -> dict[str, float]:
+    """The parameters that were given, checked."""
+    from kinbin.errors import InvalidInput, suggestion
+    from kinbin.parameters import arrived
+
+    if not isinstance(parameters, Mapping):
+        text = f'parameters are an object of names and numbers, as {{"gamma": 2.0}}, not {arrived(parameters)}'
+        raise InvalidInput.of("bad_parameter", text, field="parameters")
+    for key in parameters:
+        if key not in space.declared:
+            known = f"has {', '.join(space.declared)}" if space.declared else "takes none"
+            text = f"kernel {space.name} has no parameter {arrived(key)}{suggestion(key, list(space.declared))}: it {known}"
+            raise InvalidInput.of("bad_parameter", text, field="parameters")
+    return {key: _judged_value(key, space.declared[key], value) for key, value in parameters.items()}
+
+
+def _judged_value(key: str, parameter: Parameter, value: object) -> float:
+    from kinbin.errors import InvalidInput
+    from kinbin.parameters import is_number
+
+    # Comparisons with NaN are false.
+    if not is_number(value) or not parameter.least <= value <= parameter.most:  # type: ignore[operator]
+        text = f"the parameter {key} is a number from {parameter.least:g} to {parameter.most:g}"
+        raise InvalidInput.of("bad_parameter", text, field="parameters")
+    return float(value)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from kinbin.native.memory import float64_at, item, pointer_f32, pointer_u16, poi
 from kinbin.rows.lookup import narrow_weight, wide_weight
 from kinbin.rows.record import HEADER
 
-__all__ = ["farthest_shapes", "most_similar", "shared_similarity"]
+__all__ = ["SAME", "farthest_shapes", "most_similar", "shared_similarity"]
 
 U64 = np.uint64
 SAME = 1.0 - 4e-7

@@ -1,22 +1,29 @@
 """What a space is: which vectors it takes, how near two of them are, and which bounds tie that to hashes and codes.
 
 The engine ranks by a *score* from 0 on, the larger the nearer, and prints what the space makes of it: a similarity, or a
-distance. Bands hash rows so that two collide with the probability of their min-max similarity; codes bound the distance of shapes.
-A space whose score is not that similarity itself says how they are tied: the least similarity of a pair of some score (so bands
-prove), the most that a pair can score whose shapes are so far apart (so codes prune).
+distance. Bands hash rows so that two collide with the probability of their min-max similarity, or by another law; codes bound the
+distance of shapes. A space whose score is not that similarity itself says how they are tied: the least collision probability of a
+pair of some score (so bands prove), the most that a pair can score whose shapes are so far apart (so codes prune).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Code", "Kernel", "Space"]
+from kinbin.spaces.pairwise import Pairwise
+from kinbin.spaces.prints import Parameter
+
+__all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Space"]
+
+SHAPES, UNIT_ROWS, UNIT_ROOTS = "L1 of shapes", "L2 of unit rows", "L2 of unit roots"
+"""How far apart two rows are, for the bounds of a space and for its codes: the L1 distance of the rows divided by their sums, the L2
+distance of the rows divided by their lengths, or that of the square roots of the rows divided by their sums."""
 
 Values = TypeVar("Values", float, NDArray[np.float64])
 
@@ -27,16 +34,35 @@ def _same(values: Values) -> Values:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """The machine code of a space: functions that are compiled by `native.jit.strict`, see `spaces.native.SPACE`."""
+    """The machine code of a space: functions that are compiled by `native.jit.strict`, see `spaces.native.SPACE`.
+
+    All but the first are handed the address of the space's context (0 if it has none).
+    """
 
     score: Any
     """(address of a row's record, its nonzeros, address of the look-up's record) → float64; NaN of a damaged row."""
     best: Any
-    """(distance of shapes in L1, norm, norm) → the most that a pair can score."""
+    """(context, distance as the space's `geometry` says, norm, norm) → the most that a pair can score."""
     farthest: Any
-    """(score) → the distance of shapes beyond which no pair scores so much: the inverse of `best`."""
+    """(context, score) → the distance beyond which no pair scores so much: the inverse of `best`."""
+    least: Any = None
+    """(context, score) → the least min-max similarity of a pair of this score. None: none is known."""
+    best_of_shapes: Any = None
+    """As `best`, of the distance of shapes in L1, where `geometry` is another one and something is known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """How often codes of a sampler collide that is not one of the min-max similarity."""
+
     least: Any
-    """(score) → the least min-max similarity of a pair of this score."""
+    """(context, score) → the least probability of a collision of a pair of this score. Machine code, as all but `score_at`."""
+    score_at: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    """Its inverse for arrays: the least scores whose pairs collide with these probabilities at least; inf where none does."""
+    collision: Any
+    """(as `Code.score`) → the probability of a collision of a stored row and the query."""
+    roots: bool = False
+    """Whether rows are hashed as the square roots of their values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +90,24 @@ class Space:
     """Whether rows are hashed so that bands find them. Without, runs have no bands, and what they would prove is scanned."""
     codes: bool = True
     """Whether rows have codes whose distance means something. Without, rows are not linked."""
+    geometry: str = SHAPES
+    """What the distance of codes bounds."""
     score_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _same
     """The least scores whose pairs have at least these min-max similarities: the inverse of `Code.least`. inf stays inf."""
+    pairwise: Pairwise | None = None
+    """How the scores of all pairs of two matrices follow from sums over their rows. None: `kinbin.features` does not take the space."""
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    """Samplers besides those of the min-max similarity, by name; they are preferred."""
+    sampler: str | None = None
+    """The one that rows are hashed by. None: the preferred one."""
+    declared: Mapping[str, Parameter] = field(default_factory=dict)
+    """The parameters of the kernel, by name."""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    """Their values here."""
+    of: Callable[[Mapping[str, float]], Space] | None = None
+    """The same kernel with other values."""
+    context: Callable[[], NDArray[np.void]] | None = None
+    """Makes, and keeps, a record whose address the code is handed."""
 
     def falls_short(self, printed: Any, limit: float) -> Any:
         """Whether a printed number (or each of an array) is farther than a limit."""
@@ -76,6 +118,28 @@ class Space:
         """Whether rows are divided by their sum of absolute values first."""
         return self.shapes
 
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Names of the samplers that rows may be hashed by, the preferred ones first."""
+        if not self.hashes:
+            return ()
+        by_similarity = self.code is None or self.code.least is not None
+        return (*self.laws, *(() if not by_similarity else ("gcws", "dart") if self.shapes else ("gcws",)))
+
+    def hashed_by(self, sampler: str) -> Space:
+        """The same space, hashed by one of its samplers."""
+        return replace(self, sampler=sampler)
+
+    @property
+    def _law(self) -> Law | None:
+        """What is known of the sampler's collisions. None: their probability is the min-max similarity."""
+        return self.laws.get(self.sampler or next(iter(self.samplers), ""))
+
+    @property
+    def roots(self) -> bool:
+        """Whether rows are hashed as the square roots of their values."""
+        return self._law is not None and self._law.roots
+
     @cached_property
     def record(self) -> Any:
         """What kernels are handed. Cost: the space's code is compiled or loaded at first."""
@@ -84,24 +148,55 @@ class Space:
 
         if self.code is None:
             return SPACE.record(shapes=int(self.shapes))
+        least = self.code.least if self._law is None else self._law.least
         return SPACE.record(
             shapes=int(self.shapes),
             score=code_address(self.code.score, SCORE),
             best=code_address(self.code.best, BOUND),
             farthest=code_address(self.code.farthest, CURVE),
-            least=code_address(self.code.least, CURVE),
+            least=0 if least is None else code_address(least, CURVE),
+            context=self._context,
         )
 
     @cached_property
     def law(self) -> Any:
-        """The record of the space of the hashes' own similarity, for the same rows."""
+        """The record of a space whose score is the probability that codes collide, for the same rows."""
+        from kinbin.native.calls import SCORE, code_address
         from kinbin.spaces.native import SPACE
 
-        return SPACE.record(shapes=int(self.shapes))
+        if self._law is None:
+            return SPACE.record(shapes=int(self.shapes))
+        return SPACE.record(shapes=int(self.shapes), score=code_address(self._law.collision, SCORE), context=self._context)
+
+    @property
+    def _context(self) -> np.uint64:
+        from kinbin.native.memory import address_of
+
+        return np.uint64(0 if self.context is None else address_of(self.context()))
 
     def least_similarity(self, score: float) -> float:
-        """The least min-max similarity of a pair of this score: what bands certify by."""
-        return score if self.code is None else float(self.code.least(np.float64(score)))
+        """The least probability of a collision of a pair of this score: what bands certify by."""
+        least = self._law.least if self._law is not None else None if self.code is None else self.code.least
+        return score if least is None else float(least(self._context, float(score)))
+
+    def scores_vouching(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least scores whose pairs collide with at least these probabilities (any shape); inf, or more than 1, where none does."""
+        return self.score_at(probabilities) if self._law is None else self._law.score_at(probabilities)
+
+    def best_score(self, distance: float, norm: float = 1.0, other: float = 1.0) -> float:
+        """The most that a pair can score that is so far apart (see `geometry`), of rows of these norms: what codes prune by."""
+        if self.code is not None:
+            return float(self.code.best(self._context, float(distance), float(norm), float(other)))
+        shared = max(0.0, 1.0 - 0.5 * distance)
+        norm, other = (1.0, 1.0) if self.shapes else (norm, other)
+        both = min(norm, other, max(norm, other) * shared)
+        return both / (norm + other - both)
+
+    def farthest_distance(self, score: float) -> float:
+        """The distance (see `geometry`) beyond which no pair scores so much, where shapes are compared."""
+        if self.code is None:
+            return 2.0 * (1.0 - score) / (1.0 + score)
+        return float(self.code.farthest(self._context, float(score)))
 
 
 Kernel = Space

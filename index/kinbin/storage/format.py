@@ -77,7 +77,11 @@ class Part:
 
     # A link set is stored like a run, under a number of its own; it has HEADER and ROW_NUMBERS as well.
     BUCKETS = b"f"
-    """u16 × slots: the byte of a code that each slot is folded into; nothing where codes are packed."""
+    """u16 × slots: the byte of a code that each slot is folded into; nothing where codes are packed, or projections."""
+    DIRECTIONS = b"d"
+    """f32 × (slots + 1) × width, only of projections: the shift, then the direction of each slot."""
+    FEATURES = b"u"
+    """u64 × slots, ascending, only of projections: the feature of each slot; nothing where each feature is a slot."""
     ENTRIES = b"a"
     """u32: nodes that walks begin from."""
     ERRORS = b"e"

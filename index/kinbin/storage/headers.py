@@ -7,7 +7,7 @@ added are passed over, so that an earlier one reads what it wrote; a field that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 
-__all__ = ["CoderHeader", "Configuration", "ContrastHeader", "Fields", "LinkSetHeader", "RunHeader", "numbers"]
+__all__ = ["CoderHeader", "Configuration", "ContrastHeader", "Fields", "LinkSetHeader", "ProjectionHeader", "RunHeader", "numbers"]
 
 _MOST = 2**63 - 1
 _MOST_SHIFT = 31
@@ -95,6 +95,13 @@ class Fields:
             raise self.refuse(name, "an object")
         return value
 
+    def numbers(self, name: str) -> dict[str, float]:
+        """A JSON object of finite numbers."""
+        values = self.object(name)
+        if not all(isinstance(one, int | float) and not isinstance(one, bool) and abs(one) <= _MOST for one in values.values()):
+            raise self.refuse(name, "an object of finite numbers")
+        return {key: float(one) for key, one in values.items()}
+
     def fields(self, name: str) -> Fields:
         """The fields of a JSON object."""
         return Fields(self.object(name), f"{self._what}, {name!r}")
@@ -126,6 +133,8 @@ class Configuration:
     """Hashes a band, `rows` to users and on disk. None: chosen run by run."""
     seed: int
     hash_version: int
+    parameters: dict[str, float] = field(default_factory=dict)
+    """Of the kernel, by name. Absent on disk if it has none."""
 
     @classmethod
     def decode(cls, data: object) -> Configuration:
@@ -142,6 +151,7 @@ class Configuration:
             kernel=fields.text("kernel"), dim=fields.whole_or_none("dim", 1), sampler=fields.text("sampler"),
             bands=fields.whole_or_none("bands", 1, _MOST_BANDS), r=fields.whole_or_none("rows", 1, _MOST_R),
             seed=int(seed), hash_version=fields.whole("hash_version"),
+            parameters=fields.numbers("parameters") if "parameters" in fields else {},
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
@@ -149,7 +159,7 @@ class Configuration:
         return {
             "kernel": self.kernel, "dim": self.dim, "sampler": self.sampler, "bands": self.bands, "rows": self.r,
             "seed": str(self.seed), "hash_version": self.hash_version,
-        }  # fmt: skip
+        } | ({"parameters": self.parameters} if self.parameters else {})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,8 +237,25 @@ class RunHeader:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectionHeader:
+    """How unit rows were projected, all but the directions (`codes.coder.Projection`)."""
+
+    roots: bool
+    residual: float
+
+    @classmethod
+    def decode(cls, fields: Fields) -> ProjectionHeader:
+        """From JSON."""
+        return cls(fields.flag("roots"), fields.number("residual"))
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"roots": self.roots, "residual": self.residual}
+
+
+@dataclass(frozen=True, slots=True)
 class CoderHeader:
-    """How the rows of a link set became codes, all but the buckets (`codes.coder.Coder`)."""
+    """How the rows of a link set became codes, all but the buckets and the directions (`codes.coder.Coder`)."""
 
     width: int
     """Bytes a code; 0: packed."""
@@ -236,17 +263,22 @@ class CoderHeader:
     step: float
     offset: float
     recall: float
+    projection: ProjectionHeader | None = None
+    """Only where codes are projections of unit rows."""
 
     @classmethod
     def decode(cls, fields: Fields) -> CoderHeader:
         """From JSON."""
+        projection = ProjectionHeader.decode(fields.fields("projection")) if "projection" in fields else None
         return cls(
-            fields.whole("width", 0, 2**16), fields.flag("hashed"), fields.number("step"), fields.number("offset"), fields.number("recall")
-        )
+            fields.whole("width", 0, 2**16), fields.flag("hashed"), fields.number("step"), fields.number("offset"), fields.number("recall"),
+            projection,
+        )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
         """As JSON."""
-        return {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": self.recall}
+        out = {"width": self.width, "hashed": self.hashed, "step": self.step, "offset": self.offset, "recall": self.recall}
+        return out if self.projection is None else {**out, "projection": self.projection.encode()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from kinbin.bands.build import Cancelled, Parts
 from kinbin.codes.coder import Coder, choose_coder
+from kinbin.codes.projected import drifted, projected_coder
 from kinbin.codes.table import Codes
 from kinbin.errors import Closed, CorruptData
 from kinbin.links.calibration import calibrate, neighbourhoods
@@ -33,6 +34,7 @@ from kinbin.links.widths import CalibrationTable
 from kinbin.native.jit import strict
 from kinbin.query.view import View, Views
 from kinbin.segments.source import Recipe, Source, gather, iterate_rows, read_records
+from kinbin.spaces.space import SHAPES, UNIT_ROOTS
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
@@ -233,14 +235,34 @@ class Linker:
         if old is not None and len(source) < 8 * old.header.scratch_rows:
             try:
                 kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
-                if kept.mean() > 0.5:
+                if kept.mean() > 0.5 and not self._has_drifted(source, old, kept):
                     return self._extended(reader, view, source, old, kept, check)
             except CorruptData as error:
                 log.warning("%s: link set %d is damaged (%s): it is built anew from the rows", self._name, old.number, error)
-        coder = choose_coder(_sample(source, self._recipe.wide), self._dim, neighbourhoods(view, self._recipe), len(source))
+        coder = self._chosen(source, view)
         codes, errors, norms = self._encode(source, coder, check)
-        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes)
+        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes, units=coder.projection is not None)
         return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source), reader.link_sets())
+
+    def _chosen(self, source: Source, view: View) -> Coder:
+        """Codes for these rows."""
+        space, sample = self._recipe.space, _sample(source, self._recipe.wide)
+        near = neighbourhoods(view, self._recipe)
+        if space.geometry == SHAPES:
+            return choose_coder(sample, self._dim, near, len(source))
+        roots = space.geometry == UNIT_ROOTS
+        return projected_coder(sample, self._dim, near, len(source), roots=roots, seed=self._recipe.sampler.seed)
+
+    def _has_drifted(self, source: Source, old: LinkSet, kept: NDArray[np.bool_]) -> bool:
+        """Whether the new rows are so unlike those that the codes of a link set were chosen by that these are chosen anew."""
+        new = np.flatnonzero(np.isin(source.row_numbers, old.row_numbers[kept], assume_unique=True, invert=True))
+        if old.coder.projection is None or not len(new):
+            return False
+        part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
+        if not drifted(old.coder, _sample(part, self._recipe.wide)):
+            return False
+        log.info("%s: new rows are unlike those that codes were chosen by: they are chosen anew", self._name)
+        return True
 
     def _extended(
         self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_], check: Callable[[], None]
@@ -294,6 +316,9 @@ class Linker:
         if not graph.shapes:
             parts.put(Part.NORMS, 0, graph.norms)
         parts.put(Part.BUCKETS, 0, draft.coder.buckets)
+        if draft.coder.projection is not None:
+            parts.put(Part.DIRECTIONS, 0, draft.coder.projection.matrix)
+            parts.put(Part.FEATURES, 0, draft.coder.projection.known)
         parts.put(Part.ENTRIES, 0, graph.entries)
         parts.flush()
         header = LinkSetHeader(
@@ -381,7 +406,7 @@ def unpacked(reader: Reader, old: LinkSet, shapes: bool) -> Graph:
     norms = np.ones(1, np.float32)
     if not shapes:
         norms = np.frombuffer(reader.run_part(old.number, Part.NORMS, verify=True), "<f4")
-    graph = Graph.empty(codes, norms, old.coder.step, shapes)
+    graph = Graph.empty(codes, norms, old.coder.step, shapes, units=old.coder.projection is not None)
     start = 0
     for part in reader.run_parts(old.number, Part.LINKS, verify=True):
         read = _unpack_links(np.frombuffer(part, "<u4"), graph.links, start)

@@ -54,6 +54,7 @@ def _small(database: Database) -> None:
         (f"{_OURS}wide", "ngmm", None, "dart"),
         (f"{_OURS}packed", "ngmm", None, "dart"),
         (f"{_OURS}plain", "gmm", None, "gcws"),
+        (f"{_OURS}units", "cosine", _FEATURES, "argmax"),
     ):
         collection = database.create_collection(name, kernel=kernel, dim=dim, sampler=sampler, seed=0)
         collection.add([str(i) for i in range(32)], _vectors(name)[:32])
@@ -84,9 +85,20 @@ def _links(database: Database) -> None:
         for mode in ("links", "exact"):
             collection.query(_vectors(name)[0], mode=mode)
         collection.check()
+    _kernels(database)
+
+
+def _kernels(database: Database) -> None:
+    """Combined samplers, and the code of kernels that have their own."""
+    collection = database.create_collection(f"{_OURS}both", kernel="mm_acos", dim=_FEATURES, seed=0)
+    collection.add([str(i) for i in range(48)], _vectors(collection.name))
+    collection.compact()
+    collection.query(_vectors(collection.name)[0], mode="bands")
     for space in KERNELS.values():
-        # Code of their own, where they have any.
-        assert len(space.record) == 1
+        for sampler in space.samplers:
+            hashed = space.hashed_by(sampler)
+            assert len(hashed.record) == len(hashed.law) == 1
+            assert hashed.scores_vouching(np.array([hashed.least_similarity(0.5)])).shape == (1,)
 
 
 STAGES: Mapping[str, Callable[[Database], None]] = {"small": _small, "bands": _bands, "links": _links}

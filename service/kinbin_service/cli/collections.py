@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_KERNEL, JsonOption, KernelName, PlaceDataOption, UrlOption
+from kinbin_service.cli.options import DEFAULT_KERNEL, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.cli.place import place
 
 __all__ = ["create_command", "drop_command"]
-
-
-class SamplerName(StrEnum):
-    """How hashes are drawn."""
-
-    GCWS = "gcws"
-    DART = "dart"
 
 
 def create_command(
@@ -27,14 +19,24 @@ def create_command(
     data: PlaceDataOption = None,
     url: UrlOption = None,
     kernel: Annotated[
-        KernelName,
-        typer.Option(help='What "near" means: the guide has a table. The default compares proportions of any vectors.'),
+        str,
+        typer.Option(
+            metavar="KERNEL",
+            callback=kernel_name,
+            help=f'What "near" means: the guide has a table. The default compares proportions of any vectors. {KERNEL_NAMES}',
+        ),
     ] = DEFAULT_KERNEL,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="A parameter of the kernel, such as gamma=2; may be repeated. Default: the kernel's own."),
+    ] = None,
     dim: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Length of its vectors; without it, it takes sparse vectors of any feature ids, and tokens."),
     ] = None,
-    sampler: Annotated[SamplerName | None, typer.Option(help="How hashes are drawn; default: chosen by Kinbin.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How hashes are drawn, such as gcws or dart; default: chosen by Kinbin.")
+    ] = None,
     bands: Annotated[
         int | None, typer.Option(min=1, metavar="L", help="Bands of the index; default: chosen by Kinbin as it grows.")
     ] = None,
@@ -44,17 +46,31 @@ def create_command(
     """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
 
     `kinbin import` creates its collection by itself: this is for one that is filled in other ways, or has to be of a certain kind.
-    The kernel, the dimension and the sampler of a collection never change.
+    The kernel, its parameters, the dimension and the sampler of a collection never change.
     """
+    config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
-        made = there.create(name, kernel=kernel.value, dim=dim, sampler=sampler and sampler.value, bands=bands, rows=rows)
+        made = there.create(name, **config, parameters=_parameters(parameter))
         about = there.described(name)
     if as_json:
         print_json({"collection": name, "created": made, **about})
         return
     kind = "sparse" if about["dim"] is None else f"dimension {about['dim']}"
     done = "created" if made else f"is there already, with {about['count']:,} items"
-    typer.echo(f"{name}: {done}: kernel {about['kernel']}, {kind}")
+    numbers = "".join(f" {key}={value:g}" for key, value in about["parameters"].items())
+    typer.echo(f"{name}: {done}: kernel {about['kernel']}{numbers}, {kind}")
+
+
+def _parameters(given: list[str] | None) -> dict[str, float] | None:
+    """Numbers by name, of NAME=NUMBER. Raises BadParameter."""
+    numbers: dict[str, float] = {}
+    for one in given or []:
+        key, _, number = one.partition("=")
+        try:
+            numbers[key] = float(number)
+        except ValueError:
+            raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {one}") from None
+    return numbers or None
 
 
 def drop_command(

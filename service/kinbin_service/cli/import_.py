@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, KernelName, PlaceDataOption, UrlOption
+from kinbin_service.cli.options import DEFAULT_COLLECTION, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
 from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
@@ -56,7 +56,12 @@ def import_command(
     data: PlaceDataOption = None,
     url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
-    kernel: Annotated[KernelName | None, typer.Option(help="Kernel of the collection, when it is created; default: ngmm.")] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KERNEL", callback=kernel_name, help=f"Kernel of the collection, when it is created; default: ngmm. {KERNEL_NAMES}"
+        ),
+    ] = None,
     dim: Annotated[
         int | None,
         typer.Option(
@@ -158,7 +163,7 @@ def import_command(
         array=array,
         index_base=index_base,
     )
-    add = AddOptions(rows=batch, mode=mode.value, kernel=kernel and kernel.value, dim=dim)
+    add = AddOptions(rows=batch, mode=mode.value, kernel=kernel, dim=dim)
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
         bad = BadRows(bad_rows) if skip_bad else None

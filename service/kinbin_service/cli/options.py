@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,14 +17,15 @@ __all__ = [
     "DEFAULT_COLLECTION",
     "DEFAULT_DATA",
     "DEFAULT_KERNEL",
+    "KERNEL_NAMES",
     "CollectionOption",
     "DataOption",
     "FilterOption",
     "JsonOption",
-    "KernelName",
     "PlaceDataOption",
     "UrlOption",
     "existing_database",
+    "kernel_name",
     "parsed_json",
 ]
 
@@ -50,9 +50,16 @@ FilterOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs; errors as well.")]
 
 
-KernelName = StrEnum("KernelName", {name.upper(): name for name in kinbin.KERNELS})  # type: ignore[misc]
+KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, or a product of two or three, such as gmm*acos."
 """The kernels, as `kinbin.KERNELS` names them."""
-DEFAULT_KERNEL = KernelName("ngmm")
+DEFAULT_KERNEL = "ngmm"
+
+
+def kernel_name(name: str | None) -> str | None:
+    """A kernel's name that is known; products are judged where they are made. Raises BadParameter."""
+    if name is not None and not set(name.split("*")) <= set(kinbin.KERNELS):
+        raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}")
+    return name
 
 
 def parsed_json(text: str, option: str) -> Any:

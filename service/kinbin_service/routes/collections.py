@@ -27,6 +27,7 @@ def describe(collection: kinbin.Collection) -> dict[str, Any]:
     return {
         "name": collection.name,
         "kernel": config.kernel,
+        "parameters": config.parameters,
         "dim": config.dim,
         "sampler": config.sampler,
         "bands": config.bands,

@@ -129,6 +129,7 @@ class CollectionAnswer(BaseModel):
 
     name: str
     kernel: str
+    parameters: Annotated[dict[str, float], Field(description="of the kernel; empty if it has none")]
     dim: int | None
     sampler: str | None
     bands: int | None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import getitem
 from typing import Annotated, Any, Literal, NotRequired, Self, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, WithJsonSchema, create_model, model_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
@@ -131,21 +131,41 @@ QueryRequest: type[QueryFields] = create_model(
 )
 
 
-# The one list of kernels is the library's.
-KernelName = Literal[tuple(kinbin.KERNELS)]  # type: ignore[valid-type]
+def _known_kernel(name: str) -> str:
+    """The one list of kernels is the library's; it judges products itself."""
+    if not set(name.split("*")) <= set(kinbin.KERNELS):
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KERNELS))})
+    return name
+
+
+def _known_sampler(name: str) -> str:
+    if name not in kinbin.SAMPLERS:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.SAMPLERS))})
+    return name
+
+
+KernelName = Annotated[
+    str,
+    AfterValidator(_known_kernel),
+    WithJsonSchema({"anyOf": [{"enum": list(kinbin.KERNELS), "type": "string"}, {"pattern": r"^\w+(\*\w+){1,2}$", "type": "string"}]}),
+]
 
 
 class CollectionRequest(BaseModel):
     """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"kernel": "ngmm", "dim": 512}, {"kernel": "minmax"}]})
-    kernel: Annotated[KernelName, Field(description="the similarity that scores are values of")] = "ngmm"  # type: ignore[valid-type]
+    kernel: Annotated[KernelName, Field(description="the similarity that scores are values of; gmm*acos is a product of two")] = "ngmm"
     dim: Annotated[
         int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
     ] = None
-    sampler: Annotated[Literal["gcws", "dart"] | None, Field(description="how vectors are hashed")] = None
+    sampler: Annotated[str, AfterValidator(_known_sampler)] | None = Field(None, description="how vectors are hashed")
     bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
     rows: Annotated[int | None, Field(ge=1, description="hashes of a band")] = None
+    parameters: Annotated[
+        dict[str, float] | None,
+        Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
+    ] = None
     seed: Annotated[int | None, Field(ge=0, description="of the hashes; random and secret when null, and never returned")] = None
 
 

@@ -265,7 +265,7 @@ def test_codes_of_many_rows_are_narrower(monkeypatch: pytest.MonkeyPatch, rng: n
     for nodes, width in ((1_000, 192), (10_000_000, 128)):
         # The quality that each width is found to have, whatever the scale.
         found = iter(np.repeat([0.95, 0.984, 0.995], 5).tolist())
-        monkeypatch.setattr("kinbin.codes.coder._recall", lambda _, found=found: next(found))
+        monkeypatch.setattr("kinbin.codes.coder.recall_of", lambda _, found=found: next(found))
         assert folded_coder(rows, 300, *near, nodes).width == width
 
 

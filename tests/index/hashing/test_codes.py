@@ -14,9 +14,26 @@ from numpy.typing import NDArray
 
 import kinbin.hashing
 from hashing_rows import AWKWARD, random_rows, rows_of
-from kinbin.hashing import MAX_BANDS, MAX_ROWS, SAMPLERS, Sampler, _gcws_table, default_sampler, gcws, make_sampler
-from kinbin.hashing.gcws import GcwsSampler, _race
+from kinbin.hashing import (
+    MAX_BANDS,
+    MAX_ROWS,
+    SAMPLERS,
+    Sampler,
+    _gcws_table,
+    _parameters,
+    default_sampler,
+    gcws,
+    make_sampler,
+    projections,
+)
+from kinbin.hashing.gcws import _race
 from kinbin.rows.rows import Rows
+
+WIDE_CODES = ["gcws", "dart", "gcws_sign", "dart_sign"]
+"""Samplers whose codes have 32 bits."""
+
+SLOT_BYTES = {"gcws": 12, "argmax": 16 * 4, "sign": 4, "cauchy": 4, "gcws_sign": 12 + 4}
+"""Of the samplers with parameters: the bytes that a (split) feature has for one code."""
 
 TINY_TABLE = 1
 """Bytes that hold nothing: the table keeps its least size, 16 slots."""
@@ -30,20 +47,20 @@ def sampler(name: str, seed: int = 7, table_bytes: int = 2**28) -> Sampler:
 @pytest.fixture(autouse=True)
 def _poisoned_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """New tables hold a value that spoils every code, where memory might by chance hold an old table's parameters."""
-    allocate = _gcws_table._aligned
+    allocate = _parameters._aligned
 
     def poisoned(*shape: int) -> NDArray[np.float32]:
         table = allocate(*shape)
         table.fill(-1.0)
         return table
 
-    monkeypatch.setattr(_gcws_table, "_aligned", poisoned)
+    monkeypatch.setattr(_parameters, "_aligned", poisoned)
 
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
-    """300 signed rows of 1-80 nonzeros over 2,000 features."""
-    return random_rows(np.random.default_rng(3), 300, 80, features=2_000)
+    """300 signed rows of 1-80 nonzeros over 500 features."""
+    return random_rows(np.random.default_rng(3), 300, 80, features=500)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +89,7 @@ def test_fewer_rows_and_bands_give_a_prefix(name: str, r: int, bands: int, rows:
         np.testing.assert_array_equal(each.codes(rows, r, bands), expected[name][:, :r, :bands])
 
 
+@pytest.mark.parametrize("name", ["gcws", "argmax"])
 @pytest.mark.parametrize(
     "shapes",
     [
@@ -80,15 +98,17 @@ def test_fewer_rows_and_bands_give_a_prefix(name: str, r: int, bands: int, rows:
         [(2, 256), (1, 256), (8, 1), (1, 128), (8, 256)],
     ],
 )
-def test_shapes_may_be_asked_for_in_any_order(shapes: list[tuple[int, int]], rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+def test_shapes_may_be_asked_for_in_any_order(
+    name: str, shapes: list[tuple[int, int]], rows: Rows, expected: dict[str, NDArray[np.uint32]]
+) -> None:
     """A table that grows in r, in bands, in both or not at all, and features met at a small r first, never show."""
-    one = sampler("gcws")
+    one = sampler(name)
     for r, bands in shapes:
         half = one.codes(rows.slice(0, 150), r, bands)
-        np.testing.assert_array_equal(half, expected["gcws"][:150, :r, :bands])
+        np.testing.assert_array_equal(half, expected[name][:150, :r, :bands])
     for r, bands in reversed(shapes):
-        np.testing.assert_array_equal(one.codes(rows, r, bands), expected["gcws"][:, :r, :bands])
-    np.testing.assert_array_equal(one.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
+        np.testing.assert_array_equal(one.codes(rows, r, bands), expected[name][:, :r, :bands])
+    np.testing.assert_array_equal(one.codes(rows, MAX_ROWS, MAX_BANDS), expected[name])
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -102,35 +122,35 @@ def test_single_rows_and_batches_agree(name: str, rows: Rows, expected: dict[str
 
 
 @pytest.mark.parametrize("table_bytes", [TINY_TABLE, 2**19, 2**22])
-def test_an_evicted_table_changes_nothing(table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+@pytest.mark.parametrize("name", SLOT_BYTES)
+def test_an_evicted_table_changes_nothing(name: str, table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
     """A table too small for one row, for ten rows or for the batch gives the same codes and keeps to its limit."""
-    small = sampler("gcws", table_bytes=table_bytes)
-    least = ParameterBytes.of_slots(16)
+    small = sampler(name, table_bytes=table_bytes)
+    least = bytes_of_slots(name, 16)
+    # two tables, each of which may have its least size where the other has its share
+    most = table_bytes + least if name == "gcws_sign" else max(table_bytes, least)
     for _ in range(2):
-        np.testing.assert_array_equal(small.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
-        assert small.nbytes <= 1.01 * max(table_bytes, least)
-    assert sampler("gcws").nbytes < 2**17
+        np.testing.assert_array_equal(small.codes(rows, MAX_ROWS, MAX_BANDS), expected[name])
+        assert small.nbytes <= 1.01 * most
+    assert sampler(name).nbytes < 2**17
 
 
-class ParameterBytes:
-    """What parameters weigh by the documented layout."""
-
-    @staticmethod
-    def of_slots(slots: int) -> int:
-        """Full slots of MAX_ROWS x MAX_BANDS, with their look-up."""
-        return slots * (MAX_ROWS * MAX_BANDS * 12 + 40)
+def bytes_of_slots(name: str, slots: int) -> int:
+    """What full slots of MAX_ROWS x MAX_BANDS weigh by the documented layout, with their look-up."""
+    return slots * (MAX_ROWS * MAX_BANDS * SLOT_BYTES[name] + 80)
 
 
-def test_parameters_are_kept_once_generated(rows: Rows) -> None:
+@pytest.mark.parametrize("name", ["gcws", "argmax", "sign", "cauchy"])
+def test_parameters_are_kept_once_generated(name: str, rows: Rows) -> None:
     """Memory grows with the features seen, not with the calls, and stays within a bounded space's features."""
-    one = sampler("gcws")
+    one = sampler(name)
     one.codes(rows, 2, 64)
     memory = one.nbytes
     one.codes(rows, 2, 64)
     assert one.nbytes == memory
-    few = GcwsSampler(seed=1, normalise=True, dim=10)
+    few = make_sampler(name, seed=1, normalise=True, dim=10)
     few.codes(rows_of([[(feature, 1.0) for feature in range(10)]]), MAX_ROWS, MAX_BANDS)
-    assert few.nbytes <= ParameterBytes.of_slots(20)
+    assert few.nbytes <= bytes_of_slots(name, 20 if name == "gcws" else 10)
 
 
 def test_the_lock_is_never_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,15 +171,36 @@ def test_the_lock_is_never_held_for_long(monkeypatch: pytest.MonkeyPatch) -> Non
     wide = rows_of([[(feature, 1.0) for feature in range(start, start + 5_000)] for start in (0, 3_000, 0, 2_000)])
     made = sampler("gcws").codes(wide, 3, 4)
     np.testing.assert_array_equal(made[0], made[2])
-    assert max(held) <= gcws._CHUNK < sum(held)
+    assert max(held) <= _parameters.CHUNK < sum(held)
     assert sum(generated) == 3 * 8_000
     assert max(generated) <= gcws._BUDGET
 
 
-def test_features_beyond_the_stated_dim_are_hashed_all_the_same(rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
+def test_the_lock_of_projections_is_never_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many nonzeros and new features a batch brings, one hold generates a bounded number of random numbers."""
+    generated: list[int] = []
+    look_up = projections._resolve
+
+    def counting(features: NDArray[np.uint64], r: int, table: tuple[NDArray[Any], ...], *others: Any) -> int:
+        parameters, _, levels, *_ = table
+        before = int(levels.sum())
+        done: int = look_up(features, r, table, *others)
+        generated.append((int(levels.sum()) - before) * parameters.shape[3])
+        return done
+
+    monkeypatch.setattr(projections, "_resolve", counting)
+    wide = rows_of([[(feature, 1.0) for feature in range(start, start + 500)] for start in (0, 300, 0, 200)])
+    made = sampler("argmax").codes(wide, 3, 64)
+    np.testing.assert_array_equal(made[0], made[2])
+    assert sum(generated) == 3 * 800 * 64 * 16
+    assert max(generated) <= projections._BUDGET < sum(generated)
+
+
+@pytest.mark.parametrize("name", SLOT_BYTES)
+def test_features_beyond_the_stated_dim_are_hashed_all_the_same(name: str, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
     """`dim` sizes the table, it is no part of the hash."""
-    narrow = make_sampler("gcws", seed=7, normalise=True, dim=3)
-    np.testing.assert_array_equal(narrow.codes(rows, MAX_ROWS, MAX_BANDS), expected["gcws"])
+    narrow = make_sampler(name, seed=7, normalise=True, dim=3)
+    np.testing.assert_array_equal(narrow.codes(rows, MAX_ROWS, MAX_BANDS), expected[name])
 
 
 @pytest.mark.parametrize("table_bytes", [TINY_TABLE, 2**21, 2**28])
@@ -167,11 +208,13 @@ def test_features_beyond_the_stated_dim_are_hashed_all_the_same(rows: Rows, expe
 def test_concurrent_callers_get_the_same_codes(name: str, table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
     """Eight threads on one cold sampler, with shapes that differ and tables that overflow, all get the right codes."""
     shared = sampler(name, table_bytes=table_bytes)
-    shapes = [(8, 256), (1, 128), (4, 200), (2, 256)] * 8
+    if name == "argmax":
+        rows = rows.slice(0, 40)
+    shapes = [(8, 256), (1, 128), (4, 200), (2, 256)] * (2 if name == "argmax" else 8)
 
     def hash_all(shape: tuple[int, int]) -> bool:
         r, bands = shape
-        return bool(np.array_equal(shared.codes(rows, r, bands), expected[name][:, :r, :bands]))
+        return bool(np.array_equal(shared.codes(rows, r, bands), expected[name][: len(rows), :r, :bands]))
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -236,7 +279,7 @@ def test_the_first_nonzero_wins_a_tie(count: int) -> None:
     assert np.all(winners == 4)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", WIDE_CODES)
 def test_seeds_and_signs_matter(name: str) -> None:
     """Another seed, or the other sign of a lone feature, gives codes that agree nowhere."""
     plus, minus = rows_of([[(5, 1.0)]]), rows_of([[(5, -1.0)]])
@@ -264,7 +307,7 @@ def test_gcws_without_normalising_sees_the_scale() -> None:
     assert np.any(one.codes(rows, 8, 256) != one.codes(scaled, 8, 256))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", WIDE_CODES)
 def test_every_bit_of_a_code_is_used(name: str) -> None:
     """Codes of 2,000 non-negative one-feature rows differ, and each of their 32 bits is set half the time (z < 5)."""
     rows = rows_of([[(feature, 1.0)] for feature in range(2_000)])
@@ -298,8 +341,9 @@ def test_samplers_are_made_by_name() -> None:
         assert (made.name, made.seed, made.normalise) == (name, 2**64 - 1, True)
     with pytest.raises(ValueError, match="no sampler is called 'minhash'"):
         make_sampler("minhash", seed=0, normalise=True, dim=None)
-    with pytest.raises(ValueError, match="weights that sum to 1"):
-        make_sampler("dart", seed=0, normalise=False, dim=None)
+    for name in ("dart", "dart_sign"):
+        with pytest.raises(ValueError, match="weights that sum to 1"):
+            make_sampler(name, seed=0, normalise=False, dim=None)
     for seed in (-1, 2**64):
         with pytest.raises(ValueError, match="seed must be"):
             make_sampler("gcws", seed=seed, normalise=True, dim=None)
@@ -310,3 +354,12 @@ def test_the_default_sampler_is_gcws_while_its_parameters_are_small() -> None:
     assert default_sampler(False, None) == default_sampler(False, 10**6) == "gcws"
     assert default_sampler(True, 784) == default_sampler(True, 1_165) == "gcws"
     assert default_sampler(True, 1_166) == default_sampler(True, None) == "dart"
+
+
+def test_the_default_sampler_fits_the_law() -> None:
+    """Every law has a default whose law it is; mm_acos takes that of its min-max part."""
+    for law in set(SAMPLERS.values()):
+        for normalised in (True, False):
+            assert SAMPLERS[default_sampler(normalised, 100, law)] == law
+    assert default_sampler(True, None, "mm_acos") == "dart_sign"
+    assert default_sampler(True, 784, "mm_acos") == default_sampler(False, None, "mm_acos") == "gcws_sign"

@@ -8,85 +8,24 @@ features. Seeds are fixed; the limit of 4.5 standard errors would be passed by c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hashing_rows import rows_of_csr, rows_of_dense
+from hashing_pairs import PAIRS, Loader, Pairs, load_rows, mean_and_error, minmax_of, scatter, spread_pairs
+from hashing_rows import rows_of_csr
 from kinbin.hashing import MAX_BANDS, MAX_ROWS, band_keys, certificate, make_sampler
 from kinbin.rows.rows import Rows
 
-Loader = Callable[[str], dict[str, NDArray[Any]]]
-
 LIMIT = 4.5
-ROWS = 120
-PAIRS = 200
 
 BUNDLED_SETS = ["photographs", "photograph words", "photograph contrasts", "digits", "digits signed"]
 DATA_SETS = [*BUNDLED_SETS, "cifar10_rgbhist512", "mnist", "news20_counts", "phoneme256", "letter signed", "vowel"]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs (left[p], right[p]) of rows, their exact kernel values, and the nonzeros of the smaller row."""
-
-    rows: Rows
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    similarity: NDArray[np.float64]
-    nonzeros: NDArray[np.int64]
-
-    def agreement(self, codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Which hashes agree: (pairs, hashes), hashes in the order (x, j)."""
-        flat = codes.reshape(len(self.rows), -1)
-        agree: NDArray[np.bool_] = flat[self.left] == flat[self.right]
-        return agree
-
-
-def load_rows(data_set: Loader, name: str) -> Rows:
-    """120 rows of a data set."""
-    arrays = data_set(name.removesuffix(" signed"))
-    if "train_indptr" in arrays:
-        return rows_of_csr(arrays["train_data"], arrays["train_indices"], arrays["train_indptr"], range(0, 30 * ROWS, 30))
-    X = arrays["X_train"][:: len(arrays["X_train"]) // ROWS][:ROWS].astype(np.float64)
-    if name.endswith(" signed"):
-        X = X[:, X.std(axis=0) > 0]
-        X = (X - X.mean(axis=0)) / X.std(axis=0)
-    return rows_of_dense(X)
-
-
-def weights_of(rows: Rows, normalise: bool) -> NDArray[np.float64]:
-    """The split, normalised weights as a dense matrix over the features that occur."""
-    split = 2 * rows.features.astype(object) + (rows.values < 0)
-    seen, column = np.unique(split.astype(np.uint64), return_inverse=True)
-    weights = np.zeros((len(rows), seen.size))
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
-    weights[row, column] = np.abs(rows.values.astype(np.float64)) / (rows.norms[row] if normalise else 1.0)
-    return weights
-
-
 def pairs_of(rows: Rows, normalise: bool = True) -> Pairs:
     """200 pairs whose kernel values are spread over all that occur."""
-    weights = weights_of(rows, normalise)
-    left, right = np.triu_indices(len(rows), 1)
-    least = np.concatenate([np.minimum(weights[i], weights[i + 1 :]).sum(axis=1) for i in range(len(rows) - 1)])
-    norms = weights.sum(axis=1)
-    similarity = least / (norms[left] + norms[right] - least)
-    order = np.argsort(similarity)
-    near = order[-PAIRS // 2 :]
-    spread = order[np.linspace(0, len(order) - 1 - PAIRS // 2, PAIRS // 2).astype(np.int64)]
-    picked = np.concatenate([near, spread])
-    nonzeros = np.diff(rows.indptr)
-    return Pairs(rows, left[picked], right[picked], similarity[picked], np.minimum(nonzeros[left[picked]], nonzeros[right[picked]]))
-
-
-def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean of independent numbers and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    return spread_pairs(rows, minmax_of(rows, normalise))
 
 
 def codes_of(name: str, rows: Rows, seed: int, normalise: bool = True) -> NDArray[np.uint32]:
@@ -125,21 +64,7 @@ def test_estimates_scatter_like_independent_hashes(name: str, sampler: str, data
     """Estimates from k = 64 hashes have variance J(1-J)/k, whether the 64 lie along j, along x, or far apart (8 seeds)."""
     pairs = pairs_of(load_rows(data_set, name))
     agree = np.stack([pairs.agreement(codes_of(sampler, pairs.rows, seed)) for seed in range(20, 28)], axis=1)
-    share = agree.mean(axis=(1, 2))
-    picked = (share > 0.02) & (share < 0.98)
-    agree, share = agree[picked], share[picked]
-    k = 64
-    groupings = {
-        "along j": agree,
-        "along x": agree.reshape(-1, MAX_ROWS, MAX_BANDS // 8, 8).transpose(0, 2, 1, 3),
-        "apart": agree.reshape(-1, k, agree.shape[2] // k).transpose(0, 2, 1),
-    }
-    for grouping, grouped in groupings.items():
-        estimates = grouped.reshape(share.size, -1, k).mean(axis=2)
-        groups = estimates.shape[1]
-        expected = share * (1 - share) / k * (1 - 1 / groups)
-        ratios = ((estimates - share[:, None]) ** 2 / expected[:, None]).mean(axis=0)
-        mean, error = mean_and_error(ratios)
+    for grouping, (mean, error) in scatter(agree).items():
         assert error < 0.05, grouping
         assert abs(mean - 1) < LIMIT * error, grouping
 

@@ -8,7 +8,7 @@ import pytest
 
 import kinbin
 import kinbin.upkeep.linking
-from linked import KINDS
+from linked import KINDS, code_layout
 from linked_pairs import ASKED, ROWS, Pair, grow
 
 
@@ -38,7 +38,7 @@ def pairs(shared: kinbin.Database) -> Callable[[str, str], Pair]:
                 grow(made[1], X, link=True)
             links = made[1].stats()["links"]
             assert (links["rows"], links["unlinked_rows"]) == (ROWS - 600, 500), "linked rows that stayed, and those that came since"
-            assert links["code_layout"] == KINDS[kind].layout
+            assert links["code_layout"] == code_layout(kernel, kind)
             assert made[0].stats()["links"] is None
             known[kernel, kind] = Pair(made[0], made[1], X, Q, there)
         return known[kernel, kind]

@@ -19,7 +19,7 @@ from kinbin.links.search import grown_pool, search_links
 from kinbin.links.widths import MOST_WIDTH, CalibrationTable, Width
 from kinbin.native.records import Record
 from kinbin.spaces.registry import kernel_named
-from linked import KINDS, cases, link_sets, names, still, true_scores
+from linked import KINDS, cases, code_layout, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
 CASES = cases("dense", "sparse", "signed", "signed sparse", "few words")
@@ -49,7 +49,8 @@ def test_a_scan_by_codes_is_a_scan(kernel: str, kind: str, asked: str, k: int, p
     assert as_pairs(linked) == as_pairs(plain)
     assert linked.mode == "exact"
     assert (linked.recall_lower_bounds == 1.0).all()
-    if asked == "all" and k == 10:
+    # Projections of many sparse features lose too much to spare many rows.
+    if asked == "all" and k == 10 and (code_layout(kernel, kind) != "units" or KINDS[kind].layout == "bytes"):
         assert linked.verified.mean() < 0.75 * plain.verified.mean(), "codes spared too few rows to prove anything"
 
 

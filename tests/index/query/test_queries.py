@@ -18,6 +18,7 @@ from kinbin.native.records import Record
 from kinbin.query.found import Found
 from kinbin.query.search import _Call
 from kinbin.rows.rows import Rows
+from mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -81,7 +82,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str,
 
 
 Get = Callable[..., Stocked]
-CASES = [(kernel, shape) for kernel in kinbin.KERNELS for shape in SHAPES]
+CASES = [(kernel, shape) for kernel in MECHANISMS for shape in SHAPES]
 
 
 @pytest.mark.parametrize(("kernel", "shape"), CASES)

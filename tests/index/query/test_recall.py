@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import kinbin
 import naive
 from background import no_background
+from mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.recall
 
@@ -52,7 +53,7 @@ SOURCES = {
     "sparse words": Source("news20_counts", sparse=True, signed=False, floor=0.94, share=0.65, scanned=True),
     "signed factors": Source("news20_lsa100", sparse=False, signed=True, floor=0.96, share=0.25),
 }
-CASES = [(kernel, source) for source in SOURCES for kernel in kinbin.KERNELS if kinbin.KERNELS[kernel].signed or not SOURCES[source].signed]
+CASES = [(kernel, source) for source in SOURCES for kernel in MECHANISMS if kinbin.KERNELS[kernel].signed or not SOURCES[source].signed]
 
 
 @dataclass

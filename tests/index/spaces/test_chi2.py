@@ -34,15 +34,14 @@ def pairs(rng: np.random.Generator) -> list[tuple[Rows, Rows]]:
 
 def test_bounds_hold_for_all_pairs(rng: np.random.Generator) -> None:
     """The least similarity is none too large, the best score none too small, and the farthest distance is the inverse of it."""
-    assert CHI2.code is not None
     tightest = 1.0
     for u, v in pairs(rng):
         score, apart = float((2.0 * u * v / (u + v)).sum()), float(np.abs(u - v).sum())
         similarity = (2.0 - apart) / (2.0 + apart)
         assert CHI2.least_similarity(score) <= similarity + 1e-12
-        assert CHI2.code.best(apart, 1.0, 1.0) >= score - 1e-12
-        assert CHI2.code.farthest(score) >= apart - 1e-9
-        tightest = min(tightest, CHI2.code.best(apart, 1.0, 1.0) - score)
+        assert CHI2.best_score(apart) >= score - 1e-12
+        assert CHI2.farthest_distance(score) >= apart - 1e-9
+        tightest = min(tightest, CHI2.best_score(apart) - score)
     assert tightest < 1e-9, "no pair attains the bound: these pairs prove little"
 
 

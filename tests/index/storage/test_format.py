@@ -26,7 +26,8 @@ JSON = st.recursive(
 )
 PARTS = [
     Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD,
-    Part.BUCKETS, Part.ENTRIES, Part.ERRORS, Part.NORMS, Part.CODES, Part.CODE_OFFSETS, Part.LINK_OFFSETS, Part.LINKS,
+    Part.BUCKETS, Part.DIRECTIONS, Part.FEATURES, Part.ENTRIES, Part.ERRORS, Part.NORMS, Part.CODES, Part.CODE_OFFSETS,
+    Part.LINK_OFFSETS, Part.LINKS,
 ]  # fmt: skip
 STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False)
 

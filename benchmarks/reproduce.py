@@ -1,0 +1,102 @@
+"""Measure the tables and figures of three papers again: `python benchmarks/reproduce.py`, or `make reproduce`, `FULL=1 make reproduce`.
+
+Every finished cell is a line on the screen and in a file of `--folder`. A run that was ended, however, goes on where it stopped.
+`--document` writes docs/papers.md and its plots from that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from common import _commit as commit  # noqa: E402 - the scripts are programs: their folder is where they import from
+from papers.document import write  # noqa: E402
+from papers.ledger import Busy, Finished, Ledger, opened  # noqa: E402
+from papers.plan import Cell, cells  # noqa: E402
+from papers.published import PAPERS  # noqa: E402
+from papers.run import run  # noqa: E402
+from papers.sets import SETS  # noqa: E402
+
+
+def main() -> int:
+    """Measure, or write the document; 130 when interrupted, 2 when there is no data or another run is at work."""
+    given = _arguments()
+    if given.document:
+        write(given.folder)
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        with opened(given.folder) as ledger:
+            _measure(given, ledger, console)
+    except (Busy, ValueError) as error:
+        console.print(f"{error}", markup=False)
+        return 2
+    except (KeyboardInterrupt, BrokenProcessPool):
+        console.print(f"stopped; what is finished is in {given.folder}, and the same command goes on")
+        return 130
+    return 0
+
+
+def _measure(given: argparse.Namespace, ledger: Ledger, console: Console) -> None:
+    there = {file.stem for file in given.data.glob("*.npz")}
+    plan = list(cells(given.full))
+    present = [cell for cell in plan if SETS[cell.paper][cell.set].file in there]
+    if not present:
+        raise ValueError(f"no data sets in {given.data}: KINBIN_DATA, or --data, names their folder")
+    absent = {f"{cell.set} ({SETS[cell.paper][cell.set].file}.npz)" for cell in set(plan) - set(present)}
+    if absent:
+        console.print(f"not in {given.data}: {', '.join(sorted(absent))}", markup=False)
+    waiting = [cell for cell in present if cell.key not in ledger.cells and given.only in cell.key]
+    deadline = math.inf if given.full and given.minutes is None else time.monotonic() + 60 * (given.minutes or 56)
+    columns = TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(present), completed=len(present) - len(waiting))
+        left = len(waiting)
+
+        def told(cell: Cell, finished: Finished) -> None:
+            nonlocal left
+            left -= 1
+            bar.advance(task)
+            console.print(line(cell, finished, left), markup=False)
+
+        run(waiting, ledger, given.data, (given.processes, deadline), told, commit())
+    console.print(f"{left} of {len(present)} cells are left" if left else "all of them are finished")
+
+
+def line(cell: Cell, finished: Finished, left: int) -> str:
+    """What is told of a finished cell."""
+    accuracy, cost = finished.best
+    described = PAPERS[cell.paper]
+    printed = described.rows[cell.set][described.methods.index(cell.method)] if cell.method in described.methods and not cell.k else None
+    beside = "" if printed is None else f"  paper {printed:6.2f}"
+    return f"{cell.key:54s} {accuracy:6.2f} % at C = {cost:<6g} {finished.seconds:6.1f} s{beside}  ({left} left)"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--folder", type=Path, default=ROOT / "reproduced", help="where finished cells are kept (%(default)s)")
+    data = Path(os.environ.get("KINBIN_DATA") or ROOT / "data")
+    parser.add_argument("--data", type=Path, default=data, help="folder of the data sets (KINBIN_DATA, otherwise data in the repository)")
+    parser.add_argument("--full", action="store_true", help="everything, for many hours")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only cells with this text in their key, as comparison/Letter/gmm")
+    parser.add_argument(
+        "--minutes", type=float, help="begin no more cells after so long (56, so that it ends within an hour; with --full no end)"
+    )
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="cells at a time (%(default)s)")
+    parser.add_argument("--document", action="store_true", help="measure nothing; write docs/papers.md and its plots from the folder")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
