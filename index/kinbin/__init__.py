@@ -31,11 +31,25 @@ if TYPE_CHECKING:
         StorageError,
         StorageFull,
     )
+    from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
-    from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Hit, Item, Page, Sparse, Tokens
+    from kinbin.records import (
+        AddResult,
+        Answer,
+        AnswerBatch,
+        CheckReport,
+        CollectionConfig,
+        DeleteResult,
+        FieldsConfig,
+        Hit,
+        Item,
+        Page,
+        Sparse,
+        Tokens,
+    )
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
     from kinbin.spaces.registry import KERNELS
@@ -64,6 +78,8 @@ __all__ = [
     "Costs",
     "Database",
     "DeleteResult",
+    "FieldsCollection",
+    "FieldsConfig",
     "FormatMismatch",
     "Hit",
     "InvalidInput",
@@ -104,8 +120,9 @@ _HOMES = {
     "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS",
     "kinbin.spaces.space": "Kernel",
+    "kinbin.fields.collection": "FieldsCollection",
     "kinbin.limits": "LIMITS Limit",
-    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult Hit Item Page Sparse Tokens",
+    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page Sparse Tokens",
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",
     "kinbin.rows.shingles": "shingles",

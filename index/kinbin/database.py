@@ -8,26 +8,27 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from kinbin.collection import Collection
 from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
+from kinbin.fields.collection import FieldsCollection, in_field
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
 from kinbin.limits import limit
-from kinbin.parameters import one_of
+from kinbin.parameters import arrived, one_of
 from kinbin.rows.identity import check_name
 from kinbin.spaces.registry import space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.errors import translated
-from kinbin.storage.headers import Configuration
-from kinbin.storage.store import Store, sync_directory
+from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.store import FIELDS, Store, sync_directory
 
 __all__ = ["Database", "open"]
 
@@ -46,7 +47,7 @@ class Database:
         self.path = _path(path)
         self._pid = os.getpid()
         self._folder = _resolved(self.path / _FOLDER)
-        self._used: dict[str, Collection] = {}
+        self._used: dict[str, Collection | FieldsCollection] = {}
         self._lock = threading.RLock()
         self._closed = False
         with translated():
@@ -59,6 +60,7 @@ class Database:
     def create_collection(
         self, name: str, *, kernel: str = "ngmm", dim: int | None = None, sampler: str | None = None, bands: int | None = None,
         rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, float] | None = None,
+        fields: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
@@ -66,6 +68,8 @@ class Database:
         feature ids. sampler, bands, rows (hashes a band): None: chosen by Kinbin, bands and rows run by run.
         seed: of the hashes; None: secret and random. exist_ok: return the one that is there, if it is alike.
         parameters: of the kernel, such as {"gamma": 2.0}; those left out have their defaults (`KERNELS[kernel].declared`).
+        fields: for items of several vectors: of each, by its name, the options that else are those of the whole
+        (`{"colour": {"kernel": "chi2", "dim": 512}, "words": {}}`). A `FieldsCollection` is made then; `fields_collection` is typed so.
 
         Raises:
             InvalidInput, CollectionExists.
@@ -77,7 +81,25 @@ class Database:
         seed = _whole_or_none("seed", seed, 0, 2**64 - 1, "2**64-1")
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
+        if fields is not None:
+            alone = {
+                "kernel": None if kernel == "ngmm" else kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows,
+                "parameters": parameters,
+            }  # fmt: skip
+            configs = _field_configurations(fields, alone, seed)
+            names = FieldNames(tuple(configs), HASH_VERSION)
+            return self._created(
+                name, lambda: Store.create(self._folder / name, names, configs),
+                lambda: self._existing_fields(name, fields, configs, seed, exist_ok),
+            )  # fmt: skip
         config = _configuration(space_of(kernel, parameters), dim, sampler, bands, rows, seed)
+        asked = {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        return self._created(
+            name, lambda: Store.create(self._folder / name, config), lambda: self._existing(name, config, asked, exist_ok)
+        )  # fmt: skip
+
+    def _created(self, name: str, create: Callable[[], None], existing: Callable[[], Collection | FieldsCollection]) -> Collection:
+        """A new collection, or what `existing` makes of one that is there. create: makes its files."""
         _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
@@ -88,18 +110,20 @@ class Database:
                     "over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections"
                 )
             try:
-                Store.create(self._folder / name, config)
+                create()
             except FileExistsError:
                 try:
-                    return self._existing(name, config, {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}, exist_ok)
+                    return cast(Collection, existing())
                 except CollectionNotFound:
                     # What was in the way was half removed, and is gone now.
-                    Store.create(self._folder / name, config)
+                    create()
             return self.collection(name)
 
-    def _existing(self, name: str, wanted: Configuration, asked: dict[str, object], exist_ok: bool) -> Collection:
+    def _existing(self, name: str, wanted: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
         there = self.collection(name)
+        if isinstance(there, FieldsCollection):
+            raise CollectionExists("the collection exists with fields; choose another name or drop it first")
         have = there.config
         pairs: dict[str, tuple[object, object]] = {"kernel": (wanted.kernel, have.kernel), "dim": (wanted.dim, have.dim)}
         if wanted.kernel == have.kernel:
@@ -114,8 +138,31 @@ class Database:
             )
         return there
 
+    def _existing_fields(
+        self, name: str, asked: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Configuration], seed: int | None, exist_ok: bool
+    ) -> FieldsCollection:
+        """The same with fields. asked: what need not be alike where it is None."""
+        there: object = self.collection(name)
+        have = there._fields if isinstance(there, FieldsCollection) else {}
+        told = f"the fields {', '.join(have)}" if have else "no fields"
+        differing = [] if list(have) == list(wanted) else [told]
+        for field, one in have.items() if not differing else ():
+            pairs = {key: (getattr(wanted[field], key), getattr(one.config, key)) for key in ("kernel", "dim")}
+            if wanted[field].kernel == one.config.kernel:
+                pairs["parameters"] = (wanted[field].parameters, one.config.parameters)
+            named = {"sampler": wanted[field].sampler, "bands": wanted[field].bands, "rows": wanted[field].r}
+            pairs |= {key: (value, getattr(one.config, key)) for key, value in named.items() if asked[field].get(key) is not None}
+            differing += [f"{key} {_told(got)}, not {_told(want)}, in field {field}" for key, (want, got) in pairs.items() if want != got]
+            if seed is not None and wanted[field].seed != one._seed:
+                differing.append(f"another seed in field {field}")
+        if differing or not exist_ok or not isinstance(there, FieldsCollection):
+            raise CollectionExists(
+                f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first"
+            )
+        return there
+
     def collection(self, name: str) -> Collection:
-        """The collection of this name.
+        """The collection of this name; a `FieldsCollection` if it was created with fields (`fields_collection` is typed so).
 
         Raises:
             CollectionNotFound.
@@ -132,9 +179,20 @@ class Database:
                 used = None
             if used is None:
                 used = self._used[name] = self._acquire(name)
-            return used
+            return cast(Collection, used)
 
-    def _acquire(self, name: str) -> Collection:
+    def fields_collection(self, name: str) -> FieldsCollection:
+        """The collection of this name, which was created with fields.
+
+        Raises:
+            CollectionNotFound. InvalidInput: code "bad_parameter": it has none.
+        """
+        there: object = self.collection(name)
+        if not isinstance(there, FieldsCollection):
+            raise InvalidInput.of("bad_parameter", "the collection has no fields: each of its items has one vector", field="name")
+        return there
+
+    def _acquire(self, name: str) -> Collection | FieldsCollection:
         """Open the collection of this name; one whose removal was cut short is removed."""
         _refuse_other_hashes()
         path = self._folder / name
@@ -146,7 +204,7 @@ class Database:
             self._bury_if_dropped(name)
         return self._open(name, path)
 
-    def _open(self, name: str, path: Path) -> Collection:
+    def _open(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open or share the collection in a directory that may vanish meanwhile."""
         try:
             if (path / "data.mdb").exists():
@@ -249,18 +307,18 @@ class _Shared:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[Path, tuple[Collection, int]] = {}
+        self._open: dict[Path, tuple[Collection | FieldsCollection, int]] = {}
 
-    def acquire(self, name: str, path: Path) -> Collection:
+    def acquire(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open a collection, or count one more user of it."""
         with self._lock:
             there, users = self._open.get(path, (None, 0))
             if there is None or not there._is_current():
-                there, users = Collection(name, path), 0
+                there, users = (FieldsCollection if (path / FIELDS).is_dir() else Collection)(name, path), 0
             self._open[path] = there, users + 1
             return there
 
-    def release(self, collection: Collection, *, forget: bool = False) -> None:
+    def release(self, collection: Collection | FieldsCollection, *, forget: bool = False) -> None:
         """One user less; the last one closes it (`forget`: at once, it was dropped)."""
         with self._lock:
             last = True
@@ -336,6 +394,48 @@ def _default_sampler(space: Space, dim: int | None) -> str:
 def _told(value: object) -> str:
     """A part of a configuration, for people."""
     return ", ".join(f"{key}={one:g}" for key, one in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _field_configurations(fields: object, alone: Mapping[str, Any], seed: int | None) -> dict[str, Configuration]:
+    """What is stored of each field of a new collection. alone: the options that were given for the whole, which is refused.
+
+    Raises:
+        InvalidInput: codes "bad_parameter", "bad_name", "over_limit".
+    """
+    if given := [name for name, value in alone.items() if value is not None]:
+        raise InvalidInput.of("bad_parameter", f"{', '.join(given)} came beside fields: each field has its own", field=given[0])
+    if not isinstance(fields, Mapping) or not fields:
+        raise InvalidInput.of("bad_parameter", 'fields are a mapping, as {"colour": {"kernel": "chi2", "dim": 512}}', field="fields")
+    if len(fields) > limit("fields"):
+        raise InvalidInput.of("over_limit", f"a collection has at most {limit('fields')} fields", field="fields", limit="fields")
+    configs = {}
+    for i, (name, asked) in enumerate(fields.items()):
+        check_name(name, "field")
+        if not isinstance(asked, Mapping):
+            raise InvalidInput.of(
+                "bad_parameter", f"field {name!r} is a mapping of {', '.join(alone)}, not {arrived(asked)}", field="fields"
+            )
+        for option in asked:
+            if option not in alone:
+                text = f"field {name!r}: {arrived(option)} is none of {', '.join(alone)}{suggestion(option, alone)}"
+                raise InvalidInput.of("bad_parameter", text, field="fields")
+        try:
+            configs[name] = _field_configuration(asked, None if seed is None else (seed + i) % 2**64)
+        except InvalidInput as error:
+            raise in_field(name, error) from None
+    return configs
+
+
+def _field_configuration(asked: Mapping[str, Any], seed: int | None) -> Configuration:
+    """The same of one field."""
+    space = space_of(asked.get("kernel") or "ngmm", asked.get("parameters"))
+    if space.ascending:
+        text = f"{space.name} prints distances, which cannot be combined with scores; take a kernel that prints scores"
+        raise InvalidInput.of("bad_parameter", text, field="fields")
+    dim = _whole_or_none("dim", asked.get("dim"), 1, int(limit("dimension")), f"{limit('dimension')}")
+    bands = _whole_or_none("bands", asked.get("bands"), 1, MOST_BANDS, f"{MOST_BANDS}")
+    rows = _whole_or_none("rows", asked.get("rows"), 1, MAX_ROWS, f"{MAX_ROWS}")
+    return _configuration(space, dim, asked.get("sampler"), bands, rows, seed)
 
 
 def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:

@@ -21,7 +21,7 @@ from kinbin.segments.run import Run
 from kinbin.storage.format import FRESH_BANDS, Commit, State
 from kinbin.storage.transactions import Writer
 
-__all__ = ["NewItems", "Transaction"]
+__all__ = ["NewItems", "Transaction", "append_rows", "bury_rows", "living_rows", "refuse_conflicts"]
 
 _SHOWN = 60
 """Characters of an id that a message shows."""
@@ -70,7 +70,7 @@ class Transaction:
             ItemConflict: insert of an id that is there, or update of one that is not.
         """
         known = self._writer.items(items.ids)
-        _refuse_conflicts(items.ids, known, mode)
+        refuse_conflicts(items.ids, known, mode)
         rows, fresh = self._place_rows(items)
         owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
@@ -219,6 +219,42 @@ class Transaction:
         return out
 
 
+def append_rows(writer: Writer, first: int, items: NewItems, which: Sequence[int]) -> None:
+    """Add rows under numbers of the caller's own, from `first` on: for a store of rows that have no ids. which: of the items.
+
+    The numbers must be greater than all that the store has.
+    """
+    state = writer.state()
+    assert first >= state.next_row, "numbers ascend"
+    state = state.with_(sequence=state.sequence + 1, next_row=first + len(which), items=state.items + len(which))
+    writer.append_commit(state.sequence, _commit(first, np.empty(0, np.uint64), items, which))
+    writer.put_state(state)
+
+
+def bury_rows(writer: Writer, view: View, rows: NDArray[np.uint64]) -> int:
+    """Let rows of a store of rows without ids die, those of them that live. Returns how many these are."""
+    dead = living_rows(view, rows)
+    if len(dead):
+        state = writer.state()
+        state = state.with_(sequence=state.sequence + 1, items=state.items - len(dead))
+        writer.append_commit(state.sequence, _commit(state.next_row, dead, None, ()))
+        for run in view.runs:
+            place = _places(run, dead)
+            if len(place):
+                writer.mark_dead(run.number, place)
+        writer.put_state(state)
+    return len(dead)
+
+
+def living_rows(view: View, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Those of these row numbers that are alive, ascending."""
+    wanted = np.unique(rows)
+    found = [run.row_numbers[place[~run.dead.are_dead(place)]] for run in view.runs if len(place := _places(run, wanted))]
+    fresh = view.fresh.locals(wanted)
+    found.append(view.fresh.row_numbers[fresh[~view.fresh.dead.are_dead(fresh)]])
+    return np.concatenate(found)
+
+
 def _matches(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> list[tuple[int, int]]:
     """(place in wanted, place in known) of equal hashes."""
     if len(wanted) < _FEW:
@@ -257,7 +293,7 @@ def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which:
     return Commit(first, dead, offsets, items.hashes[chosen], items.band_keys[chosen], records)
 
 
-def _refuse_conflicts(ids: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
+def refuse_conflicts(ids: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
     """Raise for insert of what is there and update of what is not."""
     if mode == "upsert":
         return

@@ -16,6 +16,7 @@ __all__ = [
     "CheckReport",
     "CollectionConfig",
     "DeleteResult",
+    "FieldsConfig",
     "Hit",
     "Item",
     "Page",
@@ -55,6 +56,14 @@ class CollectionConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldsConfig:
+    """What a collection with several fields was created with."""
+
+    fields: dict[str, CollectionConfig]
+    """By name, in the order they were given."""
+
+
+@dataclass(frozen=True, slots=True)
 class AddResult:
     """What an add did."""
 
@@ -87,6 +96,8 @@ class Item:
     id: str
     vector: NDArray[np.float32] | Sparse | None = None
     payload: dict[str, Any] | None = None
+    vectors: dict[str, NDArray[np.float32] | Sparse] | None = None
+    """By field, in a collection with several; `vector` is None then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,10 @@ class Hit:
     vector: NDArray[np.float32] | Sparse | None = None
     ascending: bool = False
     """Whether the score is a distance: the smaller the nearer."""
+    vectors: dict[str, NDArray[np.float32] | Sparse] | None = None
+    """By field, in a collection with several."""
+    parts: dict[str, float] | None = None
+    """By field that was asked for, what its kernel prints, exactly: what `score` is made of."""
 
     @property
     def distance(self) -> float | None:
@@ -144,6 +159,8 @@ class Answer:
     """The items of `ids`, with what `include` asked for, from the snapshot that was searched; None: it asked for nothing."""
     ascending: bool = False
     """Whether scores are distances: the smaller the nearer."""
+    parts: dict[str, NDArray[np.float64]] | None = None
+    """By field that was asked for, its exact scores of `ids`; None where there is but one vector."""
 
     @property
     def distances(self) -> NDArray[np.float64] | None:
@@ -154,6 +171,8 @@ class Answer:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Hit]:
+        if self.parts is not None:
+            return self._hits_of_fields(self.parts)
         if self.items is None:
             pairs = zip(self.ids, self.scores.tolist(), strict=True)
             return (Hit(identifier, score, ascending=self.ascending) for identifier, score in pairs)
@@ -161,6 +180,12 @@ class Answer:
             Hit(item.id, score, item.payload, item.vector, self.ascending)
             for item, score in zip(self.items, self.scores.tolist(), strict=True)
         )
+
+    def _hits_of_fields(self, parts: Mapping[str, NDArray[np.float64]]) -> Iterator[Hit]:
+        items = [Item(identifier) for identifier in self.ids] if self.items is None else self.items
+        for place, (item, score) in enumerate(zip(items, self.scores.tolist(), strict=True)):
+            told = {name: float(scores[place]) for name, scores in parts.items()}
+            yield Hit(item.id, score, item.payload, vectors=item.vectors, parts=told)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,6 +213,8 @@ class AnswerBatch:
     for nothing."""
     ascending: bool = False
     """Whether scores are distances: the smaller the nearer."""
+    parts: dict[str, NDArray[np.float64]] | None = None
+    """By field that was asked for, (m, k) its exact scores, padded with nan; None where there is but one vector."""
 
     @property
     def distances(self) -> NDArray[np.float64] | None:
@@ -218,6 +245,7 @@ class AnswerBatch:
             out_of_distribution=bool(self.out_of_distribution[i]),
             items=None if self.items is None else [self.items[identifier] for identifier in found],
             ascending=self.ascending,
+            parts=None if self.parts is None else {name: scores[i, : len(found)] for name, scores in self.parts.items()},
         )
 
     def __iter__(self) -> Iterator[Answer]:

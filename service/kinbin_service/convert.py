@@ -12,7 +12,7 @@ import kinbin
 from kinbin_service.exact_numbers import exact_numbers
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_out"]
+__all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_out", "vectors_in"]
 
 VectorIn = list[Any] | kinbin.Sparse | kinbin.Tokens
 """A vector as the library takes it: what a list holds is checked by the library."""
@@ -32,6 +32,25 @@ def vector_in(raw: Any, pointer: str) -> VectorIn:
     raise Refusal("bad_vector", FORMS, [Entry(pointer, FORMS)])
 
 
+def vectors_in(given: Sequence[Any], pointers: str) -> dict[str, list[VectorIn]]:
+    """Vectors of several fields: of each, by its name, one for every item or query. pointers: with {} for the position.
+
+    They are refused where one is no mapping, or has other fields than the first.
+    """
+    out: dict[str, list[VectorIn]] = {}
+    for position, raw in enumerate(given):
+        pointer = pointers.format(position)
+        if not isinstance(raw, dict) or not raw:
+            text = 'vectors are an object of field to vector, as {"colour": [0.1, 0, 2.5]}'
+            raise Refusal("bad_vector", text, [Entry(pointer, text)])
+        if position and raw.keys() != out.keys():
+            text = "these are not the fields of the first: all have the same"
+            raise Refusal("bad_vector", text, [Entry(pointer, text)])
+        for name, vector in raw.items():
+            out.setdefault(name, []).append(vector_in(vector, f"{pointer}/{name}"))
+    return out
+
+
 def vector_out(vector: Any) -> Any:
     """The JSON form of a stored vector: an array of numbers, or indices and values."""
     if isinstance(vector, kinbin.Sparse):
@@ -44,7 +63,9 @@ def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:
     content: dict[str, Any] = {"id": stored.id}
     if "payload" in include:
         content["payload"] = stored.payload
-    if "vector" in include:
+    if "vector" in include and stored.vectors is not None:
+        content["vectors"] = {name: vector_out(vector) for name, vector in stored.vectors.items()}
+    elif "vector" in include:
         content["vector"] = vector_out(stored.vector)
     return content
 
@@ -54,7 +75,8 @@ def answer(found: kinbin.Answer, include: Sequence[str]) -> dict[str, Any]:
     hits = zip(found.ids, found.scores.tolist(), strict=True)
     number = "distance" if found.ascending else "score"
     work = _work(found.mode, found.candidates, found.verified, found.truncated, found.steps, far=found.out_of_distribution)
-    return _answer(number, hits, _contents(found.items or (), include), found.recall_lower_bound, found.no_bound, work)
+    contents = _contents(found.items or (), include)
+    return _answer(number, hits, contents, found.recall_lower_bound, found.no_bound, work, _parts(found.parts))
 
 
 def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dict[str, Any]]:
@@ -76,9 +98,17 @@ def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dic
             None if math.isnan(bound) else bound,
             no_bound,
             work,
+            _parts(None if found.parts is None else {name: scores[i] for name, scores in found.parts.items()}),
         )
-        for ids, scores, bound, no_bound, work in answers
+        for i, (ids, scores, bound, no_bound, work) in enumerate(answers)
     ]
+
+
+def _parts(found: Mapping[str, Any] | None) -> list[dict[str, float]] | None:
+    """The scores of fields, hit by hit."""
+    if found is None:
+        return None
+    return [dict(zip(found, scores, strict=True)) for scores in zip(*(scores.tolist() for scores in found.values()), strict=True)]
 
 
 def _contents(items: Iterable[kinbin.Item], include: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -109,12 +139,16 @@ def _answer(
     bound: float | None,
     no_bound: str | None,
     work: dict[str, Any],
+    parts: Sequence[Mapping[str, float]] | None = None,
 ) -> dict[str, Any]:
-    """number: what a score is called."""
+    """number: what a score is called. parts: of the score of each hit, where there are fields."""
     if contents:
         results = [{"id": identifier, number: score, **contents[identifier]} for identifier, score in hits]
     else:
         results = [{"id": identifier, number: score} for identifier, score in hits]
+    # Those of a batch are padded.
+    for result, of in zip(results, parts or (), strict=False):
+        result["parts"] = of
     content: dict[str, Any] = {"results": results, "recall_lower_bound": bound}
     if bound is None:
         content["no_bound"] = no_bound

@@ -21,16 +21,17 @@ WITH_WORK = frozenset({429})
 IDS = "the ids of a matrix's rows, as a JSON array of strings or with commas; without it ids are made, sorted by time and row"
 
 
-def reference(model: type[BaseModel]) -> dict[str, str]:
-    """A reference to the schema of a model."""
-    return {"$ref": f"#/components/schemas/{model.__name__}"}
+def reference(*models: type[BaseModel]) -> dict[str, Any]:
+    """A reference to the schema of a model, or of any of several."""
+    listed = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
+    return listed[0] if len(listed) == 1 else {"anyOf": listed}
 
 
 def route(
     summary: str,
     answer: Any,
     *,
-    body: type[BaseModel] | None = None,
+    body: type[BaseModel] | tuple[type[BaseModel], ...] | None = None,
     other_bodies: dict[str, Any] | None = None,
     parameters: list[dict[str, Any]] | None = None,
     refusals: frozenset[int] = frozenset(),
@@ -41,16 +42,17 @@ def route(
     assert statuses <= {code.status for code in CODES.values()}
     extra: dict[str, Any] = {PROBLEMS: sorted(statuses)}
     if body:
-        content = {JSON: {"schema": reference(body), **_examples(body)}, **(other_bodies or {})}
+        models = body if isinstance(body, tuple) else (body,)
+        content = {JSON: {"schema": reference(*models), **_examples(*models)}, **(other_bodies or {})}
         extra["requestBody"] = {"required": True, "content": content}
     if parameters:
         extra["parameters"] = parameters
     return {"summary": summary, "response_model": answer, "openapi_extra": extra}
 
 
-def _examples(model: type[BaseModel]) -> dict[str, Any]:
-    """The examples of a model, as a media type carries them."""
-    found = model.model_json_schema().get("examples", [])
+def _examples(*models: type[BaseModel]) -> dict[str, Any]:
+    """The examples of models, as a media type carries them."""
+    found = [example for model in models for example in model.model_json_schema().get("examples", [])]
     return {"examples": {f"example {number}": {"value": value} for number, value in enumerate(found, 1)}} if found else {}
 
 

@@ -289,7 +289,7 @@ def test_methods_of_a_collection_are_called_alike(name: str) -> None:
     assert parameters(getattr(kinbin.Collection, name), *library) == parameters(getattr(kinbin_client.Collection, name), *client)
 
 
-@pytest.mark.parametrize("name", ["create_collection", "collection", "collections", "drop_collection", "close"])
+@pytest.mark.parametrize("name", ["create_collection", "collection", "collections", "drop_collection", "fields_collection", "close"])
 def test_methods_of_a_database_are_called_alike(name: str) -> None:
     """Each method that manages collections has the same parameters with the same defaults."""
     assert parameters(getattr(kinbin.Database, name)) == parameters(getattr(kinbin_client.Client, name))
@@ -377,7 +377,7 @@ async def test_a_large_add_is_cut_alike(pair: Pair, monkeypatch: pytest.MonkeyPa
     assert told(client_error.value) == told(library_error.value)
 
 
-@pytest.mark.parametrize("options", [{"kernel": "ngm"}, {"kernel": "euclidean"}, {"sampler": "darts"}])
+@pytest.mark.parametrize("options", [{"kernel": "ngm"}, {"kernel": "cosines"}, {"sampler": "darts"}])
 async def test_the_same_setting_is_refused_alike(options: dict[str, Any], pair: Pair) -> None:
     """Unknown kernels and samplers are refused with the known ones, and the nearest of them."""
     with pytest.raises(kinbin.InvalidInput) as by_library:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kinbin_client
-from kinbin_client import AsyncClient, AsyncCollection, Client, Collection
+from kinbin_client import AsyncClient, AsyncCollection, AsyncFieldsCollection, Client, Collection, FieldsCollection
 
 PACKAGE = Path(kinbin_client.__file__).parent
 PROJECT = Path(__file__).resolve().parents[2] / "clients" / "python"
@@ -29,7 +29,9 @@ NAMES = [
     "ApiError",
     "AsyncClient",
     "AsyncCollection",
+    "AsyncFieldsCollection",
     "BadRequest",
+    "ByField",
     "Chunking",
     "Client",
     "ClientClosed",
@@ -40,6 +42,7 @@ NAMES = [
     "ConnectionFailed",
     "ConnectionLost",
     "DeleteResult",
+    "FieldsCollection",
     "Forbidden",
     "GetResult",
     "Health",
@@ -79,6 +82,7 @@ METHODS = {
         "collections",
         "create_collection",
         "drop_collection",
+        "fields_collection",
         "health",
         "limits",
         "query",
@@ -88,6 +92,21 @@ METHODS = {
         "wait_ready",
     ],
     Collection: ["add", "count", "delete", "get", "info", "items", "name", "pages", "query", "query_batch", "query_id", "scroll", "stats"],
+    FieldsCollection: [
+        "add",
+        "count",
+        "delete",
+        "get",
+        "info",
+        "items",
+        "name",
+        "pages",
+        "query",
+        "query_batch",
+        "query_id",
+        "scroll",
+        "stats",
+    ],
 }
 
 
@@ -113,14 +132,16 @@ def test_modules_declare_what_is_theirs(module: str) -> None:
     assert all(hasattr(importlib.import_module(module), name) for name in declared)
 
 
-@pytest.mark.parametrize("owner", [Client, Collection])
+@pytest.mark.parametrize("owner", [Client, Collection, FieldsCollection])
 def test_methods_are_pinned(owner: Any) -> None:
     """The methods of the clients and handles are written down here."""
-    found = set(public(owner)) | {"name"} if owner is Collection else set(public(owner))
+    found = set(public(owner)) | {"name"} if owner is not Client else set(public(owner))
     assert sorted(found) == METHODS[owner]
 
 
-@pytest.mark.parametrize(("blocking", "awaited"), [(Client, AsyncClient), (Collection, AsyncCollection)])
+@pytest.mark.parametrize(
+    ("blocking", "awaited"), [(Client, AsyncClient), (Collection, AsyncCollection), (FieldsCollection, AsyncFieldsCollection)]
+)
 def test_both_clients_are_alike(blocking: Any, awaited: Any) -> None:
     """Each method of one is a method of the other, with the same parameters, defaults and annotations."""
     assert public(blocking) == public(awaited)
@@ -128,7 +149,9 @@ def test_both_clients_are_alike(blocking: Any, awaited: Any) -> None:
         ours, theirs = inspect.signature(getattr(blocking, name)), inspect.signature(getattr(awaited, name))
         assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
         is_iterator = name in ("pages", "items")
-        assert inspect.iscoroutinefunction(getattr(awaited, name)) is (name != "collection" and not is_iterator), name
+        assert inspect.iscoroutinefunction(getattr(awaited, name)) is (
+            name not in ("collection", "fields_collection") and not is_iterator
+        ), name
         assert inspect.isasyncgenfunction(getattr(awaited, name)) is is_iterator, name
     constructors = [dict(inspect.signature(owner).parameters) for owner in (blocking, awaited)]
     for parameters in constructors:
@@ -137,7 +160,7 @@ def test_both_clients_are_alike(blocking: Any, awaited: Any) -> None:
     assert constructors[0] == constructors[1]
 
 
-@pytest.mark.parametrize("owner", [Client, Collection, AsyncClient, AsyncCollection])
+@pytest.mark.parametrize("owner", [Client, Collection, FieldsCollection, AsyncClient, AsyncCollection, AsyncFieldsCollection])
 def test_every_method_shows_its_use(owner: Any) -> None:
     """The documentation of every method ends with how it is used, in code that Python can read."""
     for name in public(owner):

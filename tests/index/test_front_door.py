@@ -22,14 +22,13 @@ import kinbin.records
 
 TESTS = Path(__file__).resolve().parents[1]
 
-ASKED = (
-    "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, "
-    "max_distance=None, options=None"
-)
+FIELDS_ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, options=None"
+ASKED = FIELDS_ASKED.replace("*, ", "*, max_distance=None, ")
 PUBLIC = [
     "KERNELS", "LIMITS", "OPTIONS", "SAMPLERS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FormatMismatch", "Hit", "InvalidInput", "Item",
+    "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection", "FieldsConfig",
+    "FormatMismatch", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "SearchCancelled", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Tokens",
     "measure_costs", "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
@@ -40,14 +39,15 @@ def test_the_public_names() -> None:
     """The front door has just these names, in order, and each is there; a change of the list is a change of the contract."""
     assert kinbin.__all__ == PUBLIC
     assert all(hasattr(kinbin, name) for name in PUBLIC)
-    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS", "OPTIONS"})
+    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS", "OPTIONS", "SAMPLERS"})
 
 
 PARAMETERS = {
     "Database.create_collection": (
-        "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None)"
+        "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None, fields=None)"
     ),
     "Database.collection": "(name)",
+    "Database.fields_collection": "(name)",
     "Database.collections": "()",
     "Database.drop_collection": "(name)",
     "Database.background": "()",
@@ -66,6 +66,20 @@ PARAMETERS = {
     "Collection.link": "(progress=None)",
     "Collection.compact": "()",
     "Collection.close": "()",
+    "FieldsCollection.add": "(ids, vectors, payloads=None, mode='upsert', *, atomic=False, progress=None)",
+    "FieldsCollection.delete": "(ids=None, filter=None)",
+    "FieldsCollection.query": f"(vectors, weights=None, combine='sum', {FIELDS_ASKED})",
+    "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {FIELDS_ASKED.replace('*, ', '*, fields=None, ')})",
+    "FieldsCollection.query_batch": f"(vectors, weights=None, combine='sum', {FIELDS_ASKED})",
+    "FieldsCollection.get": "(ids, include=('vector', 'payload'))",
+    "FieldsCollection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
+    "FieldsCollection.count": "(filter=None)",
+    "FieldsCollection.stats": "()",
+    "FieldsCollection.background": "()",
+    "FieldsCollection.check": "(progress=None)",
+    "FieldsCollection.link": "(progress=None)",
+    "FieldsCollection.compact": "()",
+    "FieldsCollection.close": "()",
 }
 
 
@@ -82,7 +96,7 @@ def test_the_parameters_of_public_methods(name: str) -> None:
     assert inspect.getdoc(function)
 
 
-@pytest.mark.parametrize("owner", ["Database", "Collection"])
+@pytest.mark.parametrize("owner", ["Database", "Collection", "FieldsCollection"])
 def test_every_public_method_is_meant_for_users(owner: str) -> None:
     """What has no underscore is in the table of parameters: what only the library needs is hidden."""
     public = {name for name, thing in vars(getattr(kinbin, owner)).items() if not name.startswith("_")}
@@ -159,6 +173,7 @@ LIMIT_VALUES = {
     "filter_terms": 256,
     "name_length": 63,
     "collections": 1_000,
+    "fields": 16,
     "postings": 400_000,
     "postings_per_row": 2,
 }

@@ -15,8 +15,8 @@ from kinbin_client._chunks import Chunking
 from kinbin_client._options import QueryOptions
 from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
-from kinbin_client.async_client import AsyncClient, AsyncCollection
-from kinbin_client.client import Client, Collection
+from kinbin_client.async_client import AsyncClient, AsyncCollection, AsyncFieldsCollection
+from kinbin_client.client import Client, Collection, FieldsCollection
 from kinbin_client.errors import (
     ApiError,
     BadRequest,
@@ -44,7 +44,7 @@ from kinbin_client.errors import (
 )
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Hit, Item, Limit, Page
 from kinbin_client.retry import Retry
-from kinbin_client.vectors import Sparse, Tokens, Vector, Vectors
+from kinbin_client.vectors import ByField, Sparse, Tokens, Vector, Vectors
 
 __all__ = [
     "AddResult",
@@ -53,7 +53,9 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "AsyncCollection",
+    "AsyncFieldsCollection",
     "BadRequest",
+    "ByField",
     "Chunking",
     "Client",
     "ClientClosed",
@@ -64,6 +66,7 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "DeleteResult",
+    "FieldsCollection",
     "Forbidden",
     "GetResult",
     "Health",

@@ -24,15 +24,16 @@ from kinbin_client._requests import (
     add_repeat,
     id_list,
     json_request,
+    named,
     npy_request,
     query_fields,
     to_json,
     vector_json,
 )
 from kinbin_client.errors import InvalidArgument
-from kinbin_client.vectors import Vectors, iterate_vectors
+from kinbin_client.vectors import ByField, Vectors, iterate_vectors
 
-__all__ = ["Chunk", "Chunking", "add_chunks", "query_chunks"]
+__all__ = ["Chunk", "Chunking", "OfFields", "add_chunks", "query_chunks"]
 
 IDS_HEADER = "x-kinbin-ids"
 _IDS_HEADER_BYTES = 30_000
@@ -69,10 +70,33 @@ class Chunk:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class OfFields:
+    """Vectors of several fields, many of each, in the place of `Vectors`."""
+
+    vectors: ByField[Vectors]
+    how: Mapping[str, Any]
+    """Of queries: see `_requests.combined`."""
+
+    def encoded(self) -> tuple[int, Iterator[bytes]]:
+        """How many items there are, and the JSON of the vectors of each; InvalidArgument if fields have different numbers."""
+        several = {to_json(name, "field"): iterate_vectors(vectors) for name, vectors in named(self.vectors).items()}
+        totals = {total for total, _ in several.values()}
+        if len(totals) > 1:
+            told = ", ".join(f"{total} for {name.decode()}" for name, (total, _) in several.items())
+            raise InvalidArgument(f"fields have different numbers of vectors: {told}", code="bad_parameter")
+        return totals.pop() if totals else 0, self._each(several)
+
+    @staticmethod
+    def _each(several: Mapping[bytes, tuple[int, Iterator[Any]]]) -> Iterator[bytes]:
+        for position, row in enumerate(zip(*(vectors for _, vectors in several.values()), strict=True)):
+            yield b"{" + b",".join(name + b":" + vector_json(one, position) for name, one in zip(several, row, strict=True)) + b"}"
+
+
 def add_chunks(
     scope: Scope,
     ids: Sequence[str],
-    vectors: Vectors,
+    vectors: Vectors | OfFields,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     mode: AddMode,
     chunking: Chunking,
@@ -83,7 +107,8 @@ def add_chunks(
     could only see that within one chunk), and while iterating for a vector or payload without a JSON form.
     """
     names = id_list(ids)
-    total, encoded = iterate_vectors(vectors)
+    several = isinstance(vectors, OfFields)
+    total, encoded = vectors.encoded() if isinstance(vectors, OfFields) else iterate_vectors(vectors)
     if len(names) != total:
         raise InvalidArgument(f"{total} vectors came with {len(names)} ids; send one for each", code="bad_parameter")
     if payloads is not None and (isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence)):
@@ -92,34 +117,45 @@ def add_chunks(
         raise InvalidArgument(f"{len(payloads)} payloads came with {total} ids; send one (or None) for each", code="bad_parameter")
     _refuse_duplicates(names)
     repeat = add_repeat(mode)
-    if payloads is None and _fits_npy(vectors, _FLOAT32_MAX):
+    if payloads is None and not several and _fits_npy(vectors, _FLOAT32_MAX):
         return total, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, {"mode": mode}, repeat=repeat))
     head = b'{"mode":' + to_json(mode, "mode") + b',"items":['
     return total, _json_chunks(
-        _encoded_items(names, encoded, payloads), chunking, head, partial(json_request, "POST", scope.index_path, repeat=repeat)
+        _encoded_items(names, encoded, payloads, several=several),
+        chunking,
+        head,
+        partial(json_request, "POST", scope.index_path, repeat=repeat),
     )
 
 
-def query_chunks(scope: Scope, vectors: Vectors, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
+def query_chunks(scope: Scope, vectors: Vectors | OfFields, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
     """The requests of a batch of queries; a batch of none is one request of none."""
-    _, encoded = iterate_vectors(vectors)
+    several = isinstance(vectors, OfFields)
+    _, encoded = vectors.encoded() if isinstance(vectors, OfFields) else iterate_vectors(vectors)
     fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
-    if "filter" not in fields and _fits_npy(vectors, _FLOAT64_MAX):
+    if "filter" not in fields and not several and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
         if "certify" in fields:
             parameters["certify"] = "true"
         return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
     head = to_json(fields, "query")[:-1] + b',"queries":['
-    queries = (vector_json(vector, position) for position, vector in enumerate(encoded))
+    if isinstance(vectors, OfFields):
+        head = to_json({**fields, **vectors.how}, "query")[:-1] + b',"queries":['
+        queries = (b'{"vectors":' + given + b"}" for given in encoded)
+    else:
+        queries = (vector_json(vector, position) for position, vector in enumerate(encoded))
     return _json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
 
 
-def _encoded_items(names: Sequence[str], vectors: Iterator[Any], payloads: Sequence[Mapping[str, Any] | None] | None) -> Iterator[bytes]:
+def _encoded_items(
+    names: Sequence[str], vectors: Iterator[Any], payloads: Sequence[Mapping[str, Any] | None] | None, *, several: bool
+) -> Iterator[bytes]:
     for position, (name, vector) in enumerate(zip(names, vectors, strict=True)):
-        item = b'{"id":' + to_json(name, "id", position) + b',"vector":' + vector_json(vector, position)
+        item = b'{"id":' + to_json(name, "id", position)
+        item += b',"vectors":' + vector if several else b',"vector":' + vector_json(vector, position)
         payload = None if payloads is None else payloads[position]
         if payload is not None:
             item += b',"payload":' + payload_json(payload, position)

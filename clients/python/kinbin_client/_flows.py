@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from kinbin_client import _chunks, _requests
-from kinbin_client._chunks import Chunking
+from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._options import Filter, Include, QueryOptions
 from kinbin_client._requests import AddMode, Operation, Request, Scope
 from kinbin_client._responses import Reply
@@ -74,7 +74,7 @@ def send(operation: Operation[T], retry: Retry) -> Flow[T]:
 def add(
     scope: Scope,
     ids: Sequence[str],
-    vectors: Vectors,
+    vectors: Vectors | OfFields,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     mode: AddMode,
     chunking: Chunking,
@@ -100,7 +100,7 @@ def add(
             progress(done, total)
 
 
-def query_batch(scope: Scope, vectors: Vectors, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+def query_batch(scope: Scope, vectors: Vectors | OfFields, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
     """Query chunk by chunk; the answers come in the order of the queries."""
     batches: list[AnswerBatch] = []
     done = 0

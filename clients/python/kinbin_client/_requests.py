@@ -16,11 +16,13 @@ from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import Conflict, InvalidArgument
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Limit, Page
 from kinbin_client.retry import Repeat
-from kinbin_client.vectors import Vector, encode_vector, vector_fault
+from kinbin_client.vectors import ByField, Vector, encode_vector, vector_fault
 
 T = TypeVar("T")
 
 AddMode: TypeAlias = Literal["insert", "update", "upsert"]
+Combine: TypeAlias = Literal["sum", "product"]
+"""How scores of fields become one."""
 Kernel: TypeAlias = str
 """A kernel's name, or a product as "gmm*acos". The service says which there are."""
 Sampler: TypeAlias = Literal["gcws", "dart", "argmax", "sign", "cauchy", "gcws_sign", "dart_sign"]
@@ -172,6 +174,35 @@ def query_id(scope: Scope, id: str, options: QueryOptions) -> Operation[Answer]:
     return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
 
 
+def query_fields_of(scope: Scope, vectors: ByField[Vector], how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
+    """The k nearest by several vectors. how: weights and combine, see `combined`."""
+    given = b",".join(to_json(name, "field") + b":" + vector_json(encode_vector(vector)) for name, vector in named(vectors).items())
+    body = b'{"vectors":{' + given + b"}," + to_json({**how, **query_fields(options)}, "query")[1:]
+    return Operation(json_request("POST", scope.query_path, body), _parse_answer)
+
+
+def query_id_of(scope: Scope, id: str, how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
+    """The k nearest of a stored item by several vectors."""
+    return Operation(json_request("POST", scope.query_path, to_json({"id": id, **how, **query_fields(options)}, "query")), _parse_answer)
+
+
+def combined(weights: Mapping[str, float] | None, combine: str, fields: Iterable[str] | None = None) -> dict[str, Any]:
+    """How scores of fields become one, as it is sent."""
+    how: dict[str, Any] = {"combine": combine}
+    if weights is not None:
+        how["weights"] = dict(named(weights, "weights"))
+    if fields is not None:
+        how["fields"] = id_list(fields if isinstance(fields, Sequence) else list(fields))
+    return how
+
+
+def named(given: Any, what: str = "vectors") -> Mapping[str, Any]:
+    """A mapping by field, as far as its form goes; InvalidArgument if it is none."""
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidArgument(f"{what} are a mapping of field to value, not {type(given).__name__}", code="bad_parameter")
+    return given
+
+
 def query_batch(request: Request) -> Operation[AnswerBatch]:
     """One request of a batch of queries (built by `_chunks`)."""
     return Operation(request, _parse_answers)
@@ -236,6 +267,14 @@ def create_collection(name: str, config: Mapping[str, Any], exist_ok: bool) -> O
 
     repeat = Repeat.ALWAYS if exist_ok else Repeat.IF_NOT_DONE
     return Operation(json_request("PUT", collection_path(name), to_json(dict(config), "configuration"), repeat), parse)
+
+
+def with_fields(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+    """A configuration as it is sent; with fields, of the others only what was chosen: the service says what goes together."""
+    if fields is None:
+        return dict(config)
+    kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("kernel", "ngmm")}
+    return {**kept, "fields": {name: dict(named(of, f"the options of field {name!r}")) for name, of in named(fields, "fields").items()}}
 
 
 def collection_info(name: str) -> Operation[CollectionInfo]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._chunks import Chunking
+from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Progress
 from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     AddMode,
+    Combine,
     Kernel,
     Operation,
     Sampler,
@@ -25,15 +26,15 @@ from kinbin_client._requests import (
 from kinbin_client._transport import DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
 from kinbin_client.retry import Retry
-from kinbin_client.vectors import Vector, Vectors
+from kinbin_client.vectors import ByField, Vector, Vectors
 
-__all__ = ["AsyncClient", "AsyncCollection"]
+__all__ = ["AsyncClient", "AsyncCollection", "AsyncFieldsCollection"]
 
 T = TypeVar("T")
 
 
-class _AsyncSearchable:
-    """Adding and querying, alike for a named collection and for the default one."""
+class _AsyncHandle:
+    """What every handle holds."""
 
     def __init__(self, sender: AsyncSender, scope: Scope, retry: Retry) -> None:
         self._sender = sender
@@ -42,6 +43,10 @@ class _AsyncSearchable:
 
     async def _do(self, operation: Operation[T]) -> T:
         return await self._sender.run(_flows.send(operation, self._retry))
+
+
+class _AsyncSearchable(_AsyncHandle):
+    """Adding and querying, alike for a named collection and for the default one."""
 
     async def add(
         self,
@@ -126,15 +131,15 @@ class _AsyncSearchable:
         return await self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
 
 
-class AsyncCollection(_AsyncSearchable):
-    """A handle of one collection; made by `AsyncClient.collection`, without asking whether the collection is there."""
+class _AsyncStored(_AsyncHandle):
+    """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:
         super().__init__(sender, collection_scope(name), retry)
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<AsyncCollection {self.name!r} of {self._sender.connection!r}>"
+        return f"<{type(self).__name__} {self.name!r} of {self._sender.connection!r}>"
 
     async def info(self) -> CollectionInfo:
         """The configuration of the collection; NotFound if it is not there.
@@ -201,6 +206,99 @@ class AsyncCollection(_AsyncSearchable):
                 yield item
 
 
+class AsyncCollection(_AsyncStored, _AsyncSearchable):
+    """A handle of one collection; made by `AsyncClient.collection`, without asking whether the collection is there."""
+
+
+class AsyncFieldsCollection(_AsyncStored):
+    """A handle of a collection whose items have several vectors; made by `AsyncClient.fields_collection`, without asking for it."""
+
+    async def add(
+        self,
+        ids: Sequence[str],
+        vectors: ByField[Vectors],
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+        mode: AddMode = "upsert",
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
+    ) -> AddResult:
+        """Add or replace items: for each field as many vectors as there are ids. As `Collection.add` in everything else.
+
+        Usage: `await pictures.add(["a"], {"colour": [[0.1, 0, 2.5]], "words": [["red", "apple"]]})`
+        """
+        return await self._sender.run(_flows.add(self._scope, ids, OfFields(vectors, {}), payloads, mode, chunking, progress, self._retry))
+
+    async def query(
+        self,
+        vectors: ByField[Vector],
+        weights: Mapping[str, float] | None = None,
+        combine: Combine = "sum",
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+    ) -> Answer:
+        """The k nearest items by the combined score of some fields: Σ weight · score, or their product. Hits tell the `parts`.
+
+        Usage: `await pictures.query({"colour": [0.1, 0, 2.5], "words": ["red"]}, weights={"colour": 0.7, "words": 0.3})`
+        """
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return await self._do(_requests.query_fields_of(self._scope, vectors, _requests.combined(weights, combine), asked))
+
+    async def query_id(
+        self,
+        id: str,
+        weights: Mapping[str, float] | None = None,
+        combine: Combine = "sum",
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        fields: Sequence[str] | None = None,
+        options: QueryOptions | None = None,
+    ) -> Answer:
+        """The k nearest items of a stored item, by the fields that `fields` or `weights` name, or by all.
+
+        Usage: `await pictures.query_id("a", fields=["colour"])`
+        """
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        return await self._do(_requests.query_id_of(self._scope, id, _requests.combined(weights, combine, fields), asked))
+
+    async def query_batch(
+        self,
+        vectors: ByField[Vectors],
+        weights: Mapping[str, float] | None = None,
+        combine: Combine = "sum",
+        k: int = 10,
+        target_recall: float = 0.9,
+        min_score: float | None = None,
+        filter: Filter | None = None,
+        mode: QueryMode = "auto",
+        certify: bool = False,
+        include: Include = (),
+        *,
+        options: QueryOptions | None = None,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+    ) -> AnswerBatch:
+        """One answer for each of many queries, in their order: for each field as many vectors as there are queries.
+
+        Usage: `for answer in await pictures.query_batch({"colour": matrix}): print(answer.ids)`
+        """
+        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        several = OfFields(vectors, _requests.combined(weights, combine))
+        return await self._sender.run(_flows.query_batch(self._scope, several, asked, chunking, self._retry))
+
+
 class AsyncClient(_AsyncSearchable):
     """A Kinbin service, over HTTP, for asyncio. `add` and the queries on the client itself work on the collection "default".
 
@@ -252,6 +350,7 @@ class AsyncClient(_AsyncSearchable):
         seed: int | None = None,
         exist_ok: bool = False,
         parameters: Mapping[str, float] | None = None,
+        fields: ByField[Mapping[str, Any]] | None = None,
     ) -> AsyncCollection:
         """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.
 
@@ -260,8 +359,8 @@ class AsyncClient(_AsyncSearchable):
         config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
         if parameters is not None:
             config["parameters"] = dict(parameters)
-        await self._do(_requests.create_collection(name, config, exist_ok))
-        return self.collection(name)
+        await self._do(_requests.create_collection(name, _requests.with_fields(config, fields), exist_ok))
+        return self.collection(name) if fields is None else cast(AsyncCollection, self.fields_collection(name))
 
     def collection(self, name: str) -> AsyncCollection:
         """The handle of a collection; sends nothing, and is not awaited.
@@ -269,6 +368,13 @@ class AsyncClient(_AsyncSearchable):
         Usage: `await client.collection("photos").query([0.1, 0, 2.5])`
         """
         return AsyncCollection(self._sender, name, self._retry)
+
+    def fields_collection(self, name: str) -> AsyncFieldsCollection:
+        """The handle of a collection whose items have several vectors; sends nothing, and is not awaited.
+
+        Usage: `await client.fields_collection("pictures").query({"colour": [0.1, 0, 2.5]})`
+        """
+        return AsyncFieldsCollection(self._sender, name, self._retry)
 
     async def collections(self) -> list[str]:
         """The names of all collections, sorted.

@@ -36,6 +36,10 @@ class Hit(_Model):
     payload: dict[str, Any] | None = None
     vector: list[float] | Sparse | None = None
     distance: float | None = None
+    parts: dict[str, float] | None = None
+    """By field that was asked for, the exact score that `score` is made of, in a collection with several."""
+    vectors: dict[str, list[float] | Sparse] | None = None
+    """By field, in the place of `vector`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -130,6 +134,8 @@ class Item(_Model):
     id: str
     payload: dict[str, Any] | None = None
     vector: list[float] | Sparse | None = None
+    vectors: dict[str, list[float] | Sparse] | None = None
+    """By field, in the place of `vector`, in a collection with several."""
 
 
 class GetResult(_Model):
@@ -153,16 +159,18 @@ class Page(_Model):
 class CollectionInfo(_Model):
     """A collection: its configuration, its size, and in `stats` how its index is built.
 
-    `sampler`, `bands` and `rows` are None when Kinbin chooses them by itself, run by run.
+    `sampler`, `bands` and `rows` are None when Kinbin chooses them by itself, run by run. Where items have several vectors,
+    `fields` has these numbers of each, and `kernel` and `parameters` are None as well.
     """
 
     name: str
-    kernel: str
-    parameters: dict[str, float] = {}
+    kernel: str | None = None
+    parameters: dict[str, float] | None = {}
     dim: int | None = None
     sampler: str | None = None
     bands: int | None = None
     rows: int | None = None
+    fields: dict[str, dict[str, Any]] | None = None
     count: int
     stats: dict[str, Any] = {}
 

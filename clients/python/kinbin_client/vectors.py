@@ -6,12 +6,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kinbin_client._matrices import sparse_rows
 from kinbin_client.errors import InvalidArgument
 
-__all__ = ["Array", "Sparse", "SparseMatrix", "Tokens", "Vector", "Vectors", "encode_vector", "iterate_vectors", "kind", "vector_fault"]
+__all__ = [
+    "Array",
+    "ByField",
+    "Sparse",
+    "SparseMatrix",
+    "Tokens",
+    "Vector",
+    "Vectors",
+    "encode_vector",
+    "iterate_vectors",
+    "kind",
+    "vector_fault",
+]
 
 
 class Array(Protocol):
@@ -75,6 +87,11 @@ as often as they are repeated), Sparse, Tokens, or a sparse matrix of one row.""
 
 Vectors: TypeAlias = Sequence[Vector] | Array | SparseMatrix
 """Many vectors: a sequence of them, a 2-d array (a row each) or a sparse matrix (a row each)."""
+
+
+_Of = TypeVar("_Of")
+ByField: TypeAlias = Mapping[str, _Of]
+"""For each field of a collection with several, by its name."""
 
 
 def encode_vector(vector: Vector) -> Any:

@@ -16,7 +16,7 @@ from kinbin.query.view import View
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Filters", "Matching", "Passing"]
+__all__ = ["Filters", "Matching", "Passing", "masks_of"]
 
 _KEPT = 4
 """Filters that are remembered: a bit a row each."""
@@ -87,10 +87,10 @@ def _look(reader: Reader, view: View, predicate: Predicate) -> Matching:
     """Every payload is looked at."""
     of_items = np.fromiter((row for _, row, payload in reader.scan_items(None) if predicate(payload)), np.uint64)
     rows = np.unique(of_items)
-    return Matching(len(of_items), len(rows), _masks(view, rows))
+    return Matching(len(of_items), len(rows), masks_of(view, rows))
 
 
-def _masks(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
+def masks_of(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
     """For each run and the fresh rows: all rows are dead but those of the given ones that live."""
     out = []
     sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]

@@ -299,7 +299,7 @@ class _Run:
         """Some of the queries, and their answers: to be put back if they are not all."""
         if len(which) == len(self.queries):
             return self.queries, self.asked, self.found
-        queries = _take(self.queries, which)
+        queries = self.queries.take(which)
         return queries, queries_record(queries), self.found.part(which)
 
     def put(self, which: NDArray[np.int64], part: Found) -> None:
@@ -482,12 +482,3 @@ def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
 def _check(flags: int) -> None:
     if flags & CORRUPT:
         raise CorruptData("a stored row or posting list is damaged; it was not answered from (`kinbin check` lists the damage)")
-
-
-def _take(queries: Rows, which: NDArray[np.int64]) -> Rows:
-    """Some of the queries, as rows of their own."""
-    sizes = np.diff(queries.indptr)[which]
-    indptr = np.zeros(len(which) + 1, np.int64)
-    np.cumsum(sizes, out=indptr[1:])
-    places = np.repeat(queries.indptr[which] - indptr[:-1], sizes) + np.arange(indptr[-1])
-    return Rows(indptr, queries.features[places], queries.values[places], queries.norms[which])

@@ -129,14 +129,12 @@ def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
     return out
 
 
-def check_name(name: object) -> str:
-    """A collection's name: it is the name of a directory as well.
+def check_name(name: object, of: str = "collection") -> str:
+    """The name of a collection, or of a field: it is the name of a directory as well.
 
     Raises:
         InvalidInput: code "bad_name".
     """
     if isinstance(name, str) and _NAME.match(name):
         return name
-    raise InvalidInput.of(
-        "bad_name", "a collection's name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or a digit", field="name"
-    )
+    raise InvalidInput.of("bad_name", f"a {of}'s name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or a digit", field="name")

@@ -45,3 +45,11 @@ class Rows:
         """Rows start … stop-1 (views but for indptr)."""
         low, high = self.indptr[start], self.indptr[stop]
         return Rows(self.indptr[start : stop + 1] - low, self.features[low:high], self.values[low:high], self.norms[start:stop])
+
+    def take(self, which: NDArray[np.int64]) -> Rows:
+        """Some of the rows, copied."""
+        sizes = np.diff(self.indptr)[which]
+        indptr = np.zeros(len(which) + 1, np.int64)
+        np.cumsum(sizes, out=indptr[1:])
+        places = np.repeat(self.indptr[which] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        return Rows(indptr, self.features[places], self.values[places], self.norms[which])

@@ -40,6 +40,11 @@ class DeadRows:
         """Whether one row is dead."""
         return bool(self.bits[local >> 3] >> (local & 7) & 1)
 
+    def are_dead(self, locals_: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each of these rows is dead."""
+        dead: NDArray[np.bool_] = (self.bits[locals_ >> 3] >> (locals_ & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return dead
+
     def living(self) -> NDArray[np.int64]:
         """The rows that are alive, ascending."""
         return np.flatnonzero(~self._flags())

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 
-__all__ = ["CoderHeader", "Configuration", "ContrastHeader", "Fields", "LinkSetHeader", "ProjectionHeader", "RunHeader", "numbers"]
+__all__ = [
+    "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "LinkSetHeader", "ProjectionHeader", "RunHeader", "numbers",
+]  # fmt: skip
 
 _MOST = 2**63 - 1
 _MOST_SHIFT = 31
@@ -74,6 +76,13 @@ class Fields:
         value = self._data.get(name)
         if not isinstance(value, str):
             raise self.refuse(name, "a string")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        value = self._data.get(name)
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.refuse(name, "a list of strings")
         return value
 
     def array(self, name: str, *shape: int | None) -> NDArray[Any]:
@@ -160,6 +169,32 @@ class Configuration:
             "kernel": self.kernel, "dim": self.dim, "sampler": self.sampler, "bands": self.bands, "rows": self.r,
             "seed": str(self.seed), "hash_version": self.hash_version,
         } | ({"parameters": self.parameters} if self.parameters else {})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FieldNames:
+    """What the first store of a collection with several fields keeps in the place of a `Configuration`; it never changes."""
+
+    names: tuple[str, ...]
+    """Of the fields, in the order they were given; each has a store of its own."""
+    hash_version: int
+
+    @classmethod
+    def decode(cls, data: object) -> FieldNames:
+        """From JSON.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, "the collection's configuration")
+        names = fields.texts("fields")
+        if not names or len(set(names)) < len(names):
+            raise fields.refuse("fields", "a list of different names")
+        return cls(tuple(names), fields.whole("hash_version"))
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"fields": list(self.names), "hash_version": self.hash_version}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

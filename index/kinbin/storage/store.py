@@ -24,7 +24,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -36,14 +36,16 @@ from kinbin.errors import Closed, CollectionNotFound, FormatMismatch, StorageBus
 from kinbin.storage import format as fmt
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
-from kinbin.storage.headers import Configuration
+from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["Snapshot", "Store", "sync_directory"]
+__all__ = ["FIELDS", "Snapshot", "Store", "sync_directory"]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
 MAX_READERS = 2048
+FIELDS = "fields"
+"""The directory of a collection in which the stores of its fields lie."""
 _TREES = (b"meta", b"items", b"owners", b"journal", b"runs")
 
 
@@ -119,8 +121,10 @@ class Store:
                     os.truncate(path, size)
 
     @classmethod
-    def create(cls, path: Path, configuration: Configuration) -> None:
+    def create(cls, path: Path, configuration: Configuration | FieldNames, fields: Mapping[str, Configuration] | None = None) -> None:
         """Make the files of an empty collection: complete under another name first, then renamed.
+
+        fields: what the stores of its fields are created with, by name.
 
         Raises:
             FileExistsError: the path exists.
@@ -128,18 +132,12 @@ class Store:
         draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
         try:
             with translated():
-                draft.mkdir(parents=True)
-                env = lmdb.open(str(draft), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
-                try:
-                    meta, *_ = [env.open_db(name) for name in _TREES]
-                    with env.begin(write=True) as txn:
-                        txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
-                        txn.put(b"manifest", fmt.encode_json([]), db=meta)
-                        txn.put(b"state", fmt.encode_state(State()), db=meta)
-                finally:
-                    env.close()
-                (draft / "lock.mdb").unlink(missing_ok=True)
-                sync_directory(draft)
+                _write_new(draft, configuration)
+                for name, one in (fields or {}).items():
+                    _write_new(draft / FIELDS / name, one)
+                if fields:
+                    sync_directory(draft / FIELDS)
+                    sync_directory(draft)
             _rename_new(draft, path)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -256,6 +254,22 @@ class Store:
             self._closed = True
             if self._idle.wait_for(lambda: self._users == 0, timeout=60):
                 self._env.close()
+
+
+def _write_new(path: Path, configuration: Configuration | FieldNames) -> None:
+    """The files of one empty store."""
+    path.mkdir(parents=True)
+    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
+    try:
+        meta, *_ = [env.open_db(name) for name in _TREES]
+        with env.begin(write=True) as txn:
+            txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
+            txn.put(b"manifest", fmt.encode_json([]), db=meta)
+            txn.put(b"state", fmt.encode_state(State()), db=meta)
+    finally:
+        env.close()
+    (path / "lock.mdb").unlink(missing_ok=True)
+    sync_directory(path)
 
 
 def _rename_new(draft: Path, path: Path) -> None:

@@ -12,7 +12,7 @@ from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
-from kinbin.storage.headers import Configuration, LinkSetHeader, RunHeader, numbers
+from kinbin.storage.headers import Configuration, FieldNames, LinkSetHeader, RunHeader, numbers
 from kinbin.storage.places import address_of, place_of
 
 __all__ = ["Reader", "Writer"]
@@ -46,6 +46,19 @@ class Reader:
     def configuration(self) -> Configuration:
         """What the collection was created with."""
         return Configuration.decode(fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration"))
+
+    def field_names(self) -> FieldNames:
+        """The same of the first store of a collection with several fields."""
+        return FieldNames.decode(fmt.decode_json(self._txn.get(b"config", b"", db=self._meta), "the collection's configuration"))
+
+    def depths(self) -> dict[str, Any]:
+        """What was measured of the depths of candidates of fields (`fields.depths`); nothing if it is absent or damaged."""
+        try:
+            data = fmt.decode_json(self._txn.get(b"depths", b"", db=self._meta), "the measured depths")
+        except CorruptData:
+            # It is measured again.
+            return {}
+        return data if isinstance(data, dict) else {}
 
     def manifest(self) -> list[int]:
         """Numbers of the runs, oldest rows first."""
@@ -202,6 +215,10 @@ class Writer(Reader):
     def put_manifest(self, runs: list[int]) -> None:
         """Replace the list of runs."""
         self._txn.put(b"manifest", fmt.encode_json(runs), db=self._meta)
+
+    def put_depths(self, data: dict[str, Any]) -> None:
+        """Replace what was measured of the depths of candidates."""
+        self._txn.put(b"depths", fmt.encode_json(data), db=self._meta)
 
     def put_link_sets(self, sets: list[int]) -> None:
         """Replace the list of link sets."""

@@ -61,6 +61,18 @@ def _small(database: Database) -> None:
         collection.query(_vectors(name)[0])
         collection.query_batch(_vectors(name)[:2], mode="exact")
         collection.get(["0"])
+    _fields(database)
+
+
+def _fields(database: Database) -> None:
+    """Scoring what other fields found, of narrow and of wide rows."""
+    name = f"{_OURS}fields"
+    database.create_collection(name, fields={"narrow": {"dim": _FEATURES}, "wide": {}}, seed=0)
+    X = dict.fromkeys(("narrow", "wide"), _vectors(name))
+    collection = database.fields_collection(name)
+    collection.add([str(i) for i in range(48)], X)
+    collection.query({field: vectors[0] for field, vectors in X.items()})
+    database.drop_collection(name)
 
 
 def _bands(database: Database) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +28,10 @@ def create_command(
     ] = DEFAULT_KERNEL,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="A parameter of the kernel, such as gamma=2; may be repeated. Default: the kernel's own."),
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="A parameter of the kernel, such as gamma=2 (of a field: colour:gamma=2); may be repeated. Default: the kernel's own.",
+        ),
     ] = None,
     dim: Annotated[
         int | None,
@@ -41,6 +44,10 @@ def create_command(
         int | None, typer.Option(min=1, metavar="L", help="Bands of the index; default: chosen by Kinbin as it grows.")
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, metavar="R", help="Hashes a band; default: chosen by Kinbin as it grows.")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:KERNEL[:DIM]", help="A field, for items of several vectors; once for each. In the place of the above."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
@@ -50,24 +57,47 @@ def create_command(
     """
     config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
-        made = there.create(name, **config, parameters=_parameters(parameter))
+        fields = _fields(field or [])
+        own = _parameters(parameter or [], fields)
+        made = there.create(name, **config, parameters=own) if not fields else there.create(name, **config, fields=fields)
         about = there.described(name)
     if as_json:
         print_json({"collection": name, "created": made, **about})
         return
-    kind = "sparse" if about["dim"] is None else f"dimension {about['dim']}"
+    kind = _kind(about)
     done = "created" if made else f"is there already, with {about['count']:,} items"
+    typer.echo(f"{name}: {done}: {kind}")
+
+
+def _kind(about: dict[str, Any]) -> str:
+    """Kernel and dimension of a collection, or of each of its fields."""
+    if "fields" in about:
+        return "; ".join(f"field {name}: {_kind(one)}" for name, one in about["fields"].items())
     numbers = "".join(f" {key}={value:g}" for key, value in about["parameters"].items())
-    typer.echo(f"{name}: {done}: kernel {about['kernel']}{numbers}, {kind}")
+    return f"kernel {about['kernel']}{numbers}, " + ("sparse" if about["dim"] is None else f"dimension {about['dim']}")
 
 
-def _parameters(given: list[str] | None) -> dict[str, float] | None:
-    """Numbers by name, of NAME=NUMBER. Raises BadParameter."""
+def _fields(given: list[str]) -> dict[str, dict[str, Any]]:
+    """Fields as they were written. Raises BadParameter."""
+    fields: dict[str, dict[str, Any]] = {}
+    for text in given:
+        name, *rest = text.split(":")
+        if name in fields or not 1 <= len(rest) <= 2 or (len(rest) == 2 and not rest[1].isdecimal()):
+            raise typer.BadParameter(f"--field is NAME:KERNEL or NAME:KERNEL:DIM, each name once, not {text!r}")
+        fields[name] = {"kernel": rest[0], "dim": int(rest[1]) if len(rest) == 2 else None}
+    return fields
+
+
+def _parameters(given: list[str], fields: dict[str, dict[str, Any]]) -> dict[str, float] | None:
+    """Numbers by name, of NAME=NUMBER. Where there are fields, FIELD:NAME=NUMBER, which are put into these. Raises BadParameter."""
     numbers: dict[str, float] = {}
-    for one in given or []:
+    for one in given:
         key, _, number = one.partition("=")
+        field, _, own = key.partition(":") if fields else ("", "", key)
+        if fields and (field not in fields or not own):
+            raise typer.BadParameter(f"with --field, --parameter takes FIELD:NAME=NUMBER, such as {next(iter(fields))}:gamma=2, not {one}")
         try:
-            numbers[key] = float(number)
+            (fields[field].setdefault("parameters", {}) if fields else numbers)[own] = float(number)
         except ValueError:
             raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {one}") from None
     return numbers or None

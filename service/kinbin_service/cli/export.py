@@ -57,6 +57,8 @@ def export_command(
     condition_parsed = None if condition is None else parsed_json(condition, "--filter")
     with failing_in_one_line(as_json), place(data, url) as there:
         about = there.described(collection)
+        if "fields" in about:
+            raise Failure(f"{collection} has several fields, which files hold none of: read it with scroll, of the library or the client")
         items = _followed(there, collection, about, condition_parsed)
         if to_output:
             _to_output(items)

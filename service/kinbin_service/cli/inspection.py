@@ -46,6 +46,11 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
     for column in (1, 4, 5):
         table.columns[column].justify = "right"
     for name, about in found.items():
+        if "fields" in about:
+            fields = about["fields"].values()
+            kernels, runs = ", ".join(one["kernel"] for one in fields), sum(len(one["runs"]) for one in fields)
+            table.add_row(name, f"{about['count']:,}", kernels, f"{len(fields)} fields", str(runs), _size(about["bytes"]))
+            continue
         dim = "sparse" if about["dim"] is None else str(about["dim"])
         table.add_row(name, f"{about['count']:,}", about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
     Console().print(table)
@@ -56,11 +61,16 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
-        if key in {"runs", "links", "background"}:
+        if key in {"runs", "links", "background", "fields", "depths"}:
             continue
         shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"  {key}", Text("–" if value is None else shown))
     console.print(table)
+    if "fields" in about:
+        _show_rows(console, "depths of candidates", [{"asked": key, **one} for key, one in about["depths"].items()])
+        for one, stats in about["fields"].items():
+            _show_stats(f"{name}, field {one}", stats)
+        return
     _show_rows(console, "runs, oldest first", about["runs"])
     links = about["links"]
     if links is not None:

@@ -59,12 +59,20 @@ def _link(collection: kinbin.Collection, console: Console) -> dict[str, Any]:
 
     tell(console, f"{collection.name}: merging")
     began = perf_counter()
+    if "fields" in collection.stats():
+        collection.link()
+        seconds = perf_counter() - began
+        return {"fields": {name: _reported(one["links"], 0, seconds) for name, one in collection.stats()["fields"].items()}}
     with watch(console) as bar:
         followed = _Followed(bar, collection.name)
         collection.link(progress=followed)
     seconds = perf_counter() - began
-    links = collection.stats()["links"]
-    report: dict[str, Any] = {"rows": 0 if links is None else links["rows"], "new_rows": followed.linked, "seconds": round(seconds, 3)}
+    return _reported(collection.stats()["links"], followed.linked, seconds)
+
+
+def _reported(links: dict[str, Any] | None, new_rows: int, seconds: float) -> dict[str, Any]:
+    """What came of linking."""
+    report: dict[str, Any] = {"rows": 0 if links is None else links["rows"], "new_rows": new_rows, "seconds": round(seconds, 3)}
     if links is not None:
         report |= {name: links[name] for name in ("code_bytes", "links_per_row", "pool")}
         report["recall"] = _calibrated_recall(links)
@@ -95,6 +103,10 @@ def _calibrated_recall(links: dict[str, Any]) -> float:
 
 
 def _show(name: str, report: dict[str, Any]) -> None:
+    if "fields" in report:
+        for field, one in report["fields"].items():
+            _show(f"{name}, field {field}", one)
+        return
     if not report["rows"]:
         typer.echo(f"{name}: there are no rows to link")
         return

@@ -80,7 +80,9 @@ class DatabasePlace:
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
         collection = self.collection(name)
-        return {key: getattr(collection.config, key) for key in CONFIGURATION} | {"count": collection.count()}
+        about = {key: getattr(collection.config, key, None) for key in CONFIGURATION} | {"count": collection.count()}
+        fields = getattr(collection.config, "fields", None)
+        return about if fields is None else about | {"fields": {one: _plain(config) for one, config in fields.items()}}
 
 
 class ServicePlace:
@@ -112,7 +114,12 @@ class ServicePlace:
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
         info = self.collection(name).info()
-        return {key: getattr(info, key) for key in (*CONFIGURATION, "count")}
+        about = {key: getattr(info, key) for key in (*CONFIGURATION, "count")}
+        return about if info.fields is None else about | {"fields": info.fields}
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    return {key: getattr(config, key) for key in CONFIGURATION}
 
 
 def missing(name: str, where: str, names: list[str]) -> Failure:

@@ -118,6 +118,8 @@ def _answers(there: Place, name: str, asked: str | Vector, options: dict[str, An
 
 def _ask(collection: Any, asked: Any, options: dict[str, Any]) -> list[Any]:
     """The answers of the library or of the client."""
+    if hasattr(getattr(collection, "config", None), "fields"):
+        raise Failure("the collection has several fields: ask it by the library, REST or the client")
     if isinstance(asked, str):
         return [collection.query_id(asked, **options)]
     if _many(asked):

@@ -73,7 +73,7 @@ class ServiceTarget:
     def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         from kinbin_client.errors import NotFound
-        from kinbin_service.importing import check_alike, try_out
+        from kinbin_service.importing import check_alike, refuse_fields, try_out
 
         try:
             info = self._collection.info()
@@ -83,6 +83,8 @@ class ServiceTarget:
             try_out(first, chosen, wanted)
             self._client.create_collection(self.name, kernel=chosen, dim=wanted, exist_ok=True)
         else:
+            if info.fields is not None:
+                refuse_fields(self.name)
             check_alike(self.name, info.kernel or "", info.dim, asked_kernel=kernel, asked_dim=dim)
 
     def add(self, batch: Batch, mode: str) -> Added:
@@ -122,7 +124,7 @@ class ServiceTarget:
             info = self._collection.info()
         except NotFound:
             return None
-        return info.kernel, info.dim
+        return info.kernel or "", info.dim
 
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:

@@ -17,7 +17,17 @@ from kinbin_service.importing.formats import FORMATS, ReadOptions
 from kinbin_service.importing.job import AddOptions
 from kinbin_service.importing.progress import watch
 from kinbin_service.importing.run import Summary, import_files
-from kinbin_service.importing.targets import Added, DatabaseTarget, Refused, Target, TargetDiffers, check_alike, told, try_out
+from kinbin_service.importing.targets import (
+    Added,
+    DatabaseTarget,
+    Refused,
+    Target,
+    TargetDiffers,
+    check_alike,
+    refuse_fields,
+    told,
+    try_out,
+)
 from kinbin_service.importing.vectors import parse_vector
 
 __all__ = [
@@ -36,6 +46,7 @@ __all__ = [
     "check_alike",
     "import_files",
     "parse_vector",
+    "refuse_fields",
     "told",
     "try_out",
     "watch",

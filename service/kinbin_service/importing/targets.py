@@ -44,6 +44,11 @@ class TargetDiffers(Exception):
     """The collection that is there has another kernel or dimension than was asked for."""
 
 
+def refuse_fields(name: str) -> None:
+    """Raise TargetDiffers: files hold one vector an item."""
+    raise TargetDiffers(f"{name} has several fields, and files hold one vector an item: add to it by the library, REST or the client")
+
+
 def check_alike(name: str, kernel: str, dim: int | None, *, asked_kernel: str | None, asked_dim: int | None) -> None:
     """Compare a collection with what was asked for, where something was. Raises TargetDiffers."""
     if asked_kernel not in {None, kernel}:
@@ -98,6 +103,8 @@ class DatabaseTarget:
             try_out(first, chosen, wanted)
             self._collection = self._database.create_collection(self.name, kernel=chosen, dim=wanted)
         else:
+            if isinstance(self._collection, kinbin.FieldsCollection):
+                refuse_fields(self.name)
             config = self._collection.config
             check_alike(self.name, config.kernel, config.dim, asked_kernel=kernel, asked_dim=dim)
 

@@ -21,19 +21,24 @@ __all__ = ["router"]
 router = APIRouter(tags=["collections"])
 
 
-def describe(collection: kinbin.Collection) -> dict[str, Any]:
+def describe(collection: kinbin.Collection | kinbin.FieldsCollection) -> dict[str, Any]:
     """A collection's name, configuration, size and index. Its seed stays secret: who knows it can craft colliding vectors."""
-    config = collection.config
+    if isinstance(collection, kinbin.FieldsCollection):
+        fields = {name: _configuration(config) for name, config in collection.config.fields.items()}
+        config = dict.fromkeys(("kernel", "parameters", "dim", "sampler", "bands", "rows")) | {"fields": fields}
+    else:
+        config = _configuration(collection.config)
+    return {"name": collection.name, **config, "count": collection.count(), "stats": collection.stats()}
+
+
+def _configuration(config: kinbin.CollectionConfig) -> dict[str, Any]:
     return {
-        "name": collection.name,
         "kernel": config.kernel,
         "parameters": config.parameters,
         "dim": config.dim,
         "sampler": config.sampler,
         "bands": config.bands,
         "rows": config.rows,
-        "count": collection.count(),
-        "stats": collection.stats(),
     }
 
 
@@ -46,6 +51,10 @@ async def put_collection(request: Request, name: Name) -> Response:
     async with received_json(request, CollectionRequest) as asked:
         database = service_of(request).database
         wanted = asked.model_dump()
+        if wanted["fields"] is None:
+            del wanted["fields"]
+        elif "kernel" not in asked.model_fields_set:
+            del wanted["kernel"]
 
         def create() -> tuple[int, bytes]:
             try:

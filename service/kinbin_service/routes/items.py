@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.bodies import JSON, NDJSON, NPY, parse_json, parse_lines
-from kinbin_service.convert import VectorIn, item, vector_in
+from kinbin_service.convert import VectorIn, item, vector_in, vectors_in
 from kinbin_service.default_collection import add_to_default
 from kinbin_service.documented import bulk, parameters, route
 from kinbin_service.npy import new_ids, parse_ids, parse_matrix
@@ -22,7 +22,16 @@ from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received, received_json
 from kinbin_service.schemas.answers import AddAnswer, CountAnswer, DeleteAnswer, GetAnswer, ScrollAnswer
-from kinbin_service.schemas.requests import AddOptions, AddRequest, CountRequest, DeleteRequest, GetRequest, ItemIn, ScrollRequest
+from kinbin_service.schemas.requests import (
+    AddOptions,
+    AddRequest,
+    CountRequest,
+    DeleteRequest,
+    FieldsAddRequest,
+    GetRequest,
+    ItemIn,
+    ScrollRequest,
+)  # fmt: skip
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 
@@ -36,7 +45,7 @@ class Batch:
     """The items of one add, from a body of any kind."""
 
     ids: list[str]
-    vectors: Sequence[VectorIn] | NDArray[Any]
+    vectors: Sequence[VectorIn] | NDArray[Any] | dict[str, list[VectorIn]]
     payloads: list[dict[str, Any] | None] | None
     mode: str
     ids_made: bool = False
@@ -48,14 +57,26 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
     """The items of a body."""
     if media_type == NPY:
         return _matrix_batch(request, body)
+    lines: Sequence[int] = ()
     if media_type == NDJSON:
         values, lines = parse_lines(body)
-        asked = validate(AddRequest, {"items": values, "mode": options(request, AddOptions).mode}, lines)
+        content: Any = {"items": values, "mode": options(request, AddOptions).mode}
     else:
         no_options(request)
-        asked, lines = validate(AddRequest, parse_json(body)), []
+        content = parse_json(body)
+    if _by_field(content):
+        given = validate(FieldsAddRequest, content, lines)
+        by_field = vectors_in([one["vectors"] for one in given.items], "#/items/{}/vectors")
+        return Batch([one["id"] for one in given.items], by_field, [one.get("payload") for one in given.items], given.mode, lines=lines)
+    asked = validate(AddRequest, content, lines)
     vectors = [vector_in(given["vector"], f"#/items/{position}/vector") for position, given in enumerate(asked.items)]
     return Batch([given["id"] for given in asked.items], vectors, [given.get("payload") for given in asked.items], asked.mode, lines=lines)
+
+
+def _by_field(content: Any) -> bool:
+    """Whether the first item has several vectors."""
+    items = content.get("items") if isinstance(content, dict) else None
+    return isinstance(items, list) and bool(items) and isinstance(items[0], dict) and "vectors" in items[0]
 
 
 def _matrix_batch(request: Request, body: bytes) -> Batch:
@@ -82,7 +103,10 @@ async def index(request: Request, name: str) -> Response:
         database = service_of(request).database
 
         def add() -> bytes:
-            if name == DEFAULT:
+            if isinstance(batch.vectors, dict):
+                several = database.fields_collection(name)
+                done = several.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
+            elif name == DEFAULT:
                 done = add_to_default(database, batch.ids, batch.vectors, batch.payloads, batch.mode)
             else:
                 done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
@@ -97,7 +121,7 @@ async def index(request: Request, name: str) -> Response:
 INDEX = route(
     "Add or replace items",
     AddAnswer,
-    body=AddRequest,
+    body=(AddRequest, FieldsAddRequest),
     other_bodies=bulk(ItemIn),
     parameters=parameters(AddOptions, ids=True),
     refusals=frozenset({404, 409, 507}),

@@ -13,14 +13,14 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.bodies import JSON, NPY, parse_json
-from kinbin_service.convert import answer, batch_answers, vector_in
+from kinbin_service.convert import answer, batch_answers, vector_in, vectors_in
 from kinbin_service.documented import matrix, parameters, route
 from kinbin_service.npy import parse_matrix
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
 from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
-from kinbin_service.schemas.requests import QueryFields, QueryOptions, QueryRequest
+from kinbin_service.schemas.requests import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 from kinbin_service.settings import Settings
@@ -29,8 +29,8 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["queries"])
 
-Search = Callable[[kinbin.Collection, threading.Event], dict[str, Any]]
-"""A search that is ready to run, until the event is set: gives the content of the answer, but for took_ms."""
+Search = Callable[[kinbin.Database, str, threading.Event], dict[str, Any]]
+"""A search that is ready to run in a collection of this name, until the event is set: gives the content of the answer, but for took_ms."""
 
 
 def parse_query(request: Request, media_type: str, body: bytes, settings: Settings) -> Search:
@@ -43,7 +43,10 @@ def parse_query(request: Request, media_type: str, body: bytes, settings: Settin
             raise Refusal("over_limit", f"a batch has at most {most:,} queries", [Entry("#/queries", "too many rows")], "batch_queries")
         return _search_many(request, rows, len(rows), asked.options(), settings)
     no_options(request)
-    query = validate(QueryRequest, parse_json(body))
+    content = parse_json(body)
+    if _by_field(content):
+        return _search_fields(request, validate(FieldsQueryRequest, content), settings)
+    query = validate(QueryRequest, content)
     if query.queries is not None:
         vectors = [vector_in(raw, f"#/queries/{position}") for position, raw in enumerate(query.queries)]
         return _search_many(request, vectors, len(vectors), query.options(), settings)
@@ -56,7 +59,8 @@ def _search_one(query: QueryFields, settings: Settings) -> Search:
     identifier = query.id
     vector = None if identifier is not None else vector_in(query.vector, "#/vector")
 
-    def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
+    def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
+        collection = database.collection(name)
         if identifier is not None:
             return answer(collection.query_id(identifier, cancel=cancel, options=asked), tuple(asked.include))
         return answer(collection.query(vector, cancel=cancel, options=asked), tuple(asked.include))
@@ -68,10 +72,40 @@ def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.Quer
     request.state.place = Place("queries")
     check_answer_size(number, asked, settings)
 
-    def search(collection: kinbin.Collection, cancel: threading.Event) -> dict[str, Any]:
-        return {"answers": batch_answers(collection.query_batch(vectors, cancel=cancel, options=asked), tuple(asked.include))}
+    def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
+        found = database.collection(name).query_batch(vectors, cancel=cancel, options=asked)
+        return {"answers": batch_answers(found, tuple(asked.include))}
 
     return search
+
+
+def _by_field(content: Any) -> bool:
+    """Whether a body asks about several vectors of items."""
+    if not isinstance(content, dict):
+        return False
+    first = content["queries"][0] if isinstance(content.get("queries"), list) and content["queries"] else None
+    return not content.keys().isdisjoint(("vectors", "weights", "combine", "fields")) or (isinstance(first, dict) and "vectors" in first)
+
+
+def _search_fields(request: Request, query: FieldsQueryFields, settings: Settings) -> Search:
+    """The search of a body about several vectors."""
+    asked = query.options()
+    how: dict[str, Any] = {"weights": query.weights, "combine": query.combine, "options": asked}
+    included = tuple(asked.include)
+    check_answer_size(1 if query.queries is None else len(query.queries), asked, settings)
+    if query.queries is not None:
+        request.state.place = Place("queries")
+        many = vectors_in([one["vectors"] for one in query.queries], "#/queries/{}/vectors")
+        return lambda database, name, cancel: {
+            "answers": batch_answers(database.fields_collection(name).query_batch(many, cancel=cancel, **how), included)
+        }
+    if query.id is not None:
+        identifier = query.id
+        return lambda database, name, cancel: answer(
+            database.fields_collection(name).query_id(identifier, fields=query.fields, cancel=cancel, **how), included
+        )
+    one = {name: of[0] for name, of in vectors_in([query.vectors], "#/vectors").items()}
+    return lambda database, name, cancel: answer(database.fields_collection(name).query(one, cancel=cancel, **how), included)
 
 
 def check_answer_size(queries: int, asked: kinbin.QueryOptions, settings: Settings) -> None:
@@ -91,7 +125,7 @@ async def query(request: Request, name: str) -> Response:
         cancel = threading.Event()
 
         def run() -> bytes:
-            content = search(service.database.collection(name), cancel)
+            content = search(service.database, name, cancel)
             return encode({**content, "took_ms": took_ms(started)})
 
         return reply(await service.work(request, run, cancel=cancel))
@@ -100,7 +134,7 @@ async def query(request: Request, name: str) -> Response:
 QUERY = route(
     "Find the nearest items",
     QueryAnswer | BatchAnswer,
-    body=QueryRequest,
+    body=(QueryRequest, FieldsQueryRequest),
     other_bodies=matrix(),
     parameters=parameters(QueryOptions),
     refusals=frozenset({404}),

@@ -46,6 +46,8 @@ class Hit(BaseModel):
     distance: Annotated[float | None, Field(description="in its place where the kernel prints distances; lower is nearer")] = None
     payload: Annotated[Payload | None, Field(description="if included")] = None
     vector: Annotated[list[float] | SparseVector | None, Field(description="if included")] = None
+    parts: Annotated[dict[str, float] | None, Field(description="where several fields were asked for, the exact score of each")] = None
+    vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
 
 
 class OneAnswer(BaseModel):
@@ -95,6 +97,7 @@ class ItemOut(BaseModel):
     id: str
     payload: Annotated[Payload | None, Field(description="if included")] = None
     vector: Annotated[list[float] | SparseVector | None, Field(description="if included; tokens come back as hashed features")] = None
+    vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
 
 
 class GetAnswer(BaseModel):
@@ -124,16 +127,28 @@ class CountAnswer(BaseModel):
     count: int
 
 
-class CollectionAnswer(BaseModel):
-    """A collection: its configuration, its size, and how its index is built."""
+class FieldAnswer(BaseModel):
+    """The configuration of one vector of items."""
 
-    name: str
     kernel: str
     parameters: Annotated[dict[str, float], Field(description="of the kernel; empty if it has none")]
     dim: int | None
     sampler: str | None
     bands: int | None
     rows: int | None
+
+
+class CollectionAnswer(BaseModel):
+    """A collection: its configuration, its size, and how its index is built."""
+
+    name: str
+    kernel: Annotated[str | None, Field(description="null, as the next five, where there are fields")]
+    parameters: Annotated[dict[str, float] | None, Field(description="of the kernel; empty if it has none")]
+    dim: int | None
+    sampler: str | None
+    bands: int | None
+    rows: int | None
+    fields: Annotated[dict[str, FieldAnswer] | None, Field(description="only there if items have several vectors")] = None
     count: int
     stats: dict[str, Any]
 

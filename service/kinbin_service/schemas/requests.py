@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
-from kinbin_service.schemas.vectors import STRICT, Filter, Include, Payload, Vector, largest
+from kinbin_service.schemas.vectors import STRICT, ByField, Filter, Include, Payload, Vector, largest
 
 __all__ = [
     "REQUESTS",
@@ -19,6 +19,10 @@ __all__ = [
     "CollectionRequest",
     "CountRequest",
     "DeleteRequest",
+    "FieldRequest",
+    "FieldsAddRequest",
+    "FieldsItemIn",
+    "FieldsQueryRequest",
     "GetRequest",
     "ItemIn",
     "OptionFields",
@@ -35,6 +39,15 @@ class ItemIn(TypedDict):
     __pydantic_config__ = STRICT  # type: ignore[misc]  # how pydantic configures a TypedDict
     id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
     vector: SkipValidation[Vector]
+    payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+
+
+class FieldsItemIn(TypedDict):
+    """One item of an add to a collection with several fields."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    vectors: SkipValidation[ByField]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
 
 
@@ -56,6 +69,17 @@ class AddRequest(BaseModel):
         },
     )
     items: Annotated[list[ItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
+    mode: AddMode = "upsert"
+
+
+class FieldsAddRequest(BaseModel):
+    """Items to add or replace in a collection with several fields, in one transaction: all of them or none."""
+
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={"examples": [{"items": [{"id": "a", "vectors": {"colour": [0.1, 0, 2.5], "words": ["quick", "fox"]}}]}]},
+    )
+    items: Annotated[list[FieldsItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
     mode: AddMode = "upsert"
 
 
@@ -100,6 +124,52 @@ class QueryFields(OptionFields):
         return self
 
 
+class FieldsQueryIn(TypedDict):
+    """One of many queries of a collection with several fields."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    vectors: SkipValidation[ByField]
+
+
+class FieldsQueryFields(OptionFields):
+    """What a query of several fields is about, beside its options."""
+
+    model_config = ConfigDict(
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"vectors": {"colour": [0.1, 0, 2.5], "words": ["fox"]}, "weights": {"colour": 0.7, "words": 0.3}, "k": 10},
+                {"id": "a", "fields": ["colour", "words"], "combine": "product"},
+                {"queries": [{"vectors": {"colour": [0.1, 0, 2.5]}}, {"vectors": {"colour": [0, 1.5, 2]}}]},
+            ]
+        },
+    )
+    vectors: SkipValidation[ByField | None] = None
+    id: Annotated[str | None, Field(description="query by the vectors of this stored item")] = None
+    queries: Annotated[
+        list[FieldsQueryIn] | None, Field(max_length=largest("batch_queries"), description="many, each of the same fields")
+    ] = None
+    weights: Annotated[
+        dict[str, Annotated[float, Field(ge=0)]] | None,
+        Field(description="of each field in the sum, used as they are; null: 1 / number of fields that are asked for"),
+    ] = None
+    combine: Annotated[Literal["sum", "product"], Field(description="how the scores of fields become one; a product has no weights")] = (
+        "sum"
+    )
+    fields: Annotated[
+        list[str] | None,
+        Field(description="with id: the fields to compare; null: those that weights name, or all", max_length=largest("fields")),
+    ] = None
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        if sum(asked is not None for asked in (self.vectors, self.id, self.queries)) != 1:
+            raise PydanticCustomError("one_of", "give exactly one of vectors, id and queries")
+        if self.fields is not None and self.id is None:
+            raise PydanticCustomError("one_of", "fields come with id; otherwise the vectors say which they are")
+        return self
+
+
 def _option_fields(*without: str) -> dict[str, Any]:
     """The fields of all options but some: type, default, bounds and description."""
     hints = get_type_hints(kinbin.QueryOptions)
@@ -131,6 +201,15 @@ QueryRequest: type[QueryFields] = create_model(
 )
 
 
+FieldsQueryRequest: type[FieldsQueryFields] = create_model(
+    "FieldsQueryRequest",
+    __base__=FieldsQueryFields,
+    __module__=__name__,
+    __doc__="One of vectors, id and queries, for a collection with several fields; and options.",
+    **_option_fields("max_distance"),
+)
+
+
 def _known_kernel(name: str) -> str:
     """The one list of kernels is the library's; it judges products itself."""
     if not set(name.split("*")) <= set(kinbin.KERNELS):
@@ -151,10 +230,36 @@ KernelName = Annotated[
 ]
 
 
+class FieldRequest(BaseModel):
+    """The configuration of one vector. What is null, Kinbin chooses itself, run by run."""
+
+    model_config = STRICT
+    kernel: Annotated[KernelName, Field(description="the similarity that scores are values of; gmm*acos is a product of two")] = "ngmm"
+    dim: Annotated[
+        int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
+    ] = None
+    sampler: Annotated[str, AfterValidator(_known_sampler)] | None = Field(None, description="how vectors are hashed")
+    bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
+    rows: Annotated[int | None, Field(ge=1, description="hashes of a band")] = None
+    parameters: Annotated[
+        dict[str, float] | None,
+        Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
+    ] = None
+
+
 class CollectionRequest(BaseModel):
     """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
 
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"kernel": "ngmm", "dim": 512}, {"kernel": "minmax"}]})
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "examples": [
+                {"kernel": "ngmm", "dim": 512},
+                {"kernel": "minmax"},
+                {"fields": {"colour": {"kernel": "chi2", "dim": 512}, "words": {}}},
+            ]
+        },
+    )
     kernel: Annotated[KernelName, Field(description="the similarity that scores are values of; gmm*acos is a product of two")] = "ngmm"
     dim: Annotated[
         int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
@@ -167,6 +272,10 @@ class CollectionRequest(BaseModel):
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
     seed: Annotated[int | None, Field(ge=0, description="of the hashes; random and secret when null, and never returned")] = None
+    fields: Annotated[
+        dict[str, FieldRequest] | None,
+        Field(max_length=largest("fields"), description="for items of several vectors: each by its name; instead of kernel, dim, …"),
+    ] = None
 
 
 class GetRequest(BaseModel):
@@ -214,6 +323,8 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     CollectionRequest,
     CountRequest,
     DeleteRequest,
+    FieldsAddRequest,
+    FieldsQueryRequest,
     GetRequest,
     QueryOptions,
     QueryRequest,

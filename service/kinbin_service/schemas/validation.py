@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 import kinbin
 from kinbin.errors import suggestion
 from kinbin_service.problems import Entry, Refusal
-from kinbin_service.schemas.requests import ItemIn
+from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, ItemIn
 
 __all__ = ["validate"]
 
@@ -46,7 +46,8 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
     if kind == "extra_forbidden":
         path.pop()
-        known = list(ItemIn.__annotations__ if len(path) == 2 else model.model_fields)
+        item = FieldsItemIn if issubclass(model, FieldsAddRequest) else ItemIn
+        known = list(item.__annotations__ if len(path) == 2 else model.model_fields)
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
     elif kind == "literal_error":
         known = re.findall("'([^']*)'", context["expected"])

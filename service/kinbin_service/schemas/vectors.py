@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kinbin.limits import LIMITS
 
-__all__ = ["STRICT", "DenseVector", "Filter", "Include", "Payload", "SparseVector", "TokenVector", "Vector", "largest"]
+__all__ = ["STRICT", "ByField", "DenseVector", "Filter", "Include", "Payload", "SparseVector", "TokenVector", "Vector", "largest"]
 
 
 def largest(name: str) -> int:
@@ -50,6 +50,7 @@ TokenList = Annotated[
     ),
 ]
 Vector = DenseVector | TokenList | SparseVector | TokenVector
+ByField = Annotated[dict[str, Vector], Field(min_length=1, description="by field", examples=[{"colour": [0.1, 0, 2.5]}])]
 Payload = dict[str, Any]
 Filter = Annotated[
     dict[str, Any],

@@ -1,0 +1,513 @@
+"""A collection with several fields: the front of one store of items and one of rows for each field."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from kinbin.chunks import chunks, distinct_ids
+from kinbin.collection import WRITE_MODES, Collection
+from kinbin.errors import Closed, CorruptData, FormatMismatch, InvalidInput, KinbinError, Problem
+from kinbin.fields.combining import Combination, all_fields, combination_of
+from kinbin.fields.depths import FEW, Depths
+from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
+from kinbin.fields.moment import Moment, Moments
+from kinbin.fields.search import Search
+from kinbin.fields.writing import Batch, Prepared, Writing
+from kinbin.hashing import HASH_VERSION
+from kinbin.inspection import MOST_PROBLEMS, check_store
+from kinbin.limits import limit
+from kinbin.options import QueryOptions, check_cancel, chosen, options_of
+from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.query.filters import compile_filter
+from kinbin.query.route import Wanted
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, DeleteResult, FieldsConfig, Item, Page
+from kinbin.rows.identity import check_ids, encode_payloads
+from kinbin.rows.rows import Rows
+from kinbin.rows.topk import NOTHING
+from kinbin.storage.group import GroupCommit
+from kinbin.storage.store import FIELDS, Store
+from kinbin.upkeep.linking import Progress
+
+__all__ = ["FieldsCollection", "in_field"]
+
+_FILTERED_SLICE = 1_000
+"""Items that a filter deletes in one commit."""
+_FEW_PASS = 0.05
+"""Of items of which a filter lets a smaller share through all are scored."""
+_Entry = tuple[bytes, int, bytes]
+
+
+class FieldsCollection:
+    """Items with an id, a payload and several vectors, each searched by a kernel of its own.
+
+    Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is
+    atomic over all fields: no reader ever sees an item with vectors of two versions, or with some of them missing.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self._store = Store(path)
+        self._fields: dict[str, Collection] = {}
+        try:
+            for field in _field_names(self._store):
+                self._fields[field] = Collection(f"{name}/{field}", path / FIELDS / field)
+            self.config = FieldsConfig({field: one.config for field, one in self._fields.items()})
+            self._spaces = {field: one._space for field, one in self._fields.items()}
+            self._moments = Moments(self._store, self._fields)
+            self._writing = Writing(name, self._store, self._fields)
+            self._writes = GroupCommit(self._writing.commit)
+            self._depths = Depths(self._store)
+            self._writing.recover()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- writing
+
+    def add(
+        self, ids: Sequence[str], vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
+        atomic: bool = False, progress: Callable[[int, int], object] | None = None,
+    ) -> AddResult:  # fmt: skip
+        """Add or replace items; durable and searchable by every process on return.
+
+        vectors: for every field of the collection n vectors, in any form that `Collection.add` takes. An item has a vector in every
+        field: what lacks one is refused. All else is as for `Collection.add`.
+
+        Raises:
+            InvalidInput, ItemConflict, StorageError: nothing of the transaction at hand was written.
+
+        Cost: for each field what an add takes, and one fsync more; where rows are replaced, one for each field again.
+        """
+        one_of("mode", mode, WRITE_MODES)
+        if not isinstance(atomic, bool):
+            raise InvalidInput.of("bad_parameter", "atomic is true or false", field="atomic")
+        if progress is not None and not callable(progress):
+            raise InvalidInput.of("bad_parameter", "progress is something to call, or None", field="progress")
+        all_fields(self._spaces, vectors, "vectors")
+        keys = distinct_ids(ids)
+        encoded: list[bytes] | None = None
+        done, result = 0, AddResult(0, 0, 0, 0)
+        try:
+            for rows in self._chunks(vectors, len(keys), atomic=atomic):
+                if encoded is None:
+                    encoded = encode_payloads(payloads, len(keys))
+                if not keys:
+                    return replace(result, count=self.count())
+                count = len(next(iter(rows.values())))
+                part = slice(done, done + count)
+                result = result.plus(self._add(keys[part], encoded[part], rows, mode))
+                done += count
+                if progress is not None:
+                    progress(done, len(keys))
+        except KinbinError as error:
+            if not done:
+                raise
+            # A copy: the adds of other threads that shared the commit have the same error.
+            told = copy(error)
+            told.acknowledged = done
+            raise told from error.__cause__
+        return result
+
+    def _chunks(self, vectors: Mapping[str, Any], n: int, *, atomic: bool) -> Iterator[dict[str, Rows]]:
+        """The vectors as canonical rows, in parts that hold the same items of every field."""
+        sources = {name: chunks(vectors[name], n, self._taking(name, field._rows), atomic=atomic) for name, field in self._fields.items()}
+        waiting = {name: next(source) for name, source in sources.items()}
+        yield from _aligned(waiting, sources)
+
+    @staticmethod
+    def _taking(name: str, rows_of: Callable[[Any], Rows]) -> Callable[[Any], Rows]:
+        """The same, with errors that name the field."""
+
+        def take(X: Any) -> Rows:
+            try:
+                return rows_of(X)
+            except InvalidInput as error:
+                raise in_field(name, error) from None
+
+        return take
+
+    def _add(self, keys: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows], mode: str) -> AddResult:
+        """One transaction of an add."""
+        self._store.refuse_fork()
+        nothing = [b""] * len(keys)
+        prepared = Prepared(keys, payloads, {name: field._prepare(keys, nothing, rows[name]) for name, field in self._fields.items()})
+        result: AddResult = self._writes.submit(lambda batch: batch.add(prepared, mode))
+        self._wake(result.count)
+        return result
+
+    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
+        """Remove items by id, or all that a filter matches: see `Collection.delete`.
+
+        Raises:
+            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
+        """
+        if (ids is None) == (filter is None):
+            raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
+        matches = None
+        if ids is not None:
+            keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
+            at_most("batch_items", len(keys), "ids")
+        else:
+            matches = compile_filter(filter)
+            with self._moments.open() as moment:
+                keys = [key for key, _, payload in moment.reader.scan_items(None) if matches(payload)]
+        self._store.refuse_fork()
+        deleted, count = 0, None
+        size = int(limit("batch_items")) if matches is None else _FILTERED_SLICE
+        for start in range(0, len(keys), size):
+            part = keys[start : start + size]
+            result = self._writes.submit(lambda batch, part=part: _deleted(batch, part, matches))
+            deleted, count = deleted + result.deleted, result.count
+        count = self.count() if count is None else count
+        self._wake(count)
+        return DeleteResult(deleted, count)
+
+    def _wake(self, items: int) -> None:
+        for field in self._fields.values():
+            field._wake(items)
+
+    # -- searching
+
+    def query(
+        self, vectors: Mapping[str, Any], weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10,
+        target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False,
+        include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+    ) -> Answer:  # fmt: skip
+        """The k nearest items by the combined score of some fields. vectors: one for each. See `query_batch`."""
+        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        combination = combination_of(self._spaces, vectors, weights, combine)
+        queries = {name: self._single(name, vectors[name]) for name in combination.names}
+        return self._answer(combination, queries, asked, cancel)[0]
+
+    def query_id(
+        self, id: str, weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10, target_recall: float = 0.9,
+        min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False, include: Iterable[str] = (),
+        cancel: threading.Event | None = None, *, fields: Iterable[str] | None = None, options: QueryOptions | None = None,
+    ) -> Answer:  # fmt: skip
+        """The k nearest items of a stored item's vectors (itself among them).
+
+        fields: those to compare; None: those that `weights` names, or all.
+
+        Raises:
+            InvalidInput: code "unknown_id": there is no such item.
+        """
+        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        (key,) = check_ids([id])
+        named = dict.fromkeys(fields if fields is not None else weights if isinstance(weights, Mapping) else self._spaces)
+        return self._answer(combination_of(self._spaces, named, weights, combine), key, asked, cancel)[0]
+
+    def query_batch(
+        self, vectors: Mapping[str, Any], weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10,
+        target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False,
+        include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+    ) -> AnswerBatch:  # fmt: skip
+        """The k items of greatest combined score for each of m queries, from one moment.
+
+        vectors: for some of the fields, m vectors each; fields that are left out do not count. combine: "sum": Σ w_f K_f, with `weights`
+        by field (from 0 on, used as they are; None: 1 / number of fields that are asked for), or "product": Π K_f. Scores are exact, and
+        `parts` tells what each field's kernel prints. Ties go to the item that was written earlier.
+
+        k … include, cancel: see `kinbin.QueryOptions`; min_score is one of the combined score. auto: candidates of every field that
+        weighs something, as deep as measured on stored items for `target_recall` (`fields.depths`), or every item where that is faster.
+        certify: prove the target by bands, or score everything.
+
+        Raises:
+            InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
+        """
+        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        combination = combination_of(self._spaces, vectors, weights, combine)
+        queries: dict[str, Rows] = {}
+        for name in combination.names:
+            shape = getattr(vectors[name], "shape", None)
+            if isinstance(shape, tuple) and len(shape) == 2:
+                at_most("batch_queries", shape[0], "queries")
+            queries[name] = self._taking(name, self._fields[name]._rows)(vectors[name])
+            at_most("batch_queries", len(queries[name]), "queries")
+        if len({len(rows) for rows in queries.values()}) > 1:
+            told = ", ".join(f"{len(rows)} for {name}" for name, rows in queries.items())
+            raise InvalidInput.of("bad_parameter", f"fields have vectors of different numbers of queries: {told}", field="vectors")
+        return self._answer(combination, queries, asked, cancel)
+
+    def _single(self, name: str, x: Any) -> Rows:
+        try:
+            return self._fields[name]._one(x)
+        except InvalidInput as error:
+            raise in_field(name, error) from None
+
+    @staticmethod
+    def _asked(single: QueryOptions, options: QueryOptions | None) -> QueryOptions:
+        asked = single if options is None else chosen(options, single)
+        if asked.max_distance is not None:
+            raise InvalidInput.of("bad_parameter", "fields print scores: use min_score, not max_distance", field="max_distance")
+        return asked
+
+    def _answer(
+        self, combination: Combination, queries: Mapping[str, Rows] | bytes, asked: QueryOptions, cancel: threading.Event | None
+    ) -> AnswerBatch:
+        """The answers to validated queries, or to a stored item's vectors."""
+        check_cancel(cancel)
+        with self._moments.open() as moment:
+            if isinstance(queries, bytes):
+                queries = self._stored(moment, queries, combination)
+            passing = None if asked.filter is None else moment.known.matching(moment.reader, asked.filter)
+            found = self._search(moment, combination, queries, asked, passing, cancel)
+            answer = self._told(moment, combination, found, asked)
+        if asked.mode == "auto":
+            for name in combination.searched:
+                self._fields[name]._look_after(moment.parts[name].view, "auto")
+        return answer
+
+    @staticmethod
+    def _stored(moment: Moment, key: bytes, combination: Combination) -> dict[str, Rows]:
+        (known,) = moment.reader.items([key])
+        if known is None:
+            raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
+        return {name: moment.rows(name, np.array([known[0]], np.uint64)) for name in combination.names}
+
+    def _search(
+        self, moment: Moment, combination: Combination, queries: Mapping[str, Rows], asked: QueryOptions,
+        passing: NDArray[np.uint64] | None, cancel: threading.Event | None,
+    ) -> Found:  # fmt: skip
+        """Choose a way and take it."""
+        items = moment.state.items
+        there = items if passing is None else len(passing)
+        least = NOTHING if asked.min_score is None else float(asked.min_score)
+        wanted = Wanted(max(1, min(asked.k, there)), least, float(asked.target_recall), asked.mode, asked.certify, 1.0, cancel)
+        wanted.share = there / max(1, items)
+        search = Search(moment, combination, queries, wanted, passing)
+        everyone = np.arange(search.m)
+        depth = None
+        if asked.mode != "exact" and items > FEW and there:
+            depth = self._depths.of(moment, combination, wanted)
+        few = there <= FEW or wanted.share <= _FEW_PASS or depth is None or depth.scans
+        if asked.mode == "exact" or (asked.mode == "auto" and few):
+            found = search.everything(everyone)
+        else:
+            found, lists = search.near(4 * wanted.k if depth is None else depth.depth, asked.mode)
+            if asked.certify or asked.mode == "bands":
+                search.certify(found, lists)
+            if asked.mode == "auto":
+                short = np.isneginf(found.last) & (asked.min_score is None)
+                unsure = np.flatnonzero(short | found.truncated | (asked.certify & ~(found.bounds >= asked.target_recall)))
+                if len(unsure):
+                    found.put(unsure, search.everything(unsure))
+        if asked.min_score is not None:
+            found.cut_below(least)
+        return found
+
+    def _told(self, moment: Moment, combination: Combination, found: Found, asked: QueryOptions) -> AnswerBatch:
+        """Ids and reasons for what was found."""
+        m, k = len(found.modes), asked.k
+        numbers = _of_width(found.numbers, -1, k)
+        scores = np.where(numbers >= 0, _of_width(found.scores, NOTHING, k), np.nan)
+        named = np.unique(numbers[numbers >= 0])
+        owners = moment.reader.owners(named.tolist())
+        if not all(owners):
+            raise CorruptData("the owner of a number is missing; it was not answered from (`kinbin check` lists the damage)")
+        names = np.full(len(named) + 1, None, object)
+        names[:-1] = [ids[0].decode() for ids in owners]
+        ids = names[np.where(numbers >= 0, np.searchsorted(named, numbers), len(named))]
+        bounds = found.bounds.copy()
+        short = (ids[:, -1] == None) & (asked.min_score is None) & ~(np.array(found.modes) == "exact")  # noqa: E711 - element by element
+        bounds[short] = np.nan
+        reasons = [
+            None if not np.isnan(bound) else CUT if cut else SHORT if few else NO_BOUND
+            for bound, cut, few in zip(bounds.tolist(), found.truncated.tolist(), short.tolist(), strict=True)
+        ]
+        items = None
+        if asked.include:
+            keys = list(dict.fromkeys(ids[ids != None].tolist()))  # noqa: E711 - element by element
+            known = moment.reader.items([key.encode() for key in keys])
+            entries = [(key.encode(), *item) for key, item in zip(keys, known, strict=True) if item is not None]
+            items = {item.id: item for item in self._items(moment, entries, tuple(asked.include))}
+        parts = {name: _of_width(part, np.nan, k) for name, part in zip(combination.names, found.parts, strict=True)}
+        cut = [["postings"] if cut else [] for cut in found.truncated.tolist()]
+        return AnswerBatch(
+            ids.reshape(m, k), scores, bounds, reasons, found.verified, found.candidates, cut, found.modes, found.steps, found.far, items,
+            parts=parts,
+        )  # fmt: skip
+
+    # -- reading
+
+    def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
+        """The items of these ids, in their order; None where there is none. "vector" in include: `Item.vectors`, of all fields."""
+        keys = check_ids(sequence_of("ids", ids), unique=False)
+        at_most("batch_items", len(keys), "ids")
+        wanted = included(include)
+        with self._moments.open() as moment:
+            known = moment.reader.items(keys)
+            items = iter(self._items(moment, [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None], wanted))
+            return [None if item is None else next(items) for item in known]
+
+    def _items(self, moment: Moment, entries: list[_Entry], wanted: Sequence[str]) -> list[Item]:
+        """Items of (id, number, payload), with what is wanted of them."""
+        vectors: list[dict[str, Any] | None] = [None] * len(entries)
+        if "vector" in wanted and entries:
+            numbers = np.array([number for _, number, _ in entries], np.uint64)
+            rows = {name: moment.rows(name, numbers) for name in self._fields}
+            vectors = [
+                {name: field._contents._vector(rows[name], i) for name, field in self._fields.items()} for i in range(len(entries))
+            ]  # fmt: skip
+        payload = "payload" in wanted
+        return [
+            Item(key.decode(), None, orjson.loads(data) if payload and data else None, by_field)
+            for (key, _, data), by_field in zip(entries, vectors, strict=True)
+        ]
+
+    def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
+        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
+        wanted = included(include)
+        at_most("page", whole("limit", limit), "limit")
+        start = None if after is None else open_cursor(after)
+        predicate = None if filter is None else compile_filter(filter)
+        with self._moments.open() as moment:
+            found: list[_Entry] = []
+            more = False
+            for entry in moment.reader.scan_items(start):
+                if predicate is None or predicate(entry[2]):
+                    if len(found) == limit:
+                        more = True
+                        break
+                    found.append(entry)
+            items = self._items(moment, found, wanted)
+        return Page(items, cursor_after(found[-1][0]) if more else None)
+
+    def count(self, filter: Any = None) -> int:
+        """How many items there are, or how many a filter matches."""
+        with self._moments.open() as moment:
+            return moment.state.items if filter is None else len(moment.known.matching(moment.reader, filter))
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes, and by field what `Collection.stats` tells, as plain data. depths: what was measured for which way to ask."""
+        fields = {name: field.stats() for name, field in self._fields.items()}
+        with self._moments.open() as moment:
+            return {
+                "name": self.name, "count": moment.state.items, "commits": moment.state.sequence, "fields": fields,
+                "bytes": self._store.size_on_disk() + sum(one["bytes"] for one in fields.values()),
+                "depths": self._depths.told(), "background": self.background(),
+            }  # fmt: skip
+
+    def background(self) -> dict[str, Any]:
+        """What failed in the background of this process, by work and field ("upkeep colour"). Reads nothing that is stored."""
+        return {f"{work} {name}": told for name, field in self._fields.items() for work, told in field.background().items()}
+
+    def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
+        """Verify every checksum, that every item has its row in every field, and what `Collection.check` does of each. Reads everything."""
+        problems: list[str] = []
+        rows = runs = items = 0
+        try:
+            with self._moments.open() as moment:
+                if progress is not None:
+                    progress("items")
+                numbers, items = self._checked_items(moment, problems), moment.state.items
+                for name, part in moment.parts.items():
+                    told = None if progress is None else lambda text, name=name: progress(f"{name}: {text}")
+                    report = check_store(part.reader, part.field._sampler, part.field._wide, told, numbers)
+                    problems += [f"field {name}: {problem}" for problem in report.problems]
+                    rows, runs = rows + report.rows, runs + report.runs
+        except CorruptData as error:
+            problems.append(str(error))
+        return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS])
+
+    @staticmethod
+    def _checked_items(moment: Moment, problems: list[str]) -> NDArray[np.uint64]:
+        """The numbers of all items, ascending; adds what is wrong with items and owners."""
+        owners = dict(moment.reader.scan_owners())
+        numbers = []
+        for key, number, _ in moment.reader.scan_items(None):
+            numbers.append(number)
+            if owners.pop(number, None) != [key]:
+                problems.append(f"an item names number {number}, which does not name the item")
+        if owners:
+            problems.append(f"{len(owners)} numbers name ids that are no items")
+        if len(numbers) != moment.state.items:
+            problems.append(f"there are {len(numbers)} items, the state record says {moment.state.items}")
+        if numbers and max(numbers) >= moment.state.next_row:
+            problems.append("an item has a number that was never given")
+        return np.sort(np.array(numbers, np.uint64))
+
+    def link(self, progress: Progress | None = None) -> None:
+        """Seal, merge and link every field, now: see `Collection.link`. progress tells of one field after the other."""
+        for field in self._fields.values():
+            field.link(progress)
+
+    def compact(self) -> None:
+        """Seal and merge every field into one run now; deleted rows leave the files."""
+        for field in self._fields.values():
+            field.compact()
+
+    # -- life
+
+    def _is_current(self) -> bool:
+        """Whether the collection is still there: neither closed nor removed by any process."""
+        try:
+            with self._store.read() as reader:
+                return not reader.state().dropped
+        except Closed:
+            return False
+
+    def _mark_dropped(self) -> None:
+        """Refuse every further use, in every process."""
+        with self._store.write() as writer:
+            writer.put_state(writer.state().with_(dropped=True))
+        for field in self._fields.values():
+            field._mark_dropped()
+
+    def close(self) -> None:
+        """Stop background work and let go of the files."""
+        for field in self._fields.values():
+            field.close()
+        self._store.close()
+
+
+def _field_names(store: Store) -> tuple[str, ...]:
+    """The fields a collection was created with.
+
+    Raises:
+        FormatMismatch: it was written with other hashes.
+    """
+    with store.read() as reader:
+        data = reader.field_names()
+    if data.hash_version != HASH_VERSION:
+        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
+    return data.names
+
+
+def _deleted(batch: Batch, ids: list[bytes], matches: Any) -> DeleteResult:
+    return batch.delete(ids, matches)
+
+
+def in_field(name: str, error: InvalidInput) -> InvalidInput:
+    """The error with the field in which its problems are."""
+    problems = []
+    for one in error.problems:
+        field = f"vectors/{name}" if one.field == "vector" else one.field
+        problems.append(Problem(one.code, f"field {name!r}: {one.detail}", one.position, field, one.limit))
+    return InvalidInput(problems)
+
+
+def _aligned(waiting: dict[str, Rows], sources: Mapping[str, Iterator[Rows]]) -> Iterator[dict[str, Rows]]:
+    """Parts of the same items from sources that are cut at different places. waiting: the first of each."""
+    while True:
+        size = min(len(rows) for rows in waiting.values())
+        yield {name: rows.slice(0, size) for name, rows in waiting.items()}
+        for name, rows in waiting.items():
+            rest = rows.slice(size, len(rows)) if len(rows) > size else next(sources[name], None)
+            if rest is None:
+                return
+            waiting[name] = rest
+
+
+def _of_width(values: NDArray[Any], filler: object, k: int) -> NDArray[Any]:
+    """(m, k) the first k columns, padded."""
+    m, width = values.shape
+    return values[:, :k] if width >= k else np.concatenate([values, np.full((m, k - width), filler, values.dtype)], axis=1)

@@ -1,0 +1,239 @@
+"""Writes of a collection with fields: rows into the fields, then the commit, then superseded rows out of the fields.
+
+    1  rows are added to every field under numbers that no item names: nobody sees them
+    2  one transaction of the first store names them (id → number, payload) and lists the numbers that are superseded: the commit
+    3  superseded rows die in the fields
+
+Of a crash after 1 there are rows beyond the first store's next number; of one after 2, superseded rows that live. Neither is ever
+answered (`moment` hides both), and whoever writes next or opens the collection removes them. One process at a time writes, elected by
+a file lock that dies with its holder; its threads share commits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.collection import Collection
+from kinbin.edits import NewItems, append_rows, bury_rows, living_rows, refuse_conflicts
+from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
+from kinbin.fields.moment import pending_rows
+from kinbin.query.filters import Predicate
+from kinbin.query.view import View
+from kinbin.records import AddResult, DeleteResult
+from kinbin.storage.format import Commit, State
+from kinbin.storage.group import Edit
+from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader
+from kinbin.upkeep.election import elected
+from kinbin.upkeep.sealing import current
+
+__all__ = ["Prepared", "Writing"]
+
+log = logging.getLogger("kinbin.upkeep")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A validated batch: ids, payloads, and the rows of every field."""
+
+    ids: list[bytes]
+    payloads: list[bytes]
+    rows: Mapping[str, NewItems]
+
+
+class Writing:
+    """The writer of one collection."""
+
+    def __init__(self, name: str, store: Store, fields: Mapping[str, Collection]) -> None:
+        self._name = name
+        self._store = store
+        self._fields = fields
+        self._lock = store.path / "write.lock"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from writing."""
+        with elected(self._lock, wait=True):
+            yield
+
+    def commit(self, edits: list[Edit[Any]]) -> None:
+        """Apply a group of edits, all in one commit; one that is refused does not touch the others."""
+        with self._alone():
+            self._sweep()
+            with self._store.read() as reader:
+                batch = Batch(reader, self._fields, self._first())
+                for edit in edits:
+                    try:
+                        edit.result = edit.apply(batch)
+                    except KinbinError as error:
+                        edit.error = error
+            if batch.changed:
+                for name, field in self._fields.items():
+                    self._append(field, name, batch)
+                self._name_them(batch)
+                self._sweep_quietly()
+
+    def recover(self) -> None:
+        """Remove what a crash left, unless somebody writes just now, who does it as well."""
+        try:
+            with self._store.read() as reader:
+                # One whose removal was cut short is looked at by who removes it.
+                dropped = reader.state().dropped
+            with elected(self._lock, wait=False) as mine:
+                if mine and not dropped:
+                    self._sweep()
+        except KinbinError as error:
+            log.warning("%s: could not remove unfinished rows: %s", self._name, error)
+
+    def _first(self) -> int:
+        """The first number that no store has used."""
+        used = []
+        for store in (self._store, *(field._store for field in self._fields.values())):
+            with store.read() as reader:
+                used.append(reader.state().next_row)
+        return max(used)
+
+    @staticmethod
+    def _append(field: Collection, name: str, batch: Batch) -> None:
+        """Step 1, for one field."""
+        if batch.new:
+            with field._store.write() as writer:
+                for first, items, which in batch.new:
+                    append_rows(writer, first, items.rows[name], which)
+
+    def _name_them(self, batch: Batch) -> None:
+        """Step 2: the commit."""
+        with self._store.write() as writer:
+            state = writer.state()
+            writer.put_items((key, *item) for key, item in batch.items.items() if item is not None)
+            writer.delete_items(key for key, item in batch.items.items() if item is None)
+            writer.put_owners(batch.owners())
+            # What earlier commits superseded was removed before this one began.
+            writer.trim_journal(state.sequence)
+            dead = np.array(sorted(batch.superseded), np.uint64)
+            nothing = np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, 128), np.uint16), np.empty(0, np.uint8)
+            writer.append_commit(state.sequence + 1, Commit(batch.first, dead, *nothing))
+            writer.put_state(state.with_(sequence=state.sequence + 1, next_row=batch.next, items=batch.count))
+
+    def _sweep_quietly(self) -> None:
+        """Step 3. The commit stands, whatever becomes of this."""
+        try:
+            self._sweep()
+        except KinbinError as error:
+            log.warning("%s: superseded rows stay until the next write: %s", self._name, error)
+
+    def _sweep(self) -> None:
+        """Remove rows of the fields that no item names: those of writes that were not committed, and superseded ones."""
+        with self._store.read() as reader:
+            state, pending = reader.state(), pending_rows(reader)
+        if state.dropped:
+            raise CollectionNotFound("the collection was removed")
+        for field in self._fields.values():
+            with field._reading() as (_, view):
+                unwanted = np.concatenate([_from_on(view, state), living_rows(view, pending)])
+            if len(unwanted):
+                with field._store.write() as writer:
+                    bury_rows(writer, current(field._views, writer), unwanted)
+
+
+def _from_on(view: View, state: State) -> NDArray[np.uint64]:
+    """Living rows of a field beyond the numbers that were ever named."""
+    if view.state.next_row <= state.next_row:
+        return np.empty(0, np.uint64)
+    known = *(run.row_numbers for run in view.runs), view.fresh.row_numbers[: view.fresh.rows]
+    return living_rows(view, np.concatenate([numbers[numbers >= state.next_row] for numbers in known]))
+
+
+class Batch:
+    """The edits of one commit, one after the other; each sees what the ones before it did. Nothing is written here."""
+
+    def __init__(self, reader: Reader, fields: Mapping[str, Collection], first: int) -> None:
+        self._reader = reader
+        self._fields = fields
+        self.first = self.next = first
+        self.count = reader.state().items
+        self.items: dict[bytes, tuple[int, bytes] | None] = {}
+        """By id, number and payload as the commit leaves them; None: it goes."""
+        self.new: list[tuple[int, Prepared, list[int]]] = []
+        """First number, batch, and which of its items have new rows."""
+        self.superseded: set[int] = set()
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.items)
+
+    def owners(self) -> list[tuple[int, list[bytes]]]:
+        """The ids of all numbers that gain or lose theirs."""
+        gone: dict[int, list[bytes]] = {number: [] for number in self.superseded}
+        return sorted((gone | {item[0]: [key] for key, item in self.items.items() if item is not None}).items())
+
+    def add(self, prepared: Prepared, mode: str) -> AddResult:
+        """Insert, update or upsert a batch.
+
+        Raises:
+            ItemConflict: insert of an id that is there, or update of one that is not.
+        """
+        known = self._known(prepared.ids)
+        refuse_conflicts(prepared.ids, known, mode)
+        same = self._same(prepared, known)
+        fresh = [i for i, one in enumerate(same) if not one]
+        number_of = dict(zip(fresh, range(self.next, self.next + len(fresh)), strict=True))
+        indexed = updated = 0
+        for i, (key, payload, old) in enumerate(zip(prepared.ids, prepared.payloads, known, strict=True)):
+            number = number_of.get(i, -1 if old is None else old[0])
+            if old == (number, payload):
+                continue
+            indexed, updated = indexed + (old is None), updated + (old is not None)
+            self.items[key] = number, payload
+            if old is not None and old[0] != number:
+                self.superseded.add(old[0])
+        if fresh:
+            self.new.append((self.next, prepared, fresh))
+            self.next += len(fresh)
+        self.count += indexed
+        return AddResult(indexed, updated, len(known) - indexed - updated, self.count)
+
+    def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
+        """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
+        deleted = 0
+        for key, old in zip(ids, self._known(ids), strict=True):
+            if old is not None and (matches is None or matches(old[1])):
+                self.items[key] = None
+                self.superseded.add(old[0])
+                deleted += 1
+        self.count -= deleted
+        return DeleteResult(deleted, self.count)
+
+    def _known(self, ids: list[bytes]) -> list[tuple[int, bytes] | None]:
+        """Number and payload of each id as the edits before leave them."""
+        stored = self._reader.items(ids)
+        return [self.items.get(key, item) if key in self.items else item for key, item in zip(ids, stored, strict=True)]
+
+    def _same(self, prepared: Prepared, known: list[tuple[int, bytes] | None]) -> list[bool]:
+        """Whether each item has just these vectors already. What this commit adds itself counts as new."""
+        same = [old is not None and old[0] < self.first for old in known]
+        for name, field in self._fields.items() if any(same) else ():
+            with field._reading() as (_, view):
+                for i, old in enumerate(known):
+                    if same[i] and old is not None:
+                        same[i] = _is_stored(view, old[0], prepared.rows[name].record(i))
+        return same
+
+
+def _is_stored(view: View, number: int, record: bytes) -> bool:
+    """Whether a row has just this record."""
+    try:
+        _, address, room = view.find(number)
+    except CorruptData:
+        # It is replaced by what came.
+        return False
+    return len(record) <= room and ctypes.string_at(address, len(record)) == record

@@ -1,0 +1,70 @@
+"""Collections with several fields on the command line: they are made, shown, checked, linked and dropped; files hold none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from typer.testing import Result
+
+import kinbin
+
+Run = Callable[..., Result]
+FIELDS = ("--field", "colour:chi2:4", "--field", "words:ngmm")
+
+
+@pytest.fixture
+def made(run: Run, data: Path) -> tuple[object, ...]:
+    """The options of a database with a collection `p` of two fields and five items."""
+    assert (
+        run("create", "p", "--data", data, *FIELDS).stdout
+        == "p: created: field colour: kernel chi2, dimension 4; field words: kernel ngmm, sparse\n"
+    )
+    with kinbin.open(data) as database:
+        X = np.random.default_rng(0).random((5, 4))
+        database.fields_collection("p").add([f"i{i}" for i in range(5)], {"colour": X, "words": X})
+    return "--data", data
+
+
+def test_commands_know_fields(run: Run, made: tuple[object, ...]) -> None:
+    """create finds what is alike, and stats, link, check and drop tell of every field."""
+    assert "is there already, with 5 items" in run("create", "p", *made, *FIELDS).stdout
+    assert run("create", "p", *made, "--field", "colour:chi2:5", "--field", "words:ngmm").exit_code != 0
+    assert "2 fields" in run("stats", *made).stdout
+    shown = run("stats", *made, "--collection", "p").stdout
+    assert "p, field colour" in shown
+    assert orjson.loads(run("stats", *made, "--collection", "p", "--json").stdout)["fields"]["words"]["count"] == 5
+    assert "p, field words: 5 rows linked" in run("link", *made).stdout
+    assert run("check", *made).stdout.startswith("p: ok: 5 items, 10 rows")
+    assert run("drop", "p", *made, "--yes").exit_code == 0
+
+
+def test_parameters_are_those_of_a_field(run: Run, data: Path) -> None:
+    """FIELD:NAME=NUMBER is put to its field, told with it, and refused where there is no such field or number."""
+    command = ("create", "q", "--data", data, "--field", "a:gmm*rbf:3", "--field", "b:cosine")
+    told = run(*command, "--parameter", "a:rbf.gamma=2").stdout
+    assert told == "q: created: field a: kernel gmm*rbf rbf.gamma=2, dimension 3; field b: kernel cosine, sparse\n"
+    shown = orjson.loads(run(*command, "--parameter", "a:rbf.gamma=2", "--json").stdout)
+    assert (shown["created"], shown["parameters"]) == (False, None)
+    assert {name: one["parameters"] for name, one in shown["fields"].items()} == {"a": {"rbf.gamma": 2.0}, "b": {}}
+    for wrong in ("rbf.gamma=2", "c:gamma=2", "a:=2", "=2"):
+        assert "FIELD:NAME=NUMBER" in run(*command, "--parameter", wrong).stderr
+    assert "NAME=NUMBER" in run(*command, "--parameter", "a:rbf.gamma=two").stderr
+    assert "kernel cosine has no parameter" in run(*command, "--parameter", "b:gamma=2").stderr
+
+
+def test_what_the_command_line_cannot_do_is_refused(run: Run, made: tuple[object, ...], tmp_path: Path) -> None:
+    """Fields that are no fields, and files of a collection with several, are refused in one line."""
+    for wrong in ("colour", "colour:chi2:x", "a:b:1:2"):
+        assert "NAME:KERNEL" in run("create", "q", *made, "--field", wrong).stderr
+    assert "kernel is one of" in run("create", "q", *made, "--field", "a:chi3").stderr
+    refused = run("export", tmp_path / "p.ndjson", *made, "--collection", "p")
+    assert refused.exit_code != 0
+    assert "several fields" in refused.stderr
+    file = tmp_path / "items.ndjson"
+    file.write_text('{"id": "z", "vector": [1, 2, 3, 4]}\n')
+    assert run("import", file, *made, "--collection", "p").exit_code != 0
+    assert "several fields" in run("query", *made, "--collection", "p", "--vector", "[1, 2, 3, 4]").stderr
