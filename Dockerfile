@@ -37,7 +37,7 @@ COPY deploy/entrypoint deploy/healthcheck.py /opt/kinbin/bin/
 FROM ${PYTHON_IMAGE}
 
 LABEL org.opencontainers.image.title="Kinbin" \
-      org.opencontainers.image.description="Near neighbours under min-max kernels, over REST" \
+      org.opencontainers.image.description="Near neighbours of histograms, counts and signed vectors, over REST" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 RUN groupadd --gid 10001 kinbin \

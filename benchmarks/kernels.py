@@ -71,12 +71,12 @@ def _measure(kernel: str, data: VectorSet, options: Options) -> dict[str, Any]:
         if collection.stats()["links"] is not None:
             # The background was faster.
             plain = float("nan")
-        linking = _once(collection.link)
+        collection.link()
         linked = _median(partial(collection.query_batch, few, k=K, mode="exact"), options) / SCANNED
         answer = collection.query_batch(queries, k=K)
         bands = collection.query_batch(queries, k=K, mode="bands")
         return {
-            "kernel": kernel, "linking": linking, "links": collection.stats()["links"] is not None,
+            "kernel": kernel,
             "recall": _recall(kernel, data.rows, queries, answer, kth), "paths": _shares(answer.modes),
             "auto_us": _micros(partial(collection.query_batch, queries, k=K), options),
             "cheapest": _cheapest(kernel, collection, data, kth, options),
@@ -102,10 +102,6 @@ def _cheapest(
         if recall >= FLOOR:
             lines.append({"target": target, "recall": recall, "us": _micros(ask, options)})
     return min(lines, key=lambda line: line["us"]) if lines else None
-
-
-def _once(work: Any) -> float:
-    return interleaved({"": work}, 1)[""][0]
 
 
 def _median(ask: Any, options: Options) -> float:
@@ -146,7 +142,7 @@ def render(result: dict[str, Any]) -> str:
 
 def _set_parts(each: dict[str, Any], result: dict[str, Any]) -> tuple[str, str]:
     titles = (
-        "kernel (the same order)", "links, s", "recall@10, no options", "µs a query", "walked", f"µs at {result['floor']}, walks",
+        "kernel (the same order)", "recall@10, no options", "µs a query", "walked", f"µs at {result['floor']}, walks",
         f"time / {OURS}", "bands: recall", "their mean bound", "rows verified", "scan, µs", "linked, µs", "plain / linked",
     )  # fmt: skip
     ours = next((one["cheapest"] for one in each["kernels"] if one["kernel"] == OURS), None)
@@ -155,7 +151,7 @@ def _set_parts(each: dict[str, Any], result: dict[str, Any]) -> tuple[str, str]:
         best, scan, bands = one["cheapest"], one["scan_us"], one["bands"]
         same = RANKINGS.get(one["kernel"], "")
         lines.append((
-            f"`{one['kernel']}`" + (f" ({same})" if same else ""), one["linking"] if one["links"] else None, figure(one["recall"], 4),
+            f"`{one['kernel']}`" + (f" ({same})" if same else ""), figure(one["recall"], 4),
             one["auto_us"], one["paths"].get("links", 0.0), best and best["us"],
             best["us"] / ours["us"] if best and ours else None, figure(bands["recall"], 4),
             bands["bound"], bands["verified"], scan["plain"], scan["linked"],

@@ -19,7 +19,7 @@ from papers.sets import DRAWN_FROM, SETS
 from papers.summary import Figure, Summary, summarised
 from report import table
 
-__all__ = ["DOCUMENT", "RESULT", "TITLES", "parts", "saved", "write", "written"]
+__all__ = ["DOCUMENT", "RESULT", "TITLES", "counted", "parts", "saved", "write", "written"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "papers.md"
@@ -51,6 +51,13 @@ _KERNEL_OF: Final = {
     "nys-gmm": "gmm",
     "nys-rbf": "rbf",
 }
+
+
+def counted(folder: Path) -> tuple[int, int]:
+    """How many figures the finished cells of a folder make, and how many the document shows."""
+    cells, _ = read(folder / FILE)
+    shown = saved().figures if RESULT.exists() else {}
+    return len(summarised(cells).figures), len(shown)
 
 
 def write(folder: Path) -> None:

@@ -134,7 +134,7 @@ _DEFAULTS = QueryOptions()
 
 def _is_finite(value: object) -> bool:
     """Whether this is a number, neither infinite nor NaN."""
-    return is_number(value) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+    return is_number(value) and abs(float(value)) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def _refused(name: str) -> InvalidInput:

@@ -218,6 +218,18 @@ def test_the_document_is_what_the_results_say() -> None:
     assert "not explained" not in text
 
 
+def test_a_page_is_not_replaced_by_one_of_less(tmp_path: Path) -> None:
+    """A folder with fewer figures than the page shows is refused, and nothing is written."""
+    before = document.DOCUMENT.read_bytes(), document.RESULT.read_bytes()
+    asked = subprocess.run(
+        [*PROGRAM, "--folder", str(tmp_path), "--document"], capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
+    assert asked.returncode == 2
+    assert "0 figures" in asked.stderr
+    assert "measure on, or say --fewer" in asked.stderr
+    assert before == (document.DOCUMENT.read_bytes(), document.RESULT.read_bytes())
+
+
 def test_a_document_without_a_place_is_refused() -> None:
     """A part of the tables that the document has no place for is not dropped silently."""
     with pytest.raises(ValueError, match="0 places for in short"):

@@ -44,7 +44,7 @@ def filled(data: Path, rng: np.random.Generator) -> Path:
         ids = ["é", "-", *(f"{row}" for row in range(2_498))]
         dense = database.create_collection("dense", kernel="gmm", dim=10)
         dense.add(ids, rows, payloads=[PAYLOADS[row % len(PAYLOADS)] for row in range(2_500)])
-        sparse = database.create_collection("sparse", kernel="gmm")
+        sparse = database.create_collection("sparse", kernel="rbf*ngmm", parameters={"rbf.gamma": 1 / 3})
         vectors = [kinbin.Sparse([2**63 - 1, 5, 2**53 + 1], AWKWARD[:3]), kinbin.Tokens({"red": 3, "apple": 1}), kinbin.Sparse([0], [1.5])]
         sparse.add(["a", "b", "c"], vectors, payloads=[PAYLOADS[0], None, PAYLOADS[2]])
         database.create_collection("empty", dim=3)
@@ -84,7 +84,7 @@ def test_what_is_exported_is_imported_to_the_bit(filled: Path, run: Run, items: 
     same(items(name), items(name, tmp_path / "other"))
     with kinbin.open(filled) as before, kinbin.open(tmp_path / "other") as after:
         one, other = before.collection(name).config, after.collection(name).config
-        assert (one.kernel, one.dim) == (other.kernel, other.dim)
+        assert (one.kernel, one.parameters, one.dim) == (other.kernel, other.parameters, other.dim)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [file.name]
 
 
@@ -128,7 +128,7 @@ def test_a_filter_chooses_items(filled: Path, run: Run, tmp_path: Path) -> None:
     """--filter exports only the items whose payload fits."""
     told = run("export", tmp_path / "f.jsonl", "--data", filled, "--collection", "dense", "--filter", '{"yes": true}', "--json")
     assert orjson.loads(told.stdout) == {
-        "collection": "dense", "file": str(tmp_path / "f.jsonl"), "format": "ndjson", "kernel": "gmm", "dim": 10,
+        "collection": "dense", "file": str(tmp_path / "f.jsonl"), "format": "ndjson", "kernel": "gmm", "parameters": {}, "dim": 10,
         "items": 625, "bytes": (tmp_path / "f.jsonl").stat().st_size,
     }  # fmt: skip
     lines = [orjson.loads(line) for line in (tmp_path / "f.jsonl").read_bytes().splitlines()]

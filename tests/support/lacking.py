@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from kinbin.spaces.chi2 import CHI2
-from kinbin.spaces.space import Space
+from dataclasses import replace
 
-__all__ = ["BARE", "UNCODED", "UNHASHED"]
+from kinbin.spaces.chi2 import CHI2
+from kinbin.spaces.space import Code, Space
+
+__all__ = ["BARE", "UNCODED", "UNHASHED", "UNTIED"]
 
 
 def _like_chi2(name: str, *, hashes: bool, codes: bool) -> Space:
@@ -17,3 +19,6 @@ def _like_chi2(name: str, *, hashes: bool, codes: bool) -> Space:
 UNHASHED = _like_chi2("unhashed", hashes=False, codes=True)
 UNCODED = _like_chi2("uncoded", hashes=True, codes=False)
 BARE = _like_chi2("bare", hashes=False, codes=False)
+assert CHI2.code is not None
+UNTIED = replace(_like_chi2("untied", hashes=True, codes=True), code=Code(CHI2.code.score, CHI2.code.best, CHI2.code.farthest))
+"""Nothing says how often its pairs collide."""

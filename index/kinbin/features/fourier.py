@@ -57,7 +57,7 @@ class FourierFeatures(FeatureMap):
             raise InvalidInput.of("bad_parameter", f"gamma is a number above 0, not {self.gamma!r}", field="gamma")
         size_of("n_components", self.n_components, _MOST_COMPONENTS)
         random = np.random.default_rng(seed_of(self.random_state))
-        self.directions_ = np.sqrt(self.gamma) * random.standard_normal((X.shape[1], self.n_components))
+        self.directions_ = np.sqrt(float(self.gamma)) * random.standard_normal((X.shape[1], self.n_components))
         self.phases_ = random.uniform(0.0, 2.0 * np.pi, self.n_components)
         if self.folded:
             self.phases_[:] = 0.0

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from kinbin.errors import InvalidInput
 from kinbin.features.rows import Matrix, narrowed, refuse_negative
 from kinbin.features.sums import LINES, WIDTH, entropies, entropy_sums, harmonic_sums, magnitudes, shared_sums, sparse_sums
+from kinbin.parameters import arrived
 from kinbin.query.threads import run_together, threads_set
 from kinbin.spaces.pairwise import Block, Pairwise, Sum
 from kinbin.spaces.registry import space_of
@@ -45,6 +46,9 @@ def pairwise(
         ValueError: X or Y is no finite matrix of rows. InvalidInput, which is one: they have different widths, no such kernel or
         parameter, negative values where the kernel takes none, values beyond the limit `value`.
     """
+    if parameters is not None and not isinstance(parameters, Mapping):
+        text = f"parameters are a mapping of names and numbers, not {arrived(parameters)}"
+        raise InvalidInput.of("bad_parameter", text, field="parameters")
     space, rule = space_for(kernel, {**(parameters or {}), **more})
     out_type = np.dtype(dtype)
     if out_type not in (np.dtype(np.float64), np.dtype(np.float32)):

@@ -255,7 +255,7 @@ def _assemble(
             values < 0,
             rows,
             "negative_value",
-            "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm",
+            "this collection's kernel takes values ≥ 0, this vector has a negative one; use one that takes any, such as ngmm or cosine",
         )
     if dim is not None and not ascending:
         _refuse(

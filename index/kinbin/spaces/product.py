@@ -36,7 +36,7 @@ from kinbin.spaces.transfer import similarity_of
 __all__ = ["MM_ACOS", "MM_ACOS_CHI2", "product_of"]
 
 U64 = np.uint64
-_ROUNDING = 1e-6
+_ROUNDING = 2e-6
 """Products may be too large by so much: an arc cosine amplifies the last digits of a score near 1."""
 _HALVINGS = 40
 

@@ -120,10 +120,10 @@ def _judged(space: Space, parameters: object) -> dict[str, float]:
 
 def _judged_value(key: str, parameter: Parameter, value: object) -> float:
     from kinbin.errors import InvalidInput
-    from kinbin.parameters import is_number
+    from kinbin.parameters import arrived, is_number
 
     # Comparisons with NaN are false.
     if not is_number(value) or not parameter.least <= value <= parameter.most:  # type: ignore[operator]
-        text = f"the parameter {key} is a number from {parameter.least:g} to {parameter.most:g}"
+        text = f"the parameter {key} is a number from {parameter.least:g} to {parameter.most:g}, not {arrived(value)}"
         raise InvalidInput.of("bad_parameter", text, field="parameters")
     return float(value)  # type: ignore[arg-type]

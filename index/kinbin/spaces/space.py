@@ -87,7 +87,10 @@ class Space:
     printed_range: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest number that is printed; a distance may have no greatest (inf)."""
     hashes: bool = True
-    """Whether rows are hashed so that bands find them. Without, runs have no bands, and what they would prove is scanned."""
+    """Whether rows are hashed so that bands find them. Without, runs have no bands, and what they would prove is scanned.
+
+    False where the code has no `least` and there are no `laws`.
+    """
     codes: bool = True
     """Whether rows have codes whose distance means something. Without, rows are not linked."""
     geometry: str = SHAPES
@@ -108,6 +111,11 @@ class Space:
     """The same kernel with other values."""
     context: Callable[[], NDArray[np.void]] | None = None
     """Makes, and keeps, a record whose address the code is handed."""
+
+    def __post_init__(self) -> None:
+        if self.code is not None and self.code.least is None and not self.laws:
+            # Nothing ties its scores to a collision.
+            object.__setattr__(self, "hashes", False)
 
     def falls_short(self, printed: Any, limit: float) -> Any:
         """Whether a printed number (or each of an array) is farther than a limit."""

@@ -39,7 +39,7 @@ __all__ = ["app"]
 app = typer.Typer(
     name="kinbin",
     cls=Commands,
-    help="Near neighbours under min-max kernels: exact scores, and a proved lower bound on recall.",
+    help="Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -59,7 +59,7 @@ def _version(wanted: bool) -> None:
 def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:
-    """Near neighbours under min-max kernels: exact scores, and a proved lower bound on recall."""
+    """Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall."""
 
 
 # In the order of the help.

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_KERNEL, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name
+from kinbin_service.cli.options import (
+    DEFAULT_KERNEL,
+    KERNEL_NAMES,
+    JsonOption,
+    PlaceDataOption,
+    UrlOption,
+    kernel_and_parameters,
+    kernel_name,
+    number_of,
+    numbers_of,
+)
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.cli.place import place
 
@@ -73,8 +83,8 @@ def _kind(about: dict[str, Any]) -> str:
     """Kernel and dimension of a collection, or of each of its fields."""
     if "fields" in about:
         return "; ".join(f"field {name}: {_kind(one)}" for name, one in about["fields"].items())
-    numbers = "".join(f" {key}={value:g}" for key, value in about["parameters"].items())
-    return f"kernel {about['kernel']}{numbers}, " + ("sparse" if about["dim"] is None else f"dimension {about['dim']}")
+    dim = "sparse" if about["dim"] is None else f"dimension {about['dim']}"
+    return f"{kernel_and_parameters(about['kernel'], about['parameters'])}, {dim}"
 
 
 def _fields(given: list[str]) -> dict[str, dict[str, Any]]:
@@ -90,17 +100,15 @@ def _fields(given: list[str]) -> dict[str, dict[str, Any]]:
 
 def _parameters(given: list[str], fields: dict[str, dict[str, Any]]) -> dict[str, float] | None:
     """Numbers by name, of NAME=NUMBER. Where there are fields, FIELD:NAME=NUMBER, which are put into these. Raises BadParameter."""
-    numbers: dict[str, float] = {}
+    if not fields:
+        return numbers_of(given)
     for one in given:
-        key, _, number = one.partition("=")
-        field, _, own = key.partition(":") if fields else ("", "", key)
-        if fields and (field not in fields or not own):
+        key, number = number_of(one)
+        field, _, own = key.partition(":")
+        if field not in fields or not own:
             raise typer.BadParameter(f"with --field, --parameter takes FIELD:NAME=NUMBER, such as {next(iter(fields))}:gamma=2, not {one}")
-        try:
-            (fields[field].setdefault("parameters", {}) if fields else numbers)[own] = float(number)
-        except ValueError:
-            raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {one}") from None
-    return numbers or None
+        fields[field].setdefault("parameters", {})[own] = number
+    return None
 
 
 def drop_command(

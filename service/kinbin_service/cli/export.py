@@ -109,12 +109,13 @@ def _to_output(items: Iterator[list[Stored]]) -> None:
 
 def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done: Exported, where: str, as_json: bool) -> None:
     if as_json:
-        told = {"kernel": about["kernel"], "dim": about["dim"], "items": done.items, "bytes": done.bytes}
+        told = {"kernel": about["kernel"], "parameters": about["parameters"], "dim": about["dim"], "items": done.items, "bytes": done.bytes}
         print_json({"collection": collection, "file": str(file), "format": chosen, **told})
         return
     dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     typer.echo(f"{collection}: {done.items:,} items written to {file}, {done.bytes:,} bytes")
-    typer.echo(f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection} --kernel {about['kernel']}{dim}")
+    kernel = shlex.quote(about["kernel"]) + "".join(f" --parameter {name}={number!r}" for name, number in about["parameters"].items())
+    typer.echo(f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection} --kernel {kernel}{dim}")
 
 
 def _where(where: str, url: str | None) -> str:

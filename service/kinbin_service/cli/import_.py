@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name
+from kinbin_service.cli.options import (
+    DEFAULT_COLLECTION,
+    KERNEL_NAMES,
+    JsonOption,
+    PlaceDataOption,
+    UrlOption,
+    kernel_and_parameters,
+    kernel_name,
+    numbers_of,
+)
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
 from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
@@ -61,6 +70,10 @@ def import_command(
         typer.Option(
             metavar="KERNEL", callback=kernel_name, help=f"Kernel of the collection, when it is created; default: ngmm. {KERNEL_NAMES}"
         ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="A parameter of the kernel, such as gamma=2, when it is created; may be repeated."),
     ] = None,
     dim: Annotated[
         int | None,
@@ -141,7 +154,7 @@ def import_command(
     When all files are imported, the collection is merged into one run, so that the first query finds it in order. `kinbin link`
     builds its neighbour graph as well, which a process that serves it would do in the background.
     """
-    from kinbin_service.importing import AddOptions, BadRows, ReadOptions, import_files
+    from kinbin_service.importing import AddOptions, BadRows, ReadOptions, Wanted, import_files
 
     directory = chosen_data(data, url)
     if url is not None and compact:
@@ -163,7 +176,7 @@ def import_command(
         array=array,
         index_base=index_base,
     )
-    add = AddOptions(rows=batch, mode=mode.value, kernel=kernel, dim=dim)
+    add = AddOptions(rows=batch, mode=mode.value, wanted=Wanted(kernel, dim, numbers_of(parameter or [])))
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
         bad = BadRows(bad_rows) if skip_bad else None
@@ -240,8 +253,9 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
                 "rows_skipped": summary.skipped,
                 "rows_bad": summary.bad.count,
                 "bad": summary.bad.first,
-                "kernel": kind and kind[0],
-                "dim": kind and kind[1],
+                "kernel": kind and kind.kernel,
+                "parameters": kind and dict(kind.parameters or {}),
+                "dim": kind and kind.dim,
                 "columns": columns,
                 "indexed": added.indexed,
                 "updated": added.updated,
@@ -261,11 +275,12 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
     typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")
     if kind is None:
         return
-    shape = "sparse" if kind[1] is None else f"dimension {kind[1]}"
+    what = kernel_and_parameters(kind.kernel, kind.parameters)
+    shape = "sparse" if kind.dim is None else f"dimension {kind.dim}"
     told = dict.fromkeys(str(columns) for columns in summary.columns.values())
     if len(told) == 1:
-        typer.echo(f"kernel {kind[0]}, {shape}; {next(iter(told))}")
+        typer.echo(f"{what}, {shape}; {next(iter(told))}")
         return
-    typer.echo(f"kernel {kind[0]}, {shape}")
+    typer.echo(f"{what}, {shape}")
     for file, read in summary.columns.items():
         typer.echo(f"  {file}: {read}")

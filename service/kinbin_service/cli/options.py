@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +25,10 @@ __all__ = [
     "PlaceDataOption",
     "UrlOption",
     "existing_database",
+    "kernel_and_parameters",
     "kernel_name",
+    "number_of",
+    "numbers_of",
     "parsed_json",
 ]
 
@@ -60,6 +63,25 @@ def kernel_name(name: str | None) -> str | None:
     if name is not None and not set(name.split("*")) <= set(kinbin.KERNELS):
         raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}")
     return name
+
+
+def number_of(text: str) -> tuple[str, float]:
+    """Name and value of NAME=NUMBER. Raises BadParameter."""
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {text}") from None
+
+
+def numbers_of(given: list[str]) -> dict[str, float] | None:
+    """Parameters of a kernel as they were written; None: none were. Raises BadParameter."""
+    return dict(map(number_of, given)) or None
+
+
+def kernel_and_parameters(kernel: str | None, parameters: Mapping[str, float] | None) -> str:
+    """What a collection compares by, for people."""
+    return f"kernel {kernel}" + "".join(f" {name}={number:g}" for name, number in (parameters or {}).items())
 
 
 def parsed_json(text: str, option: str) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kinbin_client import Client
-    from kinbin_service.importing import Added, Batch
+    from kinbin_service.importing import Added, Batch, Wanted
     from kinbin_service.importing.vectors import Vector
 
 __all__ = ["ServiceTarget", "api_key", "connected", "for_client", "service_target"]
@@ -70,22 +70,19 @@ class ServiceTarget:
         self._client = client
         self._collection = client.collection(name)
 
-    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
+    def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         from kinbin_client.errors import NotFound
-        from kinbin_service.importing import check_alike, refuse_fields, try_out
+        from kinbin_service.importing import Wanted, check_alike, refuse_fields, try_out
 
         try:
             info = self._collection.info()
         except NotFound:
-            chosen: Any = kernel or "ngmm"
-            wanted = first.dim if dim is None else dim
-            try_out(first, chosen, wanted)
-            self._client.create_collection(self.name, kernel=chosen, dim=wanted, exist_ok=True)
+            self._client.create_collection(self.name, **try_out(first, wanted), exist_ok=True)
         else:
             if info.fields is not None:
                 refuse_fields(self.name)
-            check_alike(self.name, info.kernel or "", info.dim, asked_kernel=kernel, asked_dim=dim)
+            check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters), wanted)
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch."""
@@ -116,15 +113,16 @@ class ServiceTarget:
             return [False] * len(ids)
         return [identifier in there for identifier in ids]
 
-    def kind(self) -> tuple[str, int | None] | None:
-        """Kernel and dimension of the collection; None when there is none."""
+    def kind(self) -> Wanted | None:
+        """What the collection is; None when there is none."""
         from kinbin_client.errors import NotFound
+        from kinbin_service.importing import Wanted
 
         try:
             info = self._collection.info()
         except NotFound:
             return None
-        return info.kernel or "", info.dim
+        return Wanted(info.kernel, info.dim, info.parameters)
 
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:

@@ -21,7 +21,7 @@ from kinbin_service.importing.bad_rows import BadRows
 from kinbin_service.importing.batches import BadRow, Batch, Source, SourceError
 from kinbin_service.importing.progress import Watch
 from kinbin_service.importing.state import FileIdentity, ImportState, Resumed
-from kinbin_service.importing.targets import Added, Refused, Target, TargetDiffers
+from kinbin_service.importing.targets import Added, Refused, Target, TargetDiffers, Wanted
 
 __all__ = ["AddOptions", "ImportJob", "Outcome", "StopRequest", "stopping_on_signals"]
 
@@ -55,13 +55,12 @@ def stopping_on_signals() -> Iterator[StopRequest]:
 class AddOptions:
     """How items are added: rows a batch, the mode, and what the collection is to be if it has to be made.
 
-    Without `dim` it gets the length of the first vector when that is dense, and none otherwise.
+    Without `wanted.dim` it gets the length of the first vector when that is dense, and none otherwise.
     """
 
     rows: int = 1_000
     mode: str = "upsert"
-    kernel: str | None = None
-    dim: int | None = None
+    wanted: Wanted = dataclasses.field(default_factory=Wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class ImportJob:
     def _add_whole(self, batch: Batch) -> Added:
         """Add a batch, all or nothing. Raises Refused."""
         if not self._prepared:
-            self._target.prepare(self._how.kernel, self._how.dim, batch)
+            self._target.prepare(self._how.wanted, batch)
             self._prepared = True
         try:
             added = self._target.add(batch, self._how.mode)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import kinbin
 from kinbin_service.importing.batches import Batch
 
-__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "check_alike", "told", "try_out"]
+__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "Wanted", "check_alike", "told", "try_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,32 @@ def refuse_fields(name: str) -> None:
     raise TargetDiffers(f"{name} has several fields, and files hold one vector an item: add to it by the library, REST or the client")
 
 
-def check_alike(name: str, kernel: str, dim: int | None, *, asked_kernel: str | None, asked_dim: int | None) -> None:
-    """Compare a collection with what was asked for, where something was. Raises TargetDiffers."""
-    if asked_kernel not in {None, kernel}:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a collection is to be, where something is asked for."""
+
+    kernel: str | None = None
+    dim: int | None = None
+    parameters: Mapping[str, float] | None = None
+    """Of the kernel."""
+
+
+def check_alike(name: str, there: Wanted, asked: Wanted) -> None:
+    """Compare a collection with what was asked for. Raises TargetDiffers."""
+    kernel, dim, numbers = there.kernel or "", there.dim, dict(there.parameters or {})
+    # A product may be named in any order.
+    if asked.kernel is not None and sorted(asked.kernel.split("*")) != sorted(kernel.split("*")):
         raise TargetDiffers(
-            f'collection "{name}" is there with kernel {kernel}, not {asked_kernel}: leave --kernel out, or choose another name'
+            f'collection "{name}" is there with kernel {kernel}, not {asked.kernel}: leave --kernel out, or choose another name'
         )
-    if asked_dim not in {None, dim}:
+    if not (asked.parameters or {}).items() <= numbers.items():
+        has, wanted = (", ".join(f"{key}={value:g}" for key, value in one.items()) or "none" for one in (numbers, asked.parameters or {}))
+        raise TargetDiffers(
+            f'collection "{name}" is there with parameters {has}, not {wanted}: leave --parameter out, or choose another name'
+        )
+    if asked.dim not in {None, dim}:
         has = "sparse, without a dimension" if dim is None else f"of dimension {dim}"
-        raise TargetDiffers(f'collection "{name}" is there and is {has}, not {asked_dim}: leave --dim out, or choose another name')
+        raise TargetDiffers(f'collection "{name}" is there and is {has}, not {asked.dim}: leave --dim out, or choose another name')
 
 
 class Target(Protocol):
@@ -67,8 +84,8 @@ class Target(Protocol):
     """What tells one database from another: the path or the address."""
     name: str
 
-    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
-        """Make the collection, of dimension `dim`, else that of the first batch; or see that the one that is there is as asked for.
+    def prepare(self, wanted: Wanted, first: Batch) -> None:
+        """Make the collection, of the dimension that is wanted, else that of the first batch; or compare the one that is there.
 
         Raises Refused when the first batch does not fit a collection that would be made, and TargetDiffers.
         """
@@ -82,8 +99,8 @@ class Target(Protocol):
         """Which of these items are in the collection; none when there is no collection."""
         ...
 
-    def kind(self) -> tuple[str, int | None] | None:
-        """Kernel and dimension of the collection; None when there is none."""
+    def kind(self) -> Wanted | None:
+        """What the collection is; None when there is none."""
         ...
 
 
@@ -96,17 +113,16 @@ class DatabaseTarget:
         self._database = database
         self._collection = database.collection(name) if name in database.collections() else None
 
-    def prepare(self, kernel: str | None, dim: int | None, first: Batch) -> None:
+    def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         if self._collection is None:
-            chosen, wanted = kernel or "ngmm", first.dim if dim is None else dim
-            try_out(first, chosen, wanted)
-            self._collection = self._database.create_collection(self.name, kernel=chosen, dim=wanted)
+            made = try_out(first, wanted)
+            self._collection = self._database.create_collection(self.name, **made)
         else:
             if isinstance(self._collection, kinbin.FieldsCollection):
                 refuse_fields(self.name)
             config = self._collection.config
-            check_alike(self.name, config.kernel, config.dim, asked_kernel=kernel, asked_dim=dim)
+            check_alike(self.name, Wanted(config.kernel, config.dim, config.parameters), wanted)
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch in one transaction."""
@@ -126,9 +142,12 @@ class DatabaseTarget:
             return [False] * len(ids)
         return [item is not None for item in self._collection.get(list(ids), include=())]
 
-    def kind(self) -> tuple[str, int | None] | None:
-        """Kernel and dimension of the collection; None when there is none."""
-        return None if self._collection is None else (self._collection.config.kernel, self._collection.config.dim)
+    def kind(self) -> Wanted | None:
+        """What the collection is; None when there is none."""
+        if self._collection is None:
+            return None
+        config = self._collection.config
+        return Wanted(config.kernel, config.dim, config.parameters)
 
     def compact(self) -> bool:
         """Merge the collection into one run, if there is one; whether there is."""
@@ -138,16 +157,20 @@ class DatabaseTarget:
         return True
 
 
-def try_out(batch: Batch, kernel: str, dim: int | None) -> None:
+def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
     """See that a new collection would take a batch, on a database of its own: a refused import leaves no collection behind.
 
-    The dimension of what was left behind would bind the next try. Raises Refused.
+    The dimension of what was left behind would bind the next try. Returns the new one's configuration. Raises Refused.
     """
+    config: dict[str, Any] = {"kernel": wanted.kernel or "ngmm", "dim": batch.dim if wanted.dim is None else wanted.dim}
+    if wanted.parameters:
+        config["parameters"] = dict(wanted.parameters)
     with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:
         try:
-            trial.create_collection("trial", kernel=kernel, dim=dim).add(batch.ids, batch.vectors, payloads=batch.payloads)
+            trial.create_collection("trial", **config).add(batch.ids, batch.vectors, payloads=batch.payloads)
         except kinbin.InvalidInput as error:
             raise _refused(batch, error) from None
+    return config
 
 
 def _refused(batch: Batch, error: kinbin.InvalidInput) -> Refused:

@@ -22,7 +22,10 @@ ZERO = (
     "zero_vector",
     "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined; leave it out",
 )
-NEGATIVE = ("negative_value", "this collection's kernel takes values ≥ 0, this vector has a negative one; use kernel gmm or ngmm")
+NEGATIVE = (
+    "negative_value",
+    "this collection's kernel takes values ≥ 0, this vector has a negative one; use one that takes any, such as ngmm or cosine",
+)
 BEYOND = ("dimension_mismatch", "feature ids of this collection are below its dimension 3, one of these is not")
 TWICE = ("duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first")
 FEATURE = ("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
