@@ -5,7 +5,7 @@ The service's schemas and the command line are made from `OPTIONS`; the client, 
 
 from __future__ import annotations
 
-import sys
+import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -134,7 +134,11 @@ _DEFAULTS = QueryOptions()
 
 def _is_finite(value: object) -> bool:
     """Whether this is a number, neither infinite nor NaN."""
-    return is_number(value) and abs(float(value)) <= sys.float_info.max  # type: ignore[arg-type]
+    try:
+        return is_number(value) and math.isfinite(float(value))  # type: ignore[arg-type]
+    except OverflowError:
+        # A whole number beyond all floats.
+        return False
 
 
 def _refused(name: str) -> InvalidInput:

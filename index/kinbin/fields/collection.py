@@ -17,7 +17,7 @@ from kinbin.chunks import chunks, distinct_ids
 from kinbin.collection import WRITE_MODES, Collection
 from kinbin.errors import Closed, CorruptData, FormatMismatch, InvalidInput, KinbinError, Problem
 from kinbin.fields.combining import Combination, all_fields, combination_of
-from kinbin.fields.depths import FEW, Depths
+from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.search import Search
@@ -26,7 +26,7 @@ from kinbin.hashing import HASH_VERSION
 from kinbin.inspection import MOST_PROBLEMS, check_store
 from kinbin.limits import limit
 from kinbin.options import QueryOptions, check_cancel, chosen, options_of
-from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.parameters import INCLUDE, arrived, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.query.filters import compile_filter
 from kinbin.query.route import Wanted
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, DeleteResult, FieldsConfig, Item, Page
@@ -41,8 +41,6 @@ __all__ = ["FieldsCollection", "in_field"]
 
 _FILTERED_SLICE = 1_000
 """Items that a filter deletes in one commit."""
-_FEW_PASS = 0.05
-"""Of items of which a filter lets a smaller share through all are scored."""
 _Entry = tuple[bytes, int, bytes]
 
 
@@ -202,6 +200,8 @@ class FieldsCollection:
         """
         asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
         (key,) = check_ids([id])
+        if fields is not None:
+            fields = _names_of(fields)
         named = dict.fromkeys(fields if fields is not None else weights if isinstance(weights, Mapping) else self._spaces)
         return self._answer(combination_of(self._spaces, named, weights, combine), key, asked, cancel)[0]
 
@@ -286,9 +286,11 @@ class FieldsCollection:
         search = Search(moment, combination, queries, wanted, passing)
         everyone = np.arange(search.m)
         depth = None
-        if asked.mode != "exact" and items > FEW and there:
+        # Depths are measured without filters, and for so many neighbours.
+        unknown = asked.mode == "auto" and (passing is not None or wanted.k > MOST_NEIGHBOURS)
+        if asked.mode != "exact" and items > FEW and there and not unknown:
             depth = self._depths.of(moment, combination, wanted)
-        few = there <= FEW or wanted.share <= _FEW_PASS or depth is None or depth.scans
+        few = there <= FEW or depth is None or depth.scans
         if asked.mode == "exact" or (asked.mode == "auto" and few):
             found = search.everything(everyone)
         else:
@@ -480,6 +482,18 @@ def _field_names(store: Store) -> tuple[str, ...]:
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     return data.names
+
+
+def _names_of(fields: object) -> list[str]:
+    """Names of fields as they were given.
+
+    Raises:
+        InvalidInput: they are no names.
+    """
+    names = list(fields) if isinstance(fields, Iterable) and not isinstance(fields, str) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise InvalidInput.of("bad_parameter", f"fields is a list of names of fields, not {arrived(fields)}", field="fields")
+    return names
 
 
 def _deleted(batch: Batch, ids: list[bytes], matches: Any) -> DeleteResult:

@@ -25,7 +25,7 @@ from kinbin.query.route import Wanted
 from kinbin.rows.topk import ALIKE, NOTHING
 from kinbin.storage.store import Store
 
-__all__ = ["FEW", "Depth", "Depths"]
+__all__ = ["FEW", "MOST_NEIGHBOURS", "Depth", "Depths"]
 
 FEW = 2_000
 """So many items are scored rather than searched."""
@@ -35,8 +35,8 @@ _MOST_SCORES = 20_000_000
 """Fewer items are sampled where their exact scores would be more than this together."""
 _RATIOS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 """Depths that are tried, for each neighbour that is wanted; no more than a quarter of the items."""
-_CLASSES = (1, 10, 100)
-"""Depths are measured for so many neighbours, and serve who wants no more."""
+MOST_NEIGHBOURS = 100
+"""Depths are measured for so many neighbours at most; who wants more in auto mode has all items scored."""
 _AIM = 0.8
 """Measured recall must be the target and this share of what is left to 1: for it is that of a sample."""
 _LEFT_OUT = 128
@@ -52,6 +52,8 @@ class Depth:
 
     items: int
     """There were then."""
+    written: int
+    """Versions of items that had been written."""
     depth: int
     """Candidates of each field."""
     recall: float
@@ -68,9 +70,9 @@ class Depth:
         """Whether exact answers are better: no depth is enough, or they are faster."""
         return not self.reaches or self.scan_us <= self.us
 
-    def serves(self, items: int) -> bool:
-        """Whether it holds for so many items: they have neither doubled nor halved since."""
-        return self.items <= 2 * items and items <= 2 * self.items
+    def serves(self, items: int, written: int) -> bool:
+        """Whether it holds for so many items: they have neither doubled nor halved, and not half as many versions were written."""
+        return self.items <= 2 * items and items <= 2 * self.items and 2 * (written - self.written) <= self.items
 
 
 class Depths:
@@ -93,26 +95,31 @@ class Depths:
         return {key: asdict(one) for key, one in self._known.items()}
 
     def of(self, moment: Moment, combination: Combination, wanted: Wanted) -> Depth:
-        """How deep to search. Measured the first time that so is asked, and anew when the items have doubled or halved since.
+        """How deep to search. Measured the first time that so is asked, and anew when many items have come, gone or been replaced.
 
-        Weights count by their share of the sum, to a tenth, so that who tries many weights does not wait for as many measurements.
+        Weights count by their share of the sum, to two digits each. Who asks for what is known does not wait for who measures.
 
         Cost: 128 exact searches of all items (16 of a million), and some twenty searches of each field for each of them.
         """
-        neighbours = next((k for k in _CLASSES if k >= wanted.k), _CLASSES[-1])
+        neighbours = min(wanted.k, MOST_NEIGHBOURS)
         key = _key(combination, neighbours, wanted)
-        with self._lock:
-            known = self._known.get(key)
-            if known is None or not known.serves(moment.state.items):
-                known = _measured(moment, combination, neighbours, wanted)
-                self._remember(key, known)
+        known = self._serving(key, moment)
+        if known is None:
+            with self._lock:
+                known = self._serving(key, moment)
+                if known is None:
+                    known = _measured(moment, combination, neighbours, wanted)
+                    self._remember(key, known)
         return known if wanted.k <= neighbours else replace(known, depth=-(-known.depth * wanted.k // neighbours))
 
+    def _serving(self, key: str, moment: Moment) -> Depth | None:
+        known = self._known.get(key)
+        return known if known is not None and known.serves(moment.state.items, moment.state.next_row) else None
+
     def _remember(self, key: str, measured: Depth) -> None:
-        self._known.pop(key, None)
-        self._known[key] = measured
-        while len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
+        # A new mapping: others read the old one meanwhile.
+        known = {**{one: depth for one, depth in self._known.items() if one != key}, key: measured}
+        self._known = dict(list(known.items())[-_KEPT:])
         try:
             with self._store.write() as writer:
                 writer.put_depths(self.told())
@@ -122,7 +129,7 @@ class Depths:
 
 def _key(combination: Combination, neighbours: int, wanted: Wanted) -> str:
     total = sum(combination.weights)
-    fields = ",".join(f"{name}:{weight / total:.1f}" for name, weight in zip(combination.names, combination.weights, strict=True))
+    fields = ",".join(f"{name}:{weight / total:.2g}" for name, weight in zip(combination.names, combination.weights, strict=True))
     return f"{'product' if combination.product else 'sum'} {fields} k={neighbours} target={wanted.target:.2f} {wanted.mode}"
 
 
@@ -134,11 +141,14 @@ def _measured(moment: Moment, combination: Combination, neighbours: int, wanted:
     picks = np.sort(np.random.default_rng(n).permutation(n)[:count])
     queries = {name: moment.rows(name, items[picks]) for name in combination.names}
     search = Search(moment, combination, queries, Wanted(neighbours, 0.0, wanted.target, wanted.mode, cancel=wanted.cancel), None)
+    # What opens at a first search is not what searches take.
+    search.scores_of_all(np.array([0]), items)
+    search.candidates(neighbours, wanted.mode)
     began = time.perf_counter()
     truth = _truth(search, picks, neighbours, n)
     scan_us = (time.perf_counter() - began) * 1e6 / count
     aim = wanted.target + _AIM * (1.0 - wanted.target)
-    measured = Depth(n, neighbours, 0.0, False, 0.0, round(scan_us, 1))
+    measured = Depth(n, moment.state.next_row, neighbours, 0.0, False, 0.0, round(scan_us, 1))
     for depth in sorted({min(ratio * neighbours, n // 4) for ratio in _RATIOS}):
         began = time.perf_counter()
         _, lists = search.candidates(depth, wanted.mode)

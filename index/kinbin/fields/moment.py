@@ -64,6 +64,7 @@ class Known:
         self._filters: dict[bytes, NDArray[np.uint64]] = {}
         self._numbers: NDArray[np.uint64] | None = None
         self._everything: dict[str, Places] = {}
+        self._whole: set[str] = set()
 
     def numbers(self) -> NDArray[np.uint64]:
         """(n,) the numbers of all items, ascending."""
@@ -73,6 +74,21 @@ class Known:
             found = [numbers[mask.living()] for (numbers, _), mask in zip(_sources(view), masks, strict=True)]
             self._numbers = np.sort(np.concatenate(found))
         return self._numbers
+
+    def check_whole(self, name: str) -> None:
+        """See that a field has as many rows as there are items.
+
+        Raises:
+            CorruptData: it has not.
+        """
+        if name in self._whole:
+            return
+        view, masks = self.views[name], self.masks[name]
+        rows = view.live_rows if masks is None else sum(len(mask.living()) for mask in masks)
+        if rows != self.state.items:
+            has = f"field {name!r} has {rows:,} rows for {self.state.items:,} items"
+            raise CorruptData(f"{has}; it was not answered from (`kinbin check` lists the damage)")
+        self._whole.add(name)
 
     def everything(self, name: str) -> Places:
         """Where the rows of all items lie in one field. Kept: 16 bytes an item and field."""

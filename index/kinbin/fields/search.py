@@ -62,6 +62,9 @@ class Search:
         self.passing = passing
         self.masks: dict[str, Masks] = {name: moment.masks(name, passing) for name in combination.names}
         self.m = len(next(iter(queries.values())))
+        for name in {next(iter(moment.parts)), *combination.names}:
+            # What names the items, and what is searched.
+            moment.known.check_whole(name)
 
     def check_cancelled(self) -> None:
         """Raise SearchCancelled if that was asked for."""

@@ -58,11 +58,40 @@ def test_depths_are_measured_anew_when_items_have_doubled() -> None:
     """What was measured serves until there are twice or half as many items."""
     from kinbin.fields.depths import Depth
 
-    depth = Depth(1_000, 40, 0.97, True, 10.0, 100.0)
-    assert [depth.serves(items) for items in (499, 500, 2_000, 2_001)] == [False, True, True, False]
+    depth = Depth(1_000, 1_200, 40, 0.97, True, 10.0, 100.0)
+    assert [depth.serves(items, 1_200) for items in (499, 500, 2_000, 2_001)] == [False, True, True, False]
+    assert [depth.serves(1_000, written) for written in (1_700, 1_701)] == [True, False]
     assert not depth.scans
-    assert Depth(1_000, 40, 0.97, False, 10.0, 100.0).scans
-    assert Depth(1_000, 40, 0.97, True, 100.0, 10.0).scans
+    assert Depth(1_000, 1_200, 40, 0.97, False, 10.0, 100.0).scans
+    assert Depth(1_000, 1_200, 40, 0.97, True, 100.0, 10.0).scans
+
+
+@pytest.mark.recall
+def test_what_was_measured_serves_only_what_is_asked_so(db: kinbin.Database, quiet: None, rng: np.random.Generator) -> None:
+    """A little weight is not none, a filter and more than a hundred neighbours are answered by everything, and replaced items count."""
+    n = 2_400
+    a = 1.0 + 0.01 * rng.random((n, 24))
+    b = rng.gamma(0.3, size=(80, 24))[rng.integers(0, 80, n)] * rng.lognormal(0, 0.3, (n, 24)) + 1e-6
+    c = made(db, {"a": {"dim": 24}, "b": {"dim": 24}}, seed=1)
+    ids = [str(i) for i in range(n)]
+    c.add(ids, {"a": a, "b": b}, payloads=[{"n": i} for i in range(n)])
+    c.link()
+    queries = {"a": a[::60], "b": b[::60]}
+    asked: list[dict[str, Any]] = [
+        {"weights": {"a": 1.0, "b": 0.0}}, {"weights": {"a": 0.95, "b": 0.05}}, {"weights": {"a": 0.9, "b": 0.1}},
+        {"filter": {"n": {"$lt": 700}}}, {"k": 300},
+    ]  # fmt: skip
+    for options in asked:
+        exact = c.query_batch(queries, mode="exact", **options)
+        auto = c.query_batch(queries, **options)
+        k = options.get("k", 10)
+        assert np.mean([hits(auto.scores[i].tolist(), exact.scores[i], k) for i in range(len(exact))]) >= 0.95, options
+        if "filter" in options or k > 100:
+            assert set(auto.modes) == {"exact"}
+    before = {key: one["written"] for key, one in c.stats()["depths"].items()}
+    c.add(ids, {"a": b, "b": a})
+    c.query_batch(queries, weights={"a": 0.9, "b": 0.1})
+    assert any(one["written"] > before.get(key, 10**9) for key, one in c.stats()["depths"].items())
 
 
 def test_damaged_depths_are_measured_again(db: kinbin.Database, quiet: None) -> None:
