@@ -151,6 +151,9 @@ class Histories(RuleBasedStateMachine):
         query = self.vector(data)
         truth = self.model.truth(query, condition)
         for mode, target in (("exact", 0.9), ("auto", 1.0)):
+            if least is not None:
+                # What a kernel cannot print is refused.
+                least = min(least, kinbin.KERNELS[self.kernel].printed_range[1])
             answer = self.collection.query(query, k=k, filter=condition, min_score=least, mode=mode, target_recall=target)
             assert answer.recall_lower_bound == 1.0
             # An item whose score is min_score but for rounding may be in or out.
