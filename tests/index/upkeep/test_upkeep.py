@@ -14,6 +14,7 @@ import kinbin
 import kinbin.upkeep.sealing
 import naive
 from background import no_background
+from kinbin.upkeep.background import UpkeepThread
 from kinbin.upkeep.sealing import Task, next_task
 from refusals import contents
 
@@ -284,3 +285,14 @@ def test_growing_collections_are_banded_anew(db: kinbin.Database, histograms: ND
     few, many = chosen("free", None)
     assert many > few
     assert chosen("fixed", 2) == [2, 2]
+
+
+def test_background_work_is_there_again_however_blocks_end() -> None:
+    """Two blocks without background work that end in the order they began, as fixtures with parameters do, leave nothing switched off."""
+    before = UpkeepThread.wake, UpkeepThread.look
+    first, second = no_background(), no_background()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert before == (UpkeepThread.wake, UpkeepThread.look)
