@@ -15,7 +15,7 @@ from kinbin.codes.folded import LANES
 from kinbin.codes.nodes import GRAPH
 from kinbin.codes.table import Codes
 from kinbin.links.graph import ENTRIES, LINKS, Graph
-from kinbin.links.search import GONE, PROBES, scan_codes, search_links
+from kinbin.links.search import GONE, PROBES, room_for, scan_codes, search_links
 from kinbin.links.widths import Width
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
@@ -47,8 +47,9 @@ class _Coded:
     def scan(self) -> Callable[[], object]:
         """Scans by codes in which every code is too far."""
         codes, errors = self._coder.probes(self._queries)
-        probes = PROBES.record(codes=codes, errors=errors)
-        self._keep += [codes, errors]
+        room = room_for(len(errors))
+        probes = PROBES.record(codes=codes, errors=errors, room=room)
+        self._keep += [codes, errors, room]
         self._asked["least"] = 1.0
         table = self._scratch.table_for(self._coder.layout)
         return lambda: scan_codes(

@@ -23,7 +23,7 @@ from kinbin.codes.coder import Coder
 from kinbin.codes.nodes import GRAPH
 from kinbin.errors import CorruptData
 from kinbin.links.graph import Graph
-from kinbin.links.search import GONE, PROBES, place_rows, scan_codes, search_links
+from kinbin.links.search import GONE, PROBES, place_rows, room_for, scan_codes, search_links
 from kinbin.links.widths import CALIBRATED_K, HARD, SPREAD, CalibrationTable, Width
 from kinbin.native.memory import address_of
 from kinbin.rows.asked import Answers, queries_record
@@ -305,6 +305,7 @@ class _Trial:
         answers = self._answers
         answers.verified[:] = 0
         codes, errors = self._coder.probes(self._queries)
-        probes = PROBES.record(codes=codes, errors=errors)
+        room = room_for(len(errors))
+        probes = PROBES.record(codes=codes, errors=errors, room=room)
         scan_codes(self._space, self._segments, self._graph, probes, self._asked, self._scratch.record, self._table, answers.record)
         return np.maximum(answers.scores, _NONE), float(answers.verified.mean())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinbin.codes.folded import LANES
 from kinbin.codes.nodes import (
@@ -26,16 +27,28 @@ from kinbin.codes.nodes import (
 )  # fmt: skip
 from kinbin.links.walk import EMPTY, enter, leave, node_of, walk_on, widen
 from kinbin.native.jit import inline, strict
-from kinbin.native.memory import f32_array, float32_at, prefetch, u32_at
+from kinbin.native.memory import f32_array, f64_array, float32_at, prefetch, u32_at
 from kinbin.native.records import Layout
 from kinbin.rows.asked import answers_to, asked_of, count_up, left_out
 from kinbin.rows.lookup import lookup_of
 from kinbin.rows.scratch import walk_of
 from kinbin.rows.topk import NOTHING, offer, reset
 from kinbin.segments.descriptors import CORRUPT, answers_are_sound, is_masked, prefetch_offset, prefetch_row, row_place
-from kinbin.spaces.native import SLACK, best_score, clear_query, fill_query, lay_out, query_of, reach_of, rules_of, score_row, too_far
+from kinbin.spaces.native import (
+    SLACK,
+    Reach,
+    best_score,
+    clear_query,
+    fill_query,
+    lay_out,
+    query_of,
+    reach_of,
+    rules_of,
+    score_row,
+    too_far,
+)
 
-__all__ = ["BEAM", "BROKEN", "GONE", "PROBES", "grown_pool", "place_rows", "scan_codes", "search_links"]
+__all__ = ["BEAM", "BROKEN", "GONE", "PROBES", "grown_pool", "place_rows", "room_for", "scan_codes", "search_links"]
 
 U64 = np.uint64
 GONE = 0xFFFFFFFF
@@ -47,6 +60,8 @@ _MOST_GROWTH = 16.0
 """Of (far / score)³ in `grown_pool`."""
 _LEAST_SHARE = 1e-3
 """No query is taken to be farther from its neighbours."""
+_WAITING = 32
+"""Rows that a scan asks for before it scores the first of them."""
 _AHEAD = 8
 """Rows of a pool that are on their way while one is scored."""
 
@@ -78,7 +93,13 @@ PROBES = Layout(
     "PROBES",
     codes=("u8[]", "(m, width) codes of queries"),
     errors=("f32[]", "(m,) their errors"),
+    room=("f64[]", "room for what answers have to reach by now, and for rows that wait: see `room_for`"),
 )
+
+
+def room_for(count: int) -> NDArray[np.float64]:
+    """The room that `PROBES` asks for: of each query NaN, as long as nothing is known of what it has to reach."""
+    return np.full(3 * count + 2 * _WAITING, np.nan)
 
 
 class _Sight(NamedTuple):
@@ -172,9 +193,9 @@ def grown_pool(beam, score):
 
 
 @inline
-def _fetch_node(segments, graph, key, record):
-    """Ask for where the row of a pooled node begins, or for its record."""
-    place = np.int64(u32_at(graph.places + U64(4 * node_of(key))))
+def _fetch_node(segments, graph, node, record):
+    """Ask for where the row of a node begins, or for its record."""
+    place = np.int64(u32_at(graph.places + U64(4 * node)))
     run, row = _locate(segments, place)
     # What is gone is in no run.
     if run >= 0:
@@ -193,20 +214,24 @@ def _score_pool(segments, graph, sight, pool, size, least, best):
         prefetch(graph.errors + U64(4 * node_of(pool[count])))
         count += 1
     verified = 0
-    reach = reach_of(sight.query.space, max(best.scores[-1], least), sight.error)
+    bar = max(best.scores[-1], least)
+    reach = reach_of(sight.query.space, bar, sight.error)
     for x in range(-2 * _AHEAD, count):
         if x + 2 * _AHEAD < count:
-            _fetch_node(segments, graph, pool[x + 2 * _AHEAD], False)
+            _fetch_node(segments, graph, node_of(pool[x + 2 * _AHEAD]), False)
         y = x + _AHEAD
         if 0 <= y < count and not _pooled_too_far(graph, pool[y], sight, reach):
-            _fetch_node(segments, graph, pool[y], True)
+            _fetch_node(segments, graph, node_of(pool[y]), True)
         if x < 0 or _pooled_too_far(graph, pool[x], sight, reach):
             continue
         scored = _score_node(segments, graph, node_of(pool[x]), sight.query, least, best)
         if scored < 0:
             return -1
         verified += scored
-        reach = reach_of(sight.query.space, max(best.scores[-1], least), sight.error)
+        if max(best.scores[-1], least) != bar:
+            # What a space says of it may take a microsecond.
+            bar = max(best.scores[-1], least)
+            reach = reach_of(sight.query.space, bar, sight.error)
     return verified
 
 
@@ -273,33 +298,87 @@ def search_links(space, segments, links, beam, queries, scratch, table, answers)
 
 
 @inline
-def _scan_tile(segments, graph, tile, sight, asked, best):
-    """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged.
+def _reach_now(space, bar, error, known):
+    """`reach_of` what an answer has to score by now; it is kept, for it may take a microsecond."""
+    if known[0] != bar:
+        reach = reach_of(space, bar, error)
+        known[0], known[1], known[2] = bar, reach.score, reach.distance
+    return Reach(known[1], known[2])
 
-    tile: first node, and the first after those; asked: (scratch, features, values, norm, nodes left out, least score).
-    """
-    (first, last), (scratch, features, values, norm, skips, least) = tile, asked
+
+@inline
+def _score_waiting(segments, graph, sight, waiting, count, least, best, known):
+    """Score the rows of nodes that wait, all but those that are too far by now. Returns how many, -1 if one is damaged."""
+    space, scored = sight.query.space, 0
+    for x in range(count):
+        _fetch_node(segments, graph, np.int64(waiting[2 * x]), True)
+    for x in range(count):
+        node, distance = np.int64(waiting[2 * x]), waiting[2 * x + 1]
+        reach = _reach_now(space, max(best.scores[-1], least), sight.error, known)
+        if too_far(space, distance, sight.error, sight.query.norm, np.float64(node_norm(graph, node)), reach):
+            continue
+        one = _score_node(segments, graph, node, sight.query, least, best)
+        if one < 0:
+            return -1
+        scored += one
+    return scored
+
+
+@inline
+def _next_near(graph, first, last, sight, reach):
+    """(the next node whose code is not too far, how far it is); the node after the last where there is none."""
     space, error, probe = sight.query.space, sight.error, sight.probe
-    reach = reach_of(space, max(best.scores[-1], least), error)
-    scored = 0
-    filled = False
     address = code_address(graph, first)
     for node in range(first, last):
         steps = distance_at(graph, node, address, probe)
         address += U64(graph.width)
         distance = length_of(steps, graph.step, probe.table) - _error_of(graph, node)
-        far = too_far(space, distance, error, sight.query.norm, np.float64(node_norm(graph, node)), reach)
-        if far or skips[0] <= node < skips[1]:
-            continue
-        if not filled:
-            lay_out(sight.query, scratch, features, values, norm)
-            filled = True
-        one = _score_node(segments, graph, node, sight.query, least, best)
-        if one < 0:
-            scored = -1
-            break
-        scored += one
-        reach = reach_of(space, max(best.scores[-1], least), error)
+        if not too_far(space, distance, error, sight.query.norm, np.float64(node_norm(graph, node)), reach):
+            return node, distance
+    return last, 0.0
+
+
+@inline
+def _near_nodes(segments, graph, nodes, sight, reach, skips, waiting):
+    """List nodes whose codes are not too far, as many as there is room for, and ask for their rows. Returns (how many, the next node).
+
+    nodes: (first, the first after the last); waiting: where each node, and how far its code is, are put.
+    """
+    node, last = nodes
+    count = 0
+    while node < last and count < _WAITING:
+        node, distance = _next_near(graph, node, last, sight, reach)
+        if node < last:
+            if not skips[0] <= node < skips[1]:
+                waiting[2 * count], waiting[2 * count + 1] = node, distance
+                _fetch_node(segments, graph, node, False)
+                count += 1
+            node += 1
+    return count, node
+
+
+@inline
+def _scan_tile(segments, graph, tile, sight, asked, best):
+    """Improve one query's answer by some nodes. Returns how many were scored, -1 if a row is damaged.
+
+    tile: first node, the first after those, and room for those that wait to be scored; asked: (scratch, features, values, norm, nodes
+    left out, least score, what an answer has to reach by now). Rows lie anywhere: so they are asked for some at a time, and then scored.
+    """
+    (first, last, waiting), (scratch, features, values, norm, skips, least, known) = tile, asked
+    space, error = sight.query.space, sight.error
+    scored, filled = 0, False
+    while first < last:
+        reach = _reach_now(space, max(best.scores[-1], least), error, known)
+        count, first = _near_nodes(segments, graph, (first, last), sight, reach, skips, waiting)
+        if count > 0:
+            if not filled:
+                lay_out(sight.query, scratch, features, values, norm)
+                filled = True
+            some = _score_waiting(segments, graph, sight, waiting, count, least, best, known)
+            if some < 0:
+                scored = -1
+                break
+            scored += some
     if filled:
         clear_query(sight.query, features)
     return scored
@@ -330,13 +409,16 @@ def scan_codes(space, segments, links, probes, queries, scratch, table, answers)
     per_tile = _nodes_a_tile(graph)
     flags = 0
     for first in range(0, graph.nodes, per_tile):
+        last = min(first + per_tile, graph.nodes)
         for m in range(wanted.count):
             a, b = asked.indptr[m], asked.indptr[m + 1]
             features, values, norm = asked.features[a:b], asked.values[a:b], asked.norms[m]
             probe = placed_probe(graph, features, values, norm, probes[0].codes + U64(m) * U64(graph.width), table)
             sight = _Sight(query_of(rules, scratch, lookup, norm), probe, np.float64(errors[m]))
-            told = scratch, features, values, norm, left_out(wanted, m), wanted.least
-            scored = _scan_tile(segments, graph, (first, min(first + per_tile, graph.nodes)), sight, told, answers_to(answers[0], m))
+            known = f64_array(probes[0].room + U64(24 * m), 3)
+            waiting = f64_array(probes[0].room + U64(24 * wanted.count), 2 * _WAITING)
+            told = scratch, features, values, norm, left_out(wanted, m), wanted.least, known
+            scored = _scan_tile(segments, graph, (first, last, waiting), sight, told, answers_to(answers[0], m))
             clear_probe(features, values, table)
             if scored < 0:
                 return CORRUPT

@@ -12,7 +12,7 @@ from kinbin.bands.contrast import postings_cap
 from kinbin.bands.search import search_bands
 from kinbin.errors import CorruptData, SearchCancelled
 from kinbin.hashing import Sampler, band_keys
-from kinbin.links.search import BROKEN, PROBES, scan_codes, search_links
+from kinbin.links.search import BROKEN, PROBES, room_for, scan_codes, search_links
 from kinbin.links.widths import MOST_WIDTH, Width
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
@@ -440,7 +440,8 @@ class _Run:
         codes, errors = links.set.coder.probes(queries, asked)
         scratch = call.desk.scratch
         table = scratch.table_for(links.set.coder.layout)
-        probes = PROBES.record(codes=codes, errors=errors)
+        room = room_for(len(errors))
+        probes = PROBES.record(codes=codes, errors=errors, room=room)
         told = self.ask(asked, wanted.least, more=True)
         _check(scan_codes(call.space, call.segments, links.graph, probes, told, scratch.record, table, part.answers.record))
         part.answers.candidates[:] = links.linked

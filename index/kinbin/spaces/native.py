@@ -168,6 +168,8 @@ def reach_of(space, score, error):
         return Reach(reached, farthest_shapes(max(reached, 0.0)) + error)
     # Other scores may have any range: the slack is a share of them.
     reached *= 1.0 - SLACK
+    if not space.shapes:
+        return Reach(reached, np.inf)
     return Reach(reached, call_curve(space.farthest, space.context, reached) + error)
 
 
