@@ -92,10 +92,11 @@ layers: $(VENV)/.dev
 docs-check: $(VENV)/.dev
 	$(BIN)/python docs/check_docs.py
 
-# A file's tests stay in one process, so that what they share is made once.
+# A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
+# would wait for each other, at twice the time.
 test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
 
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)

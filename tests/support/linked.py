@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 import kinbin
 import kinbin.codes.coder
+import kinbin.codes.projected
+import kinbin.links.calibration
 import kinbin.upkeep.background
 import naive
 from background import no_background
@@ -110,11 +112,18 @@ def names(numbers: Iterable[int]) -> list[str]:
 
 @contextmanager
 def still() -> Iterator[None]:
-    """Inside, nothing is sealed, merged or linked in the background, and codes of sparse rows are chosen in less time, a little worse."""
+    """Inside, nothing is sealed, merged or linked in the background, and what is linked is linked `roughly`."""
     with no_background(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinbin.codes.coder, "_MERGED_SLOTS", 256)
+        roughly(patch)
         patch.setattr(kinbin.upkeep.background.LinkThread, "wake", lambda thread: None)
         yield
+
+
+def roughly(patch: pytest.MonkeyPatch) -> None:
+    """Links are chosen in a third of the time, a little worse: of fewer features and directions, and calibrated by fewer queries."""
+    patch.setattr(kinbin.codes.coder, "_MERGED_SLOTS", 256)
+    patch.setattr(kinbin.codes.projected, "WIDTHS", (64, 128, 256, 384))
+    patch.setattr(kinbin.links.calibration, "_QUERIES", 96)
 
 
 def link_sets(collection: Any) -> list[int]:

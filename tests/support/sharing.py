@@ -8,8 +8,10 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+import pytest
+
 import kinbin
-import kinbin.codes.coder
+import linked
 from workload import Stored, Workload, findings
 
 
@@ -24,9 +26,9 @@ def do_step(collection: Any, seed: int, prefix: str, number: int) -> None:
 
 
 def be_quiet(collection: Any) -> None:
-    """No background work in this child from now on; codes of sparse rows are chosen in less time, as in `linked.still`."""
+    """No background work in this child from now on, and links are chosen in less time, as in `linked.still`."""
     collection._upkeep_thread.wake = lambda: None
-    vars(kinbin.codes.coder)["_MERGED_SLOTS"] = 256
+    linked.roughly(pytest.MonkeyPatch())
 
 
 def do_steps(connection: Connection, path: str, seed: int, prefixes: list[str], steps: int) -> None:

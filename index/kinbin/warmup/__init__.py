@@ -12,6 +12,9 @@ from kinbin.warmup.workload import STAGES, silenced
 
 __all__ = ["Compiling", "warm_up"]
 
+_loaded: set[str] = set()
+"""Groups whose kernels this process, or the one that it was forked from, has used once."""
+
 
 def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = None) -> None:
     """Compile all kernels that have no code on disk, in as many processes as there are cores, and load them into this one.
@@ -21,8 +24,8 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
     something is compiled; what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before:
     the caller then waits for it, and for nobody else.
 
-    Cost: from disk a second; compiling, some 50 s of one core (the small ones 10), shared by the cores. Several processes that
-    warm up at once share the work.
+    Cost: from disk a second, and nothing in a process that has done it, or is a fork of one that has; compiling, some 50 s of one
+    core (the small ones 10), shared by the cores. Several processes that warm up at once share the work.
 
     Raises:
         InvalidInput: there is no such group.
@@ -32,6 +35,9 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
         raise InvalidInput.of("bad_parameter", f"groups are {', '.join(STAGES)}, not {', '.join(map(str, wanted))}", field="groups")
     names = list(STAGES)[: max((list(STAGES).index(name) for name in wanted), default=-1) + 1]
     compile_missing(names, progress)
+    if _loaded >= set(names):
+        return
     with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database, silenced():
         for name in names:
             STAGES[name](database)
+    _loaded.update(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,42 @@ def shared_bands(collection: kinbin.Collection, X: Matrix, Q: Matrix, r: int, ba
     return np.array([(stored == key).sum(axis=1) for key in asked])
 
 
+@dataclass(frozen=True)
+class Banded:
+    """A collection of ROWS rows, how its bands are made, and of each query and row the bands they share and the true score."""
+
+    collection: kinbin.Collection
+    r: int
+    bands: int
+    counts: NDArray[np.int64]
+    truth: NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def banded(small: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, Any], bool], Banded]]:
+    """Such a collection with some options, sealed or not, made when it is first asked for."""
+    known: dict[str, Banded] = {}
+    X, Q = small[:ROWS], small[ROWS:]
+
+    def get(options: dict[str, Any], sealed: bool) -> Banded:
+        name = f"c{len(known)}"
+        if (key := f"{options} {sealed}") not in known:
+            collection = db.create_collection(name, dim=512, seed=4, **options)
+            collection.add([str(i) for i in range(ROWS)], X)
+            r, bands = 1, 128
+            if sealed:
+                collection.compact()
+                (run,) = collection.stats()["runs"]
+                r, bands = run["r"], run["bands"]
+            table = naive.Table.of_dense(collection.config.kernel, X)
+            truth = np.stack([table.scores_of_dense(q) for q in Q])
+            known[key] = Banded(collection, r, bands, shared_bands(collection, X, Q, r, bands), truth)
+        return known[key]
+
+    with no_background(), kinbin.open(tmp_path_factory.mktemp("banded")) as db:
+        yield get
+
+
 @pytest.mark.parametrize("target", [0.3, 0.8, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize(
     "options",
@@ -59,7 +96,7 @@ def shared_bands(collection: kinbin.Collection, X: Matrix, Q: Matrix, r: int, ba
 )
 @pytest.mark.parametrize("sealed", [True, False], ids=["run", "journal"])
 def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
-    sealed: bool, options: dict[str, Any], target: float, small: Matrix, db: kinbin.Database
+    sealed: bool, options: dict[str, Any], target: float, small: Matrix, banded: Callable[[dict[str, Any], bool], Banded]
 ) -> None:
     """The bound is the aim, and all rows with as many shared bands as it needs were verified, or it is what one shared band gives.
 
@@ -68,21 +105,12 @@ def test_a_bound_is_the_chance_of_the_bands_that_were_verified(
     the search went: how far is the luck of the same hashes.
     """
     aim = target + 0.6 * (1.0 - target)
-    X, Q = small[:ROWS], small[ROWS:]
-    collection = db.create_collection("c", dim=512, seed=4, **options)
-    collection.add([str(i) for i in range(ROWS)], X)
-    if sealed:
-        collection.compact()
-        (run,) = collection.stats()["runs"]
-        r, bands = run["r"], run["bands"]
-    else:
-        r, bands = 1, 128
-    counts = shared_bands(collection, X, Q, r, bands)
-    table = naive.Table.of_dense(collection.config.kernel, X)
+    Q, made = small[ROWS:], banded(options, sealed)
+    collection, r, bands = made.collection, made.r, made.bands
     kernel = kinbin.KERNELS[collection.config.kernel]
     certified = 0
-    for q, count, answer in zip(Q, counts, collection.query_batch(Q, k=5, target_recall=target, mode="bands"), strict=True):
-        truth = table.scores_of_dense(q)
+    answers = collection.query_batch(Q, k=5, target_recall=target, mode="bands")
+    for truth, count, answer in zip(made.truth, made.counts, answers, strict=True):
         if len(answer) < 5:
             assert (count > 0).sum() < 5
             assert answer.recall_lower_bound is None

@@ -129,8 +129,10 @@ def test_an_evicted_table_changes_nothing(name: str, table_bytes: int, rows: Row
     least = bytes_of_slots(name, 16)
     # two tables, each of which may have its least size where the other has its share
     most = table_bytes + least if name == "gcws_sign" else max(table_bytes, least)
+    some = rows.slice(0, 120)
+    assert len(np.unique(some.features)) > 450, "nearly all features are in these rows"
     for _ in range(2):
-        np.testing.assert_array_equal(small.codes(rows, MAX_ROWS, MAX_BANDS), expected[name])
+        np.testing.assert_array_equal(small.codes(some, MAX_ROWS, MAX_BANDS), expected[name][: len(some)])
         assert small.nbytes <= 1.01 * most
     assert sampler(name).nbytes < 2**17
 
@@ -208,8 +210,7 @@ def test_features_beyond_the_stated_dim_are_hashed_all_the_same(name: str, rows:
 def test_concurrent_callers_get_the_same_codes(name: str, table_bytes: int, rows: Rows, expected: dict[str, NDArray[np.uint32]]) -> None:
     """Eight threads on one cold sampler, with shapes that differ and tables that overflow, all get the right codes."""
     shared = sampler(name, table_bytes=table_bytes)
-    if name == "argmax":
-        rows = rows.slice(0, 40)
+    rows = rows.slice(0, 40 if name == "argmax" else 120)
     shapes = [(8, 256), (1, 128), (4, 200), (2, 256)] * (2 if name == "argmax" else 8)
 
     def hash_all(shape: tuple[int, int]) -> bool:

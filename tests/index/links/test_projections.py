@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import kinbin
 import naive
 from kinbin.storage.format import Part
-from linked import names, still
+from linked import names, still, true_scores
 
 K, DIM = 10, 120
 KERNELS = [name for name, space in kinbin.KERNELS.items() if space.geometry != "L1 of shapes"]
@@ -45,11 +45,6 @@ def linked(db: kinbin.Database, kernel: str, X: Rows, name: str = "c", seed: int
     return collection
 
 
-def truth_of(kernel: str, X: Rows, Q: Rows) -> NDArray[np.float64]:
-    """(m, n) by the slow twin."""
-    return np.stack([naive.dense_scores(kernel, q, X) for q in Q])
-
-
 def recall_of(answers: kinbin.AnswerBatch, truth: NDArray[np.float64]) -> float:
     """Of all answers, in the mean; their scores must be right."""
     for answer, row in zip(answers, truth, strict=True):
@@ -70,7 +65,7 @@ def test_answers(kernel: str, db: kinbin.Database) -> None:
     X, Q = rows_of(kernel, 2_500, 1), rows_of(kernel, 60, 2)
     plain = db.create_collection("plain", kernel=kernel, dim=DIM, seed=5)
     plain.add(names(range(len(X))), X)
-    collection, truth = linked(db, kernel, X), truth_of(kernel, X, Q)
+    collection, truth = linked(db, kernel, X), true_scores(kernel, X, Q)
     assert collection.stats()["links"]["code_layout"] == "units"
     exact, full = (one.query_batch(Q, k=K, mode="exact") for one in (collection, plain))
     np.testing.assert_array_equal(exact.ids, full.ids)
@@ -92,13 +87,13 @@ def test_turned_and_scaled_queries(kernel: str, db: kinbin.Database) -> None:
     answers = collection.query_batch(1e6 * X[:40], k=1, mode="links")
     assert np.mean(answers.ids[:, 0] == names(range(40))) >= 0.97
     Q = rows_of(kernel, 20, 3, slice(60, DIM))
-    assert recall_of(collection.query_batch(Q, k=K, mode="exact"), truth_of(kernel, X, Q)) == 1.0
+    assert recall_of(collection.query_batch(Q, k=K, mode="exact"), true_scores(kernel, X, Q)) == 1.0
     elsewhere = np.zeros((1, DIM), np.float32)
     elsewhere[0, 100:] = 1.0
     for mode in ("exact", "links", "auto"):
         answer = collection.query_batch(elsewhere, k=K, mode=mode)[0]
         assert len(answer.ids) == K
-        np.testing.assert_allclose(answer.scores, truth_of(kernel, X, elsewhere)[0][[int(one) for one in answer.ids]], atol=1e-6)
+        np.testing.assert_allclose(answer.scores, true_scores(kernel, X, elsewhere)[0][[int(one) for one in answer.ids]], atol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -114,7 +109,7 @@ def test_linking_more_keeps_the_directions(kernel: str, db: kinbin.Database) -> 
     after = stored_parts(collection)
     assert after[Part.DIRECTIONS] == before[Part.DIRECTIONS]
     assert after[Part.CODES] != before[Part.CODES]
-    truth = truth_of(kernel, X, Q)
+    truth = true_scores(kernel, X, Q)
     truth[:, 0:300:3] = -9.0
     assert recall_of(collection.query_batch(Q, k=K, mode="links"), truth) >= 0.9
     assert recall_of(collection.query_batch(Q, k=K, mode="exact"), truth) == 1.0
@@ -126,7 +121,7 @@ def test_drifted_rows_get_new_directions(kernel: str, db: kinbin.Database, caplo
     """Rows in directions that the old ones have nothing of: scans stay exact at once, and the next link() chooses directions anew."""
     X = np.concatenate([rows_of(kernel, 1_300, 1, slice(0, 60)), rows_of(kernel, 500, 2, slice(60, DIM))])
     Q = np.concatenate([rows_of(kernel, 20, 3, slice(0, 60)), rows_of(kernel, 20, 4, slice(60, DIM))])
-    truth = truth_of(kernel, X, Q)
+    truth = true_scores(kernel, X, Q)
     collection = linked(db, kernel, X[:1_300])
     before = stored_parts(collection)
     collection.add(names(range(1_300, 1_800)), X[1_300:])
@@ -174,7 +169,7 @@ def test_recall_on_real_rows(kernel: str, name: str, tmp_path: Path, data_set: C
         collection = database.create_collection("c", kernel=kernel, dim=X.shape[1], seed=1)
         collection.add(names(range(len(X))), X)
         collection.link()
-        truth = truth_of(kernel, X, Q)
+        truth = true_scores(kernel, X, Q)
         assert recall_of(collection.query_batch(Q, k=K), truth) >= 0.95
         assert recall_of(collection.query_batch(Q, k=K, mode="links"), truth) >= 0.95
         exact = collection.query_batch(Q, k=K, mode="exact")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ pytestmark = pytest.mark.recall
 
 K = 10
 ASKED = 200
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _still() -> Iterator[None]:
+    with still():
+        yield
 
 
 def linked(db: kinbin.Database, X: Any, name: str = "c", **options: Any) -> kinbin.Collection:
@@ -104,7 +111,7 @@ def clusters(rows: int, seed: int = 1) -> tuple[NDArray[np.float64], NDArray[np.
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A linked collection of clusters, with the two kinds of queries."""
     X, usual, strange = clusters(12_000)
-    with still(), kinbin.open(tmp_path_factory.mktemp("clusters")) as db:
+    with kinbin.open(tmp_path_factory.mktemp("clusters")) as db:
         yield linked(db, X, dim=200), usual, strange
 
 
@@ -179,7 +186,7 @@ def test_auto_keeps_its_promise_after_a_drift(tmp_path: Path) -> None:
     late = rng.dirichlet(np.full(128, 0.05), 900)
     late[:, :64] *= 1e-6
     Q = late[rng.integers(0, 900, ASKED)] * rng.uniform(0.8, 1.2, (ASKED, 128))
-    with still(), kinbin.open(tmp_path) as db:
+    with kinbin.open(tmp_path) as db:
         collection = linked(db, X, dim=128)
         collection.add([f"late {i}" for i in range(900)], late)
         for stage in ("fresh", "sealed", "linked"):
