@@ -36,7 +36,7 @@ printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
 	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
 endef
 
-.PHONY: help run serve check lint types layers docs-check test bench reproduce format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check test torture bench reproduce format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,10 @@ docs-check: $(VENV)/.dev
 test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
+
+torture: $(VENV)/.dev ## damage files, cut the power, kill and let calls fail, for hours (ARGS="damage --flips 20000 --pages 2000")
+	$(WARM_UP)
+	PYTHONPATH=tests/support $(BIN)/python -m torture $(or $(ARGS),all --flips 20000 --pages 2000 --count 20000)
 
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Hit,
         Item,
         Page,
+        RepairReport,
         Sparse,
         Tokens,
     )
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from kinbin.rows.tokens import token_feature
     from kinbin.spaces.registry import KERNELS
     from kinbin.spaces.space import Kernel
+    from kinbin.upkeep.thresholds import Thresholds, set_upkeep
     from kinbin.warmup import Compiling, warm_up
     from kinbin.warmup.display import showing_compilation
 
@@ -92,15 +94,18 @@ __all__ = [
     "Page",
     "Problem",
     "QueryOptions",
+    "RepairReport",
     "SearchCancelled",
     "Sparse",
     "StorageBusy",
     "StorageError",
     "StorageFull",
+    "Thresholds",
     "Tokens",
     "measure_costs",
     "open",
     "set_threads",
+    "set_upkeep",
     "shingles",
     "showing_compilation",
     "token_feature",
@@ -122,11 +127,14 @@ _HOMES = {
     "kinbin.spaces.space": "Kernel",
     "kinbin.fields.collection": "FieldsCollection",
     "kinbin.limits": "LIMITS Limit",
-    "kinbin.records": "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page Sparse Tokens",
+    "kinbin.records": (
+        "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page RepairReport Sparse Tokens"
+    ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",
     "kinbin.rows.shingles": "shingles",
     "kinbin.rows.tokens": "token_feature",
+    "kinbin.upkeep.thresholds": "Thresholds set_upkeep",
     "kinbin.warmup": "Compiling warm_up",
     "kinbin.warmup.display": "showing_compilation",
 }

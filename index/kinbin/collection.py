@@ -40,9 +40,10 @@ from kinbin.spaces.registry import space_of
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
+from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.background import LinkThread, UpkeepThread
-from kinbin.upkeep.linking import LEAST_ROWS, Linker, Progress, is_due
+from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
 from kinbin.upkeep.sealing import Upkeep, must_seal
 
 __all__ = ["Collection"]
@@ -181,13 +182,13 @@ class Collection:
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
         self._upkeep_thread.wake()
-        if items >= LEAST_ROWS:
+        if is_enough(items):
             self._link_thread.wake()
 
     def _keep_up(self, quiet: bool) -> bool:
         """One step of upkeep; what it sealed may be linked then."""
         done = self._upkeep.step(quiet)
-        if done and self.count() >= LEAST_ROWS:
+        if done and is_enough(self.count()):
             self._link_thread.wake()
         return done
 
@@ -203,7 +204,8 @@ class Collection:
         """One transaction for a group of edits; an edit that is refused does not touch the others."""
         with self._store.write() as writer:
             view = self._views.at(writer)
-            assert view is not None, "nobody is ahead of the writer"
+            if view is None:
+                raise CorruptData("the files are behind what was read from them before: nothing was written; open them again")
             transaction = Transaction(writer, view)
             for edit in edits:
                 try:
@@ -341,7 +343,7 @@ class Collection:
         """Wake the background threads for what a query in auto mode has seen: whoever wrote these rows may be gone."""
         if mode == "auto" and self._looked_at is not view:
             self._looked_at = view
-            if must_seal(view):
+            if must_seal(view) or view.unlisted:
                 self._upkeep_thread.look()
             if is_due(view, quiet=True):
                 self._link_thread.wake()
@@ -395,8 +397,13 @@ class Collection:
         return {"upkeep": self._upkeep_thread.report(), "links": self._link_thread.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
-        """Verify every checksum, every posting against its row, every item against its row. Reads everything once."""
+        """Verify every page, every checksum, every posting against its row, every item against its row. Reads everything once.
+
+        Pages come first, by a reader of their own: of a store whose trees are damaged nothing else is looked at.
+        """
         try:
+            if problems := survey_store(self._store):
+                return CheckReport(False, 0, 0, 0, problems)
             with self._store.read() as reader:
                 return check_store(reader, self._sampler, self._wide, progress)
         except CorruptData as error:

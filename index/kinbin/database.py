@@ -8,8 +8,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -17,18 +17,23 @@ from typing import Any, cast
 
 import numpy as np
 
+from kinbin.apart import check_apart
 from kinbin.collection import Collection
 from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
 from kinbin.fields.collection import FieldsCollection, in_field
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
 from kinbin.limits import limit
 from kinbin.parameters import arrived, one_of
+from kinbin.records import CheckReport, RepairReport
+from kinbin.repair import Damaged
 from kinbin.rows.identity import check_name
 from kinbin.spaces.registry import space_of
 from kinbin.spaces.space import Space
+from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
-from kinbin.storage.store import FIELDS, Store, sync_directory
+from kinbin.storage.recovery import Recoverable, recover, recoverable
+from kinbin.storage.store import FIELDS, Store
 
 __all__ = ["Database", "open"]
 
@@ -50,11 +55,13 @@ class Database:
         self._used: dict[str, Collection | FieldsCollection] = {}
         self._lock = threading.RLock()
         self._closed = False
+        self._unsynced: set[str] = set()
+        """Names of new collections whose names could not be put on disk."""
         with translated():
             if not self._folder.exists():
+                # What lies in them is on disk only if they are: whoever writes first syncs all of them (`storage.directories`).
                 self._folder.mkdir(parents=True, exist_ok=True)
-                sync_directory(self._folder.parent)
-                sync_directory(self._folder.parent.parent)
+                sync_path(self._folder)
             _remove_leftovers(self._folder)
 
     def create_collection(
@@ -90,16 +97,20 @@ class Database:
             names = FieldNames(tuple(configs), HASH_VERSION)
             return self._created(
                 name, lambda: Store.create(self._folder / name, names, configs),
-                lambda: self._existing_fields(name, fields, configs, seed, exist_ok),
+                lambda again: self._existing_fields(name, fields, configs, seed, exist_ok or again),
             )  # fmt: skip
         config = _configuration(space_of(kernel, parameters), dim, sampler, bands, rows, seed)
         asked = {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
         return self._created(
-            name, lambda: Store.create(self._folder / name, config), lambda: self._existing(name, config, asked, exist_ok)
+            name, lambda: Store.create(self._folder / name, config),
+            lambda again: self._existing(name, config, asked, exist_ok or again),
         )  # fmt: skip
 
-    def _created(self, name: str, create: Callable[[], None], existing: Callable[[], Collection | FieldsCollection]) -> Collection:
-        """A new collection, or what `existing` makes of one that is there. create: makes its files."""
+    def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:
+        """A new collection, or what `existing` makes of one that is there; it is told whether this call was tried before.
+
+        create: makes its files.
+        """
         _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
@@ -110,14 +121,32 @@ class Database:
                     "over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections"
                 )
             try:
-                create()
+                self._create(name, create)
             except FileExistsError:
                 try:
-                    return cast(Collection, existing())
+                    found = existing(name in self._unsynced)
+                    # Whoever made it may have been killed before its name was on disk.
+                    sync_path(self._folder)
+                    self._unsynced.discard(name)
+                    return cast(Collection, found)
                 except CollectionNotFound:
                     # What was in the way was half removed, and is gone now.
-                    create()
+                    self._create(name, create)
             return self.collection(name)
+
+    def _create(self, name: str, create: Callable[[], None]) -> None:
+        """Make the files of a collection; remember it if just its name could not be put on disk."""
+        there = self._is_there(name)
+        try:
+            create()
+        except StorageError:
+            if not there and self._is_there(name):
+                self._unsynced.add(name)
+            raise
+
+    def _is_there(self, name: str) -> bool:
+        with translated():
+            return (self._folder / name / "data.mdb").exists()
 
     def _existing(self, name: str, wanted: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
@@ -207,10 +236,10 @@ class Database:
     def _open(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open or share the collection in a directory that may vanish meanwhile."""
         try:
-            if (path / "data.mdb").exists():
+            if self._is_there(name):
                 return _SHARED.acquire(name, path)
         except StorageError:
-            if (path / "data.mdb").exists():
+            if self._is_there(name):
                 raise
         raise self._not_found(name)
 
@@ -245,7 +274,8 @@ class Database:
         with translated():
             descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with translated():
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -259,9 +289,88 @@ class Database:
                 entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists()
             )
 
+    def recoverable(self, name: str) -> list[Recoverable]:
+        """The sound states of a collection that opening refuses, the last first; of the store of a field by NAME/FIELD. Reads all of it.
+
+        Raises:
+            CollectionNotFound. FormatMismatch: these are no files of Kinbin.
+        """
+        return recoverable(self._folder_of(name))
+
+    def recover(self, name: str, transaction: int) -> None:
+        """Go on with one of the `recoverable` states, deliberately: what came after it is lost. Nobody may have the collection open.
+
+        The file as it was stays beside, as `data.mdb.damaged`.
+
+        Raises:
+            CollectionNotFound. InvalidInput: there is no such state. StorageError: it could not be written.
+        """
+        recover(self._folder_of(name), transaction)
+
+    def _folder_of(self, name: str) -> Path:
+        """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
+        self._check_open()
+        collection, _, field = str(name).partition("/")
+        check_name(collection)
+        folder = self._folder / collection
+        if field:
+            check_name(field, "field")
+            folder = folder / FIELDS / field
+        if not (folder / "data.mdb").exists():
+            raise self._not_found(name)
+        return folder
+
     def background(self) -> dict[str, dict[str, Any]]:
         """By name, what failed in the background of each collection that is open here (`Collection.background`). Waits for nobody."""
         return {name: used.background() for name, used in self._used.copy().items()}
+
+    def check(self, names: Iterable[str] | None = None, progress: Callable[[str, str], None] | None = None) -> dict[str, CheckReport]:
+        """What `Collection.check` finds in each of these collections (None: in all), looked at in a process of its own.
+
+        Files may be so damaged that reading them ends a process: that is then the report. progress: is told of (name, what is
+        looked at). Cost: that of the checks, and a second for the process.
+
+        Raises:
+            CollectionNotFound.
+        """
+        there = self.collections()
+        wanted = there if names is None else list(dict.fromkeys(names))
+        for name in wanted:
+            if name not in there:
+                raise self._not_found(name)
+        return check_apart(self.path, wanted, progress)
+
+    def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
+        """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
+
+        The damaged files are read without LMDB and stay as they are. Every item whose vector is proved by its checksum is taken over,
+        with its payload where that is; one flipped bit of a record is put right. Runs, postings, links and owners are made anew.
+        Nobody may write to the damaged collection meanwhile. progress(done, items): is told how far it is.
+
+        Cost: that of adding the items; ids and payloads are held in memory.
+
+        Raises:
+            CollectionNotFound. CollectionExists: `into` is there. CorruptData: what the collection was created with is lost.
+        """
+        check_name(name)
+        into = f"{name}-repaired" if into is None else into
+        check_name(into)
+        if name not in self.collections():
+            raise self._not_found(name)
+        if into in self.collections():
+            raise CollectionExists(f"the collection {into!r} exists; choose another name or drop it first")
+        with translated(), closing(Damaged(self._folder / name)) as damaged:
+
+            def create() -> None:
+                Store.create(self._folder / into, damaged.configuration, damaged.fields)
+
+            target: object = self._created(into, create, lambda _: self.collection(into))
+            assert isinstance(target, Collection | FieldsCollection)
+            try:
+                return damaged.save_into(target, progress)
+            except BaseException:
+                self.drop_collection(into)
+                raise
 
     def drop_collection(self, name: str) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
@@ -314,7 +423,9 @@ class _Shared:
         with self._lock:
             there, users = self._open.get(path, (None, 0))
             if there is None or not there._is_current():
-                there, users = (FieldsCollection if (path / FIELDS).is_dir() else Collection)(name, path), 0
+                with translated():
+                    has_fields = (path / FIELDS).is_dir()
+                there, users = (FieldsCollection if has_fields else Collection)(name, path), 0
             self._open[path] = there, users + 1
             return there
 

@@ -52,6 +52,9 @@ class Transaction:
         self._writer = writer
         self._view = view
         self._state: State = writer.state()
+        if self._state.rows is None:
+            # Files of format 1 do not count their rows.
+            self._state = self._state.with_(rows=view.live_rows)
         self._new: dict[int, list[tuple[int, bytes]]] = {}
         self._dead: set[int] = set()
         self._changed = False
@@ -140,8 +143,9 @@ class Transaction:
         first = self._state.next_row
         renamed = any(ids and row not in fresh for row, ids in owners.items())
         self._state = self._state.with_(
-            sequence=self._state.sequence + 1, next_row=first + len(fresh), renames=self._state.renames + renamed
-        )
+            sequence=self._state.sequence + 1, next_row=first + len(fresh), renames=self._state.renames + renamed,
+            rows=(self._state.rows or 0) + len(fresh) - len(dead),
+        )  # fmt: skip
         writer.append_commit(self._state.sequence, _commit(first, dead, items, list(fresh.values())))
         for run in self._view.runs:
             place = _places(run, dead)
@@ -226,7 +230,8 @@ def append_rows(writer: Writer, first: int, items: NewItems, which: Sequence[int
     """
     state = writer.state()
     assert first >= state.next_row, "numbers ascend"
-    state = state.with_(sequence=state.sequence + 1, next_row=first + len(which), items=state.items + len(which))
+    count = state.items + len(which)
+    state = state.with_(sequence=state.sequence + 1, next_row=first + len(which), items=count, rows=count)
     writer.append_commit(state.sequence, _commit(first, np.empty(0, np.uint64), items, which))
     writer.put_state(state)
 
@@ -236,7 +241,7 @@ def bury_rows(writer: Writer, view: View, rows: NDArray[np.uint64]) -> int:
     dead = living_rows(view, rows)
     if len(dead):
         state = writer.state()
-        state = state.with_(sequence=state.sequence + 1, items=state.items - len(dead))
+        state = state.with_(sequence=state.sequence + 1, items=state.items - len(dead), rows=state.items - len(dead))
         writer.append_commit(state.sequence, _commit(state.next_row, dead, None, ()))
         for run in view.runs:
             place = _places(run, dead)

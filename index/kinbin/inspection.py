@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from kinbin.upkeep.linking import unpacked
 __all__ = ["MOST_PROBLEMS", "check_store", "describe"]
 
 MOST_PROBLEMS = 20
+_Entry = TypeVar("_Entry")
 
 
 def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: int) -> dict[str, Any]:
@@ -199,20 +201,33 @@ def _check_fresh(view: View, sampler: Sampler, wide: bool, findings: _Findings) 
             findings.add("journal: band keys are not those of the rows")
 
 
+def _batches(entries: Iterable[_Entry]) -> Iterator[list[_Entry]]:
+    """Entries, some at a time: all of a million would be held in memory."""
+    source = iter(entries)
+    while batch := list(islice(source, 1_024)):
+        yield batch
+
+
 def _check_items(reader: Reader, view: View, living: NDArray[np.uint64], findings: _Findings) -> None:
-    """Items and owners name each other; the owned rows are just the living ones."""
+    """Items and owners name each other, and are found by key, as readers look for them; the owned rows are just the living ones."""
     owner: dict[bytes, int] = {}
     owned = []
-    for row, ids in reader.scan_owners():
-        owned.append(row)
-        if not ids:
-            findings.add(f"row {row} has no id")
-        owner.update((key, row) for key in ids)
+    for batch in _batches(reader.scan_owners()):
+        owned += [row for row, _ in batch]
+        owner.update((key, row) for row, ids in batch for key in ids)
+        if reader.owners([row for row, _ in batch]) != [ids for _, ids in batch]:
+            findings.add("the ids of rows are not found by the number of their row")
+        for row, ids in batch:
+            if not ids:
+                findings.add(f"row {row} has no id")
     count = 0
-    for key, row, _ in reader.scan_items(None):
-        count += 1
-        if owner.pop(key, None) != row:
-            findings.add(f"an item names row {row}, which does not name the item")
+    for items in _batches(reader.scan_items(None)):
+        count += len(items)
+        if reader.items([key for key, _, _ in items]) != [(row, payload) for _, row, payload in items]:
+            findings.add("items are not found by their id")
+        for key, row, _ in items:
+            if owner.pop(key, None) != row:
+                findings.add(f"an item names row {row}, which does not name the item")
     if owner:
         findings.add(f"{len(owner)} ids of rows are no items")
     if count != view.state.items:

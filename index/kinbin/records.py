@@ -20,6 +20,7 @@ __all__ = [
     "Hit",
     "Item",
     "Page",
+    "RepairReport",
     "Sparse",
     "Tokens",
 ]
@@ -261,3 +262,23 @@ class CheckReport:
     rows: int
     runs: int
     problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `Database.repair` saved, and what it did not."""
+
+    name: str
+    """Of the new collection."""
+    items: int
+    """Items that are in it."""
+    lost: int
+    """Items that are known and whose vectors are lost."""
+    lost_ids: list[str]
+    """Their ids, the first thousand."""
+    bare: int
+    """Items that are in it without a payload, because the record that held it, if there was one, is lost."""
+    bare_ids: list[str]
+    """Their ids, the first thousand."""
+    problems: list[str] = field(default_factory=list)
+    """What else was found, as sentences."""

@@ -265,6 +265,33 @@ def test_check_of_a_file_that_cannot_be_opened(tmp_path: Path, filled: Path, spa
     assert "Traceback" not in out + errors
 
 
+def test_repair_saves_what_is_whole(tmp_path: Path, data: Path, run: Run) -> None:
+    """repair makes a new collection of what is whole, lists what is lost, leaves the damaged files alone, and ends with 1 for a loss."""
+    vector = np.linspace(0.1, 0.9, 16, dtype=np.float32)
+    with kinbin.open(data) as database:
+        photos = database.create_collection("photos", dim=16, seed=1)
+        photos.add(
+            ["a", "b", "c"], np.array([vector, vector[::-1], vector**2]), payloads=[{"note": "needle in a haystack"}, None, {"n": 1}]
+        )
+        photos.compact()
+    file = data / "collections" / "photos" / "data.mdb"
+    flip(file, vector[5].tobytes() + vector[6].tobytes())
+    flip(file, vector[3].tobytes() + vector[4].tobytes())
+    content = file.read_bytes()
+    result = run("repair", "photos", "--data", data)
+    assert result.exit_code == 1
+    assert "photos-repaired: 2 items saved of photos" in result.stdout
+    assert "1 items are lost" in result.stdout
+    assert file.read_bytes() == content
+    told = orjson.loads(run("repair", "photos", "--data", data, "--into", "again", "--json").stdout)
+    assert (told["name"], told["items"], told["lost"], told["lost_ids"], told["bare"]) == ("again", 2, 1, ["a"], 0)
+    assert run("check", "--data", data, "--collection", "again").exit_code == 0
+    assert run("repair", "photos", "--data", data).exit_code == 1
+    with kinbin.open(data) as database:
+        assert [item.id for item in database.collection("again").scroll().items] == ["b", "c"]
+        assert [item.payload for item in database.collection("again").scroll().items] == [None, {"n": 1}]
+
+
 def test_version(run: Run) -> None:
     """--version prints one line."""
     result = run("--version")
@@ -274,7 +301,7 @@ def test_version(run: Run) -> None:
 def test_help_of_every_command(run: Run) -> None:
     """The help lists every command with what it does; each has a help of its own; no arguments means help."""
     told = run("--help").stdout
-    for command in ("serve", "import", "link", "query", "stats", "check", "calibrate"):
+    for command in ("serve", "import", "link", "query", "stats", "check", "repair", "calibrate"):
         assert command in told
         assert run(command, "--help").exit_code == 0
     assert "Usage" in run().output

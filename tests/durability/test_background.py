@@ -55,7 +55,6 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
     monkeypatch.setattr(kinbin.upkeep.linking, "LEAST_ROWS", 64)
-    monkeypatch.setattr(kinbin.collection, "LEAST_ROWS", 64)
 
 
 def fill(collection: kinbin.Collection, count: int = 200) -> None:

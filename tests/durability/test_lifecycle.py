@@ -172,14 +172,53 @@ def test_closing_waits_for_what_is_under_way(folder: Path) -> None:
 
 
 def test_new_directories_are_put_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new database's directories are synced in their parents: a power failure after a creation leaves a name to find it by."""
+    """All directories that open() makes are synced, up to the first that existed: a power failure leaves a name to find the data by."""
     synced: list[Path] = []
-    monkeypatch.setattr("kinbin.database.sync_directory", synced.append)
-    kinbin.open(tmp_path / "new").close()
-    assert {path.resolve() for path in synced} == {tmp_path.resolve(), (tmp_path / "new").resolve()}
+    monkeypatch.setattr("kinbin.storage.directories.sync_directory", synced.append)
+    deep = tmp_path / "made" / "now" / "data"
+    kinbin.open(deep).close()
+    made = {deep / "collections", deep, tmp_path / "made" / "now", tmp_path / "made", tmp_path}
+    assert {path.resolve() for path in made} <= {path.resolve() for path in synced}
     synced.clear()
-    kinbin.open(tmp_path / "new").close()
+    kinbin.open(deep).close()
     assert synced == []
+
+
+def test_a_creation_whose_last_sync_failed_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where just a collection's name could not be put on disk, the same call again sees to it; another one is refused."""
+    with kinbin.open(tmp_path / "data") as database:
+
+        def broken(_: Path) -> None:
+            raise OSError(5, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("kinbin.storage.directories.sync_directory", broken)
+            for _ in range(2):
+                with pytest.raises(kinbin.StorageError):
+                    database.create_collection("c", dim=4)
+        with pytest.raises(kinbin.CollectionExists):
+            database.create_collection("c", dim=5)
+        synced: list[Path] = []
+        monkeypatch.setattr("kinbin.storage.directories.sync_directory", synced.append)
+        assert database.create_collection("c", dim=4).add(["a"], [[1, 2, 3, 4]]).count == 1
+        assert (tmp_path / "data" / "collections").resolve() in synced
+        with pytest.raises(kinbin.CollectionExists):
+            database.create_collection("c", dim=4)
+
+
+def test_what_the_system_forbids_is_told_as_a_storage_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the operating system, wherever a path is looked at, reaches the caller as Kinbin's."""
+
+    def forbidden(path: Path, **_: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    with kinbin.open(folder) as database:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "exists", forbidden)
+            for use in (lambda: database.collection("c"), lambda: database.create_collection("d"), database.collections):
+                with pytest.raises(kinbin.StorageError, match="Permission denied"):
+                    use()
+        assert database.collection("c").count() == 0
 
 
 def test_an_abandoned_database_keeps_nobody_waiting(folder: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import lmdb
 import numpy as np
 import pytest
 
 import kinbin
 from background import no_background
-from kinbin.storage import format as fmt
+from kinbin.storage.store import Store
 
 pytestmark = pytest.mark.durability
 
@@ -26,10 +25,10 @@ def damaged(tmp_path: Path, rng: np.random.Generator) -> tuple[Path, np.ndarray]
         collection = database.create_collection("c", dim=16, seed=1)
         collection.add([str(i) for i in range(300)], X)
         collection.compact()
-    with lmdb.open(str(tmp_path / "data" / "collections" / "c"), max_dbs=5, map_size=1 << 30) as env:
-        tree = env.open_db(b"owners", create=False)
-        with env.begin(write=True, db=tree) as txn:
-            assert txn.delete(fmt.row_key(LOST))
+    store = Store(tmp_path / "data" / "collections" / "c")
+    with store.write() as writer:
+        writer.put_owners([(LOST, [])])
+    store.close()
     return tmp_path / "data", X
 
 

@@ -29,9 +29,10 @@ PUBLIC = [
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection", "FieldsConfig",
     "FormatMismatch", "Hit", "InvalidInput", "Item",
-    "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "SearchCancelled", "Sparse",
-    "StorageBusy", "StorageError", "StorageFull", "Tokens",
-    "measure_costs", "open", "set_threads", "shingles", "showing_compilation", "token_feature", "warm_up",
+    "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "RepairReport",
+    "SearchCancelled", "Sparse",
+    "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens",
+    "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
 
@@ -49,6 +50,8 @@ PARAMETERS = {
     "Database.collection": "(name)",
     "Database.fields_collection": "(name)",
     "Database.collections": "()",
+    "Database.check": "(names=None, progress=None)",
+    "Database.repair": "(name, into=None, progress=None)",
     "Database.drop_collection": "(name)",
     "Database.background": "()",
     "Database.close": "()",

@@ -24,6 +24,7 @@ from background import no_background
 from crashing import at_write, die, make_runs_small
 from kinbin.spaces.space import SHAPES
 from kinbin.storage import format as fmt
+from kinbin.storage.lookups import RUNS
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
 from mechanisms import MECHANISMS
@@ -211,12 +212,12 @@ def flip(part: bytes, places: Iterable[int], index: int = 0) -> Callable[[Writer
 
     def edit(writer: Writer, number: int) -> None:
         key = fmt.run_key(number, part, index)
-        value = bytearray(writer._txn.get(key, db=writer._runs))
+        value = bytearray(writer._get(RUNS, key) or b"")
         size = int.from_bytes(value[8:16], "little")
         for place in places:
             if place < size:
                 value[fmt.VALUE_HEADER + place] ^= 0xFF
-        writer._txn.put(key, bytes(value), db=writer._runs)
+        writer._put(RUNS, key, bytes(value))
 
     return edit
 

@@ -16,7 +16,9 @@ from typing import Any
 import lmdb
 
 TREES = ("meta", "items", "owners", "journal", "runs")
-FORMAT = 1
+FORMATS = (1, 2)
+VALUE_FORMAT = 1
+UNKNOWN = 2**64 - 1
 FRESH_BANDS = 128
 SMALLEST = 4096
 DEAD_ROWS = 32_768
@@ -40,13 +42,16 @@ def checked(value: bytes, before: bytes = b"") -> bytes:
     return value[4:]
 
 
-def state(value: bytes) -> dict[str, int]:
-    """The state record."""
+def state(value: bytes) -> dict[str, int | None]:
+    """The state record; what format 1 does not have is None, as are rows that are not counted."""
     body = checked(value)
-    names = ("format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "renames")
-    out = dict(zip(names, struct.unpack("<HHQQQQQQI", body), strict=True))
-    need(out.pop("format") == FORMAT, "format")
-    return out
+    names = ("format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "renames", "transaction", "rows")
+    (version,) = struct.unpack_from("<H", body)
+    need(version in FORMATS, "format")
+    numbers = (*struct.unpack("<HHQQQQQQI", body), UNKNOWN, UNKNOWN) if version == 1 else struct.unpack("<HHQQQQQQIQQ", body)
+    out: dict[str, int | None] = dict(zip(names, numbers, strict=True))
+    del out["format"]
+    return out | {name: None for name in ("transaction", "rows") if out[name] == UNKNOWN}
 
 
 def data(value: bytes) -> Any:
@@ -88,7 +93,7 @@ def commit(key: bytes, value: bytes, wide: bool) -> Commit:
     """A journal entry with its rows."""
     body = checked(value)
     version, zero, first_row, n, d, size = struct.unpack("<HHQIIQ", body[:28])
-    need(version == FORMAT and zero == 0, "format")
+    need(version == VALUE_FORMAT and zero == 0, "format")
     place = 28
 
     def take(code: str, count: int) -> tuple[Any, ...]:
@@ -133,7 +138,7 @@ def run_value(key: bytes, value: bytes) -> tuple[int, str, int, bytes]:
     run, part, index = struct.unpack(">IcI", key)
     crc, version, kind, size = struct.unpack_from("<IHHQ", value)
     body = value[16 : 16 + size]
-    need(version == FORMAT and kind == part[0], "header of a run's value")
+    need(version == VALUE_FORMAT and kind == part[0], "header of a run's value")
     need(len(value) == max(SMALLEST, 16 + size) and not any(value[16 + size :]), "length of a run's value")
     need(zlib.crc32(body) == crc, "checksum of a run's value")
     return run, part.decode(), index, body
@@ -185,7 +190,7 @@ class Run:
 class Files:
     """Everything in a collection's files."""
 
-    state: dict[str, int]
+    state: dict[str, int | None]
     configuration: dict[str, Any]
     manifest: list[int]
     items: dict[str, tuple[int, bytes]]
@@ -236,7 +241,9 @@ def read(folder: Path) -> Files:
     """Read and check the files of a closed collection."""
     records = dump(folder)
     meta = dict(records["meta"])
-    need(meta.keys() == {b"state", b"config", b"manifest"}, "records of the collection")
+    known = state(meta[b"state"])
+    need(meta.keys() - {b"identity"} == {b"state", b"config", b"manifest"}, "records of the collection")
+    need((b"identity" in meta) == (known["transaction"] is not None), "identity")
     configuration = data(meta[b"config"])
     wide = configuration["dim"] is None or configuration["dim"] > 65_536
     runs: dict[int, Run] = {}
@@ -247,7 +254,7 @@ def read(folder: Path) -> Files:
         if part == "h":
             run.header = data(body)
     return Files(
-        state(meta[b"state"]),
+        known,
         configuration,
         data(meta[b"manifest"]),
         {key.decode(): item(key, value) for key, value in records["items"]},

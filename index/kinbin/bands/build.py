@@ -166,7 +166,7 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
     """(L, n) uint32 work space, in memory or in an unnamed temporary file.
 
     Raises:
-        StorageFull: the disk has no room for the file.
+        StorageFull: the disk has no room for the file. StorageError: it cannot be mapped.
     """
     if 4 * width * n <= _IN_MEMORY:
         yield np.empty((width, n), np.uint32)
@@ -176,7 +176,8 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
             file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
             # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
             _reserve(file.fileno(), 4 * width * n)
-        yield np.memmap(file, np.uint32, "r+", shape=(width, n))
+            keys = np.memmap(file, np.uint32, "r+", shape=(width, n))
+        yield keys
 
 
 def _reserve(descriptor: int, size: int) -> None:

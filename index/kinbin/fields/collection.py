@@ -35,6 +35,7 @@ from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
 from kinbin.storage.group import GroupCommit
 from kinbin.storage.store import FIELDS, Store
+from kinbin.storage.survey import survey_store
 from kinbin.upkeep.linking import Progress
 
 __all__ = ["FieldsCollection", "in_field"]
@@ -407,6 +408,11 @@ class FieldsCollection:
         problems: list[str] = []
         rows = runs = items = 0
         try:
+            problems = survey_store(self._store)
+            for name, field in self._fields.items():
+                problems += [f"field {name}: {problem}" for problem in survey_store(field._store)]
+            if problems:
+                return CheckReport(False, 0, 0, 0, problems[:MOST_PROBLEMS])
             with self._moments.open() as moment:
                 if progress is not None:
                     progress("items")

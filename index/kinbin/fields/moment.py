@@ -105,7 +105,7 @@ class Known:
         if known is None:
             if len(self._filters) >= _FILTERS:
                 self._filters.clear()
-            found = np.fromiter((number for _, number, payload in reader.scan_items(None) if predicate(payload)), np.uint64)
+            found = np.fromiter((number for _, number, payload in reader.all_items() if predicate(payload)), np.uint64)
             known = self._filters[key] = np.sort(found)
         return known
 

@@ -85,7 +85,7 @@ class Filters:
 
 def _look(reader: Reader, view: View, predicate: Predicate) -> Matching:
     """Every payload is looked at."""
-    of_items = np.fromiter((row for _, row, payload in reader.scan_items(None) if predicate(payload)), np.uint64)
+    of_items = np.fromiter((row for _, row, payload in reader.all_items() if predicate(payload)), np.uint64)
     rows = np.unique(of_items)
     return Matching(len(of_items), len(rows), masks_of(view, rows))
 

@@ -34,12 +34,20 @@ class View(Segments):
     """None: not built, or damaged (`check` tells)."""
     plans: dict[float, object] = field(default_factory=dict)
     """What `plan` has worked out, by target."""
+    unlisted: bool = False
+    """Whether there were runs or link sets that are not listed when the manifest was read: they are being built, or a crash left them."""
 
     @classmethod
-    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None) -> View:
-        """Describe runs and fresh rows for the kernels."""
+    def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None, unlisted: bool = False) -> View:
+        """Describe runs and fresh rows for the kernels.
+
+        Raises:
+            CorruptData: other rows are alive than the state counts.
+        """
         live, total = sum(run.live for run in runs) + fresh.live, sum(run.rows for run in runs) + fresh.rows
-        return cls(runs, fresh, described(runs, fresh), live, total, state, links)
+        if state.rows not in (live, None):
+            raise CorruptData(f"{live:,} rows are alive, the state record says {state.rows:,}: the files are damaged; restore a copy")
+        return cls(runs, fresh, described(runs, fresh), live, total, state, links, unlisted=unlisted)
 
     @property
     def unlinked_rows(self) -> int:
@@ -103,7 +111,16 @@ def _loaded(view: View | None, reader: Reader, state: State) -> View:
         run = known.get(number)
         runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
     fresh = Fresh().extended(_commits(reader, state.sealed, state))
-    return View.of(state, tuple(runs), fresh, _links(view, reader, tuple(run.row_numbers for run in runs)))
+    links = _links(view, reader, tuple(run.row_numbers for run in runs))
+    return View.of(state, tuple(runs), fresh, links, _has_unlisted(reader))
+
+
+def _has_unlisted(reader: Reader) -> bool:
+    """Whether there are runs or link sets that are not listed. What is damaged is for others to tell."""
+    try:
+        return not reader.run_numbers() <= {*reader.manifest(), *reader.link_sets()}
+    except CorruptData:
+        return False
 
 
 def _links(view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:

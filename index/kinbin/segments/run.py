@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from kinbin.storage.headers import RunHeader
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Run"]
+
+_VERIFYING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +35,8 @@ class Run:
     dead: DeadRows
     plans: dict[float, object]
     """What `plan` has worked out for this run, by target."""
+    sound: list[bool] = field(default_factory=list)
+    """Has a member once the checksums of all rows have been verified."""
 
     @classmethod
     def load(cls, reader: Reader, number: int) -> Run:
@@ -70,6 +75,21 @@ class Run:
     def replaced(self, dead: DeadRows) -> Run:
         """A copy with other dead rows."""
         return replace(self, dead=dead)
+
+    def verify_rows(self, reader: Reader) -> None:
+        """Verify the checksums of all rows, once: one that is damaged scores anything, and an exact answer would leave it out.
+
+        Raises:
+            CorruptData.
+
+        Cost: 0.5 to 1 ns a byte, the first time in a process.
+        """
+        if not self.sound:
+            with _VERIFYING:
+                # One thread at a time: others have nothing to do before it is done.
+                if not self.sound:
+                    reader.run_parts(self.number, Part.BLOCK, verify=True)
+                    self.sound.append(True)
 
     @property
     def rows(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from kinbin.errors import CorruptData, FormatMismatch
 
 __all__ = [
     "FORMAT_VERSION",
+    "VALUE_FORMAT",
     "Commit",
     "Part",
     "State",
@@ -34,12 +35,17 @@ __all__ = [
     "encode_state",
     "open_value",
     "row_key",
+    "row_of",
     "run_key",
     "seal_value",
     "sequence_key",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Of a collection: what its state record says, and how. Format 1 is read as well; the first commit writes this one."""
+_OLDEST = 1
+VALUE_FORMAT = 1
+"""Of journal entries and of the values of runs."""
 FRESH_BANDS = 128
 """Keys stored with every fresh row (uint16 each)."""
 
@@ -50,7 +56,9 @@ SMALLEST_VALUE = 4096
 """Run values are at least so long: LMDB then keeps them on pages of their own, where they never move."""
 
 _PREFIX = struct.Struct("<IH")
-_STATE = struct.Struct("<IHHQQQQQQI")
+_STATE_1 = struct.Struct("<IHHQQQQQQI")
+_STATE = struct.Struct("<IHHQQQQQQIQQ")
+_UNKNOWN = 2**64 - 1
 _ITEM = struct.Struct("<IQ")
 _COMMIT = struct.Struct("<IHHQIIQ")
 
@@ -120,6 +128,10 @@ class State:
     """The collection is being removed: nothing may be written."""
     renames: int = 0
     """Changes when the ids of a row that stays alive do."""
+    rows: int | None = 0
+    """Living rows. None: not known (format 1, until its next edit), or not counted (the first store of a collection with fields)."""
+    transaction: int | None = field(default=None, compare=False)
+    """The transaction that wrote the record; the store sets it. None: format 1."""
 
     def with_(self, **changes: Any) -> State:
         """A copy with some fields changed."""
@@ -130,13 +142,13 @@ def _corrupt(what: str) -> CorruptData:
     return CorruptData(f"{what} fails its checksum: the files are damaged; restore a copy (`kinbin check` lists the damage)")
 
 
-def _refuse_other_format(version: int) -> None:
-    if version != FORMAT_VERSION:
-        raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {FORMAT_VERSION}")
+def _refuse_other_format(version: int, least: int, most: int) -> None:
+    if not least <= version <= most:
+        raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {most}")
 
 
 def encode_state(state: State) -> bytes:
-    """State as 60 bytes."""
+    """State as 76 bytes."""
     body = _STATE.pack(
         0,
         FORMAT_VERSION,
@@ -148,6 +160,8 @@ def encode_state(state: State) -> bytes:
         state.sealed,
         state.next_run,
         state.renames % 2**32,
+        _UNKNOWN if state.transaction is None else state.transaction,
+        _UNKNOWN if state.rows is None else state.rows,
     )[4:]
     return struct.pack("<I", zlib.crc32(body)) + body
 
@@ -161,11 +175,19 @@ def decode_state(value: bytes | memoryview) -> State:
     # Checksum and version keep their places in every format, whatever the length: so a newer one is told from damage.
     if len(value) < _PREFIX.size or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
         raise _corrupt("the collection's state record")
-    _refuse_other_format(_PREFIX.unpack_from(value)[1])
-    if len(value) != _STATE.size:
+    version = _PREFIX.unpack_from(value)[1]
+    _refuse_other_format(version, _OLDEST, FORMAT_VERSION)
+    if len(value) != (_STATE if version == FORMAT_VERSION else _STATE_1).size:
         raise _corrupt("the collection's state record")
-    _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames = _STATE.unpack(value)
-    return State(sequence, manifest, next_row, items, sealed, next_run, bool(dropped), renames)
+    transaction, rows = _UNKNOWN, _UNKNOWN
+    if version == FORMAT_VERSION:
+        _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames, transaction, rows = _STATE.unpack(value)
+    else:
+        _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames = _STATE_1.unpack(value)
+    return State(
+        sequence, manifest, next_row, items, sealed, next_run, bool(dropped), renames,
+        None if rows == _UNKNOWN else rows, None if transaction == _UNKNOWN else transaction,
+    )  # fmt: skip
 
 
 def encode_json(data: Any) -> bytes:
@@ -218,6 +240,8 @@ def decode_owners(row: int, value: bytes | memoryview) -> list[bytes]:
         size = int.from_bytes(body[place : place + 2], "little")
         ids.append(body[place + 2 : place + 2 + size])
         place += 2 + size
+    if place != len(body) or b"" in ids:
+        raise _corrupt("the list of a row's ids")
     return ids
 
 
@@ -255,7 +279,7 @@ def encode_commit(commit: Commit) -> bytes:
             commit.records.tobytes(),
         )
     )
-    head = _COMMIT.pack(0, FORMAT_VERSION, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
+    head = _COMMIT.pack(0, VALUE_FORMAT, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
     return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body
 
 
@@ -265,7 +289,9 @@ def decode_commit(value: bytes | memoryview) -> Commit:
     if len(data) < _COMMIT.size or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise _corrupt("a journal entry")
     _, version, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
-    _refuse_other_format(version)
+    _refuse_other_format(version, VALUE_FORMAT, VALUE_FORMAT)
+    if len(data) != _COMMIT.size + 8 * (dead + rows + 1) + rows * (8 + 2 * FRESH_BANDS) + size:
+        raise _corrupt("a journal entry")
     place = _COMMIT.size
 
     def take(dtype: str, count: int) -> NDArray[Any]:
@@ -284,7 +310,7 @@ def decode_commit(value: bytes | memoryview) -> Commit:
 def seal_value(part: bytes, body: bytes | NDArray[Any]) -> bytes:
     """A run's value: header, body, zeros up to the smallest length that LMDB keeps in one place."""
     data = body if isinstance(body, bytes) else np.ascontiguousarray(body).tobytes()
-    header = _VALUE.pack(zlib.crc32(data), FORMAT_VERSION, part[0], len(data))
+    header = _VALUE.pack(zlib.crc32(data), VALUE_FORMAT, part[0], len(data))
     return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
 
 
@@ -293,7 +319,7 @@ def open_value(value: memoryview, part: bytes, *, verify: bool) -> memoryview:
     if len(value) >= VALUE_HEADER:
         crc, version, kind, size = _VALUE.unpack_from(value)
         body = value[VALUE_HEADER : VALUE_HEADER + size]
-        if version == FORMAT_VERSION and kind == part[0] and len(body) == size and (not verify or zlib.crc32(body) == crc):
+        if version == VALUE_FORMAT and kind == part[0] and len(body) == size and (not verify or zlib.crc32(body) == crc):
             return body
     raise _corrupt(f"a part {part.decode()!r} of a run")
 
@@ -306,6 +332,17 @@ def sequence_key(sequence: int) -> bytes:
 def row_key(row: int) -> bytes:
     """Key of a row's owners."""
     return row.to_bytes(8, "big")
+
+
+def row_of(key: bytes) -> int:
+    """The row whose owners stand under a key.
+
+    Raises:
+        CorruptData: it is no such key.
+    """
+    if len(key) != 8:
+        raise _corrupt("the key of a row's ids")
+    return int.from_bytes(key, "big")
 
 
 def run_key(run: int, part: bytes, index: int = 0) -> bytes:

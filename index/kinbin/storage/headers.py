@@ -7,6 +7,7 @@ added are passed over, so that an earlier one reads what it wrote; a field that 
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from kinbin.errors import CorruptData
 
 __all__ = [
-    "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "LinkSetHeader", "ProjectionHeader", "RunHeader", "numbers",
+    "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "Identity", "LinkSetHeader", "ProjectionHeader",
+    "RunHeader", "numbers",
 ]  # fmt: skip
 
 _MOST = 2**63 - 1
@@ -195,6 +197,35 @@ class FieldNames:
     def encode(self) -> dict[str, Any]:
         """As JSON."""
         return {"fields": list(self.names), "hash_version": self.hash_version}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which store this file is, so that another one that is put in its place is noticed."""
+
+    collection: str
+    """The collection's name; of a field's store NAME/FIELD."""
+    secret: str
+    """Random, hexadecimal: two files of the same name differ in it."""
+
+    @classmethod
+    def new(cls, collection: str) -> Identity:
+        """That of new files."""
+        return cls(collection, secrets.token_hex(16))
+
+    @classmethod
+    def decode(cls, data: object) -> Identity:
+        """From JSON.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, "the collection's identity")
+        return cls(fields.text("collection"), fields.text("secret"))
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"collection": self.collection, "secret": self.secret}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

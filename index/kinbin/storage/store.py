@@ -4,6 +4,9 @@ Visibility   A commit is seen by every process at its next `read()`; a reader se
 Durability   A commit is on disk before `write()` returns (sync=True, no writemap); an exception inside
              the block leaves no trace of it.
 Ordering     One writer at a time over all processes; commits are numbered without gaps.
+Identity     The state record names the transaction that wrote it, the files name their collection. Where a snapshot's transaction
+             is another one, CorruptData: commits were lost. A commit is acknowledged only while the file has its name.
+Opening      Writes nothing.
 Threads      `read()` from any thread; `write()` from any thread, one at a time in a process, and the
              transaction stays in its thread. Transactions are short: a long reader makes the file grow.
 Memory       Values of runs lie still in the map while any reader that sees them is open, so kernels may
@@ -26,27 +29,34 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from ctypes import string_at
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import lmdb
+import numpy as np
 
-from kinbin.errors import Closed, CollectionNotFound, FormatMismatch, StorageBusy, StorageError
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, StorageError
 from kinbin.storage import format as fmt
+from kinbin.storage.datafile import META_BYTES, Meta
+from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
-from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.headers import Configuration, FieldNames, Identity
+from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
+from kinbin.storage.mapped import address_of, check_free, look_at
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["FIELDS", "Snapshot", "Store", "sync_directory"]
+__all__ = ["FIELDS", "Snapshot", "Store", "name_of"]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
 MAX_READERS = 2048
 FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
-_TREES = (b"meta", b"items", b"owners", b"journal", b"runs")
+_TRIES = 20
+"""Snapshots that are begun while others commit."""
 
 
 class Snapshot(Reader):
@@ -58,7 +68,7 @@ class Snapshot(Reader):
     def __enter__(self) -> Snapshot:
         self._store.enter()
         try:
-            super().__init__(self._store.snapshot(), self._store.trees, self._store.opening)
+            super().__init__(*self._store.snapshot(), self._store.opening)
         except BaseException as error:
             self._store.leave()
             reraise(error)
@@ -76,8 +86,10 @@ class Snapshot(Reader):
 class Store:
     """The files of one collection, open in this process. See the head of this file for the contract."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, adopt: bool = False) -> None:
+        """adopt: files that say they are another collection's as well (`recovery`)."""
         self.path = path
+        self._adopt = adopt
         self._pid = os.getpid()
         self._closed = False
         self._failed = False
@@ -90,35 +102,65 @@ class Store:
 
     def _open(self) -> None:
         self.opening += 1
-        if not (self.path / "data.mdb").is_file():
-            # lmdb would make one.
-            raise FormatMismatch("this is not a store of Kinbin")
+        self._newest: Trees | None = None
+        self._seen = np.zeros(0, np.uint32)
+        self._ready = False
+        """Whether what has to hold before this process writes was seen to."""
+        # Before LMDB follows the first page: it trusts them all.
+        self._file, state_at = look_at(self.path)
         with translated():
             self._env = lmdb.open(
-                str(self.path), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS,
+                str(self.path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS,
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
             )  # fmt: skip
             try:
-                self._fill_up()
-                self.trees = tuple(self._env.open_db(name) for name in _TREES)
+                # Handles outlive only a transaction that may write; this one does not.
+                with self._env.begin(write=True) as transaction:
+                    self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
+                self._base = self._find_base(state_at)
                 self._env.reader_check()
+                reader = Reader(*self.snapshot(), self.opening)
+                try:
+                    self._check_identity(reader)
+                finally:
+                    reader.end()
             except BaseException:
                 self._env.close()
                 raise
 
-    def _fill_up(self) -> None:
-        """Lengthen a file that is shorter than its pages, as an incomplete copy is.
+    def _find_base(self, state_at: int) -> int:
+        """Where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
 
-        The pages that are missing then read as zeros and fail their checks; a look beyond the end of a mapped
-        file would kill the process. (Unused pages at the end may be missing from a sound file.)
+        Both are found by the same pages, of which every number was checked.
         """
-        path = self.path / "data.mdb"
-        page = self._env.stat()["psize"]
-        if path.stat().st_size < page * (self._env.info()["last_pgno"] + 1):
-            with self._env.begin(write=True):
-                size = page * (self._env.info()["last_pgno"] + 1)
-                if path.stat().st_size < size:
-                    os.truncate(path, size)
+        for _ in range(_TRIES):
+            with self._env.begin(buffers=True) as transaction:
+                if transaction.id() == self._file.meta.transaction:
+                    state = transaction.get(b"state", db=self._handles[META])
+                    if state is None:
+                        raise damaged_pages()
+                    return address_of(state) - state_at
+                self._file, state_at = look_at(self.path)
+        raise StorageBusy("the store is being written to faster than it can be opened: try again")
+
+    def _check_identity(self, reader: Reader) -> None:
+        """See that these are the files of this collection, and remember which they are.
+
+        Raises:
+            CorruptData: they are another one's.
+        """
+        state, name = reader.state(), name_of(self.path)
+        have = reader.identity()
+        if have is None and state.transaction is not None:
+            raise CorruptData("the files do not say whose they are: they are damaged; restore a copy")
+        if have is not None and have.collection != name and not self._adopt:
+            raise CorruptData(
+                f"these are the files of the collection {have.collection!r}, not of {name!r}: they were put in its place "
+                "(`kinbin recover` takes them, under this name)"
+            )
+        self._identity = reader.identity_record()
+        self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
+        """What the first commit writes to files of format 1; another process may be faster."""
 
     @classmethod
     def create(cls, path: Path, configuration: Configuration | FieldNames, fields: Mapping[str, Configuration] | None = None) -> None:
@@ -132,9 +174,9 @@ class Store:
         draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
         try:
             with translated():
-                _write_new(draft, configuration)
+                _write_new(draft, configuration, path.name, None if fields else 0)
                 for name, one in (fields or {}).items():
-                    _write_new(draft / FIELDS / name, one)
+                    _write_new(draft / FIELDS / name, one, f"{path.name}/{name}", 0)
                 if fields:
                     sync_directory(draft / FIELDS)
                     sync_directory(draft)
@@ -149,13 +191,47 @@ class Store:
         """
         return Snapshot(self)
 
-    def snapshot(self) -> Any:
-        """A read transaction; if all slots are taken, those of dead processes are freed first."""
+    def snapshot(self) -> tuple[Any, Trees]:
+        """A read transaction, and the trees that it sees; if all slots are taken, those of dead processes are freed first."""
+        for _ in range(_TRIES):
+            transaction = self._begin()
+            try:
+                trees = self._trees_at(transaction.id())
+            except BaseException:
+                transaction.abort()
+                raise
+            if trees is not None:
+                return transaction, trees
+            # Two commits came between the snapshot and the look at its meta page.
+            transaction.abort()
+        raise StorageBusy("the store is being written to faster than it can be read: try again")
+
+    def _begin(self) -> Any:
         try:
             return self._env.begin(buffers=True)
         except lmdb.ReadersFullError:
             self._env.reader_check()
             return self._env.begin(buffers=True)
+
+    def _trees_at(self, transaction: int) -> Trees | None:
+        """The trees at a transaction that is seen just now; None if its meta page was written over already."""
+        newest = self._newest
+        if newest is not None and newest.transaction == transaction:
+            return newest
+        page_bytes = self._file.meta.page_bytes
+        page = string_at(self._base + (transaction & 1) * page_bytes, META_BYTES)
+        meta = Meta.of(page, transaction & 1)
+        if meta is None or meta.transaction != transaction or page != string_at(self._base + (transaction & 1) * page_bytes, META_BYTES):
+            if meta is not None and meta.transaction > transaction:
+                return None
+            raise damaged_pages()
+        pages = self._file.grown(meta.last_page + 1)
+        if pages > len(self._seen):
+            self._seen = np.zeros(2 * pages, np.uint32)
+        trees = Trees(self._base, page_bytes, meta, pages, self._seen)
+        if newest is None or newest.transaction < transaction:
+            self._newest = trees
+        return trees
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -198,10 +274,10 @@ class Store:
                     if self._writes % 64 == 1:
                         self._env.reader_check()
                     with self._env.begin(write=True, buffers=True) as transaction:
-                        writer = Writer(transaction, self.trees, self.opening)
-                        if writer.state().dropped:
-                            raise CollectionNotFound("the collection was removed")
+                        writer = self._writer(transaction)
                         yield writer
+                        writer.finish(self._upgraded)
+                    self._file.check_named()
             except StorageError:
                 if not self._refuses_everything():
                     raise
@@ -210,6 +286,28 @@ class Store:
                 raise StorageBusy(
                     "the store failed while writing; the outcome is unknown: repeat upserts and deletes, look for the rest"
                 ) from None
+
+    def _writer(self, transaction: Any) -> Writer:
+        """The writer of a transaction that has just begun, if it may write."""
+        trees = self._trees_at(transaction.id() - 1)
+        if trees is None:
+            raise damaged_pages()
+        writer = Writer(transaction, trees, self.opening, self._handles)
+        if writer.state().dropped:
+            raise CollectionNotFound("the collection was removed")
+        self._file.check_named()
+        identity = writer.identity_record()
+        if identity != self._identity and self._identity is None:
+            # Files of format 1 when they were opened: another process has written since.
+            self._check_identity(writer)
+        elif identity != self._identity:
+            raise CorruptData("other files were put in the place of these while they were open: nothing was written; open them again")
+        if not self._ready:
+            check_free(self._base, self._file, trees)
+            # Whoever made the directories may have been killed before their names were on disk.
+            sync_path(self.path)
+            self._ready = True
+        return writer
 
     def _refuses_everything(self) -> bool:
         """Whether a meta page could not be written: until it is opened anew the environment does nothing more."""
@@ -256,16 +354,22 @@ class Store:
                 self._env.close()
 
 
-def _write_new(path: Path, configuration: Configuration | FieldNames) -> None:
-    """The files of one empty store."""
+def name_of(path: Path) -> str:
+    """The name of the collection whose files lie here; of the store of a field NAME/FIELD."""
+    return f"{path.parent.parent.name}/{path.name}" if path.parent.name == FIELDS else path.name
+
+
+def _write_new(path: Path, configuration: Configuration | FieldNames, name: str, rows: int | None) -> None:
+    """The files of one empty store. rows: None: its living rows are not counted."""
     path.mkdir(parents=True)
-    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(_TREES), max_readers=MAX_READERS)
+    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS)
     try:
-        meta, *_ = [env.open_db(name) for name in _TREES]
         with env.begin(write=True) as txn:
+            meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
+            txn.put(b"identity", fmt.encode_json(Identity.new(name).encode()), db=meta)
             txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
             txn.put(b"manifest", fmt.encode_json([]), db=meta)
-            txn.put(b"state", fmt.encode_state(State()), db=meta)
+            txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)
     finally:
         env.close()
     (path / "lock.mdb").unlink(missing_ok=True)
@@ -281,14 +385,4 @@ def _rename_new(draft: Path, path: Path) -> None:
             raise FileExistsError(path) from None
         with translated():
             raise
-    with translated():
-        sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Put a directory's entries on disk: a new file is durable only with its name."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(path.parent)

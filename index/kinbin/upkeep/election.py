@@ -42,23 +42,21 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold the lock file at `path`; False if another process or thread holds it (and not `wait`).
 
     Raises:
-        CollectionNotFound: its directory was removed meanwhile.
+        CollectionNotFound: its directory was removed meanwhile. StorageError: the file cannot be opened or locked.
     """
     try:
         with translated():
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except StorageError:
-        if path.parent.exists():
+        with translated():
+            there = path.parent.exists()
+        if there:
             raise
         raise CollectionNotFound("the collection was removed") from None
     _LOCKS.add(descriptor)
     try:
         try:
-            if wait:
-                with _wanting(path):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-            else:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(descriptor, path, wait=wait)
         except BlockingIOError:
             yield False
             return
@@ -72,6 +70,25 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
         if descriptor in _LOCKS:
             _LOCKS.remove(descriptor)
             os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, *, wait: bool) -> None:
+    """Lock an open lock file.
+
+    Raises:
+        BlockingIOError: another one holds it, and not `wait`. StorageError: the file system has no locks.
+    """
+    try:
+        if wait:
+            with _wanting(path):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        with translated():
+            raise
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from kinbin.storage.transactions import Reader
 from kinbin.upkeep.election import elected, is_wanted
 from kinbin.upkeep.sealing import Upkeep, current
 
-__all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "unpacked"]
+__all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "is_enough", "unpacked"]
 
 LEAST_ROWS = 4_096
 """Fewer rows than these are not linked by themselves: a scan of them takes a tenth of a millisecond."""
@@ -58,6 +58,11 @@ _SAMPLE_ROWS = 8_192
 Progress = Callable[[int, int], None]
 
 log = logging.getLogger("kinbin.upkeep")
+
+
+def is_enough(items: int) -> bool:
+    """Whether so many items may be linked by themselves."""
+    return items >= LEAST_ROWS
 
 
 def is_due(view: View, *, quiet: bool) -> bool:

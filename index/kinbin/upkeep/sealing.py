@@ -107,9 +107,10 @@ class Upkeep:
             with self._store.read() as reader:
                 view = self._views.at(reader)
                 task = next_task(view, quiet=quiet) if view is not None else None
+            # What a crash left goes in any case: a quiet collection has no task.
+            self.remove_orphans()
             if task is None:
                 return False
-            self.remove_orphans()
             try:
                 self._perform(task)
             except Cancelled:

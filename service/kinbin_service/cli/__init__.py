@@ -6,7 +6,8 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     import_.py       files into a collection                 export.py          a collection into a file
     collections.py   create and drop                         delete.py          items, by id or by a filter
     link.py          the neighbour graph, now                query.py           neighbours of vectors
-    calibrate.py     what things take on this machine
+    calibrate.py     what things take on this machine        recover.py         an older state, deliberately
+    repair.py        what is whole, made anew
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -32,6 +33,8 @@ from kinbin_service.cli.inspection import check_command, stats_command
 from kinbin_service.cli.link import link_command
 from kinbin_service.cli.output import Commands
 from kinbin_service.cli.query import query_command
+from kinbin_service.cli.recover import recover_command
+from kinbin_service.cli.repair import repair_command
 from kinbin_service.cli.serve import serve_command
 
 __all__ = ["app"]
@@ -73,4 +76,6 @@ app.command("drop")(drop_command)
 app.command("link")(link_command)
 app.command("stats")(stats_command)
 app.command("check")(check_command)
+app.command("recover")(recover_command)
+app.command("repair")(repair_command)
 app.command("calibrate")(calibrate_command)

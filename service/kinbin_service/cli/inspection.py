@@ -105,7 +105,8 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
         names = _names_to_check(database, data, collection)
-        reports = {name: _check_one(database, name) for name in names}
+        # In a process of its own: files may be so damaged that reading them ends it.
+        reports = {name: _told(report) for name, report in database.check(names).items()}
     bad = [name for name, report in reports.items() if not report["ok"]]
     if as_json:
         print_json({"ok": not bad, "collections": reports})
@@ -125,21 +126,11 @@ def _names_to_check(database: kinbin.Database, data: Path, collection: str | Non
     return [collection]
 
 
-def _check_one(database: kinbin.Database, name: str) -> dict[str, Any]:
-    """The report on one collection; one that is too damaged to open or to read on is reported, too."""
-    import kinbin
-
-    try:
-        report = database.collection(name).check()
-    except kinbin.KinbinError as error:
-        return _unreadable(str(error))
-    except Exception as error:  # noqa: BLE001 - damage may break any assumption, and the other collections are to be checked all the same
-        return _unreadable(f"reading it failed: {type(error).__name__}: {error}")
-    return {"ok": report.ok, "items": report.items, "rows": report.rows, "runs": report.runs, "problems": list(report.problems)}
-
-
-def _unreadable(problem: str) -> dict[str, Any]:
-    return {"ok": False, "items": None, "rows": None, "runs": None, "problems": [problem]}
+def _told(report: kinbin.CheckReport) -> dict[str, Any]:
+    """A report as plain data; without counts, where a collection was too damaged to count."""
+    counts = {"items": report.items, "rows": report.rows, "runs": report.runs}
+    known = report.ok or any(counts.values())
+    return {"ok": report.ok, **(counts if known else dict.fromkeys(counts)), "problems": list(report.problems)}
 
 
 def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:

@@ -43,9 +43,10 @@ def folder(archive: Path, tmp_path: Path) -> Path:
 
 
 def test_there_is_one_for_this_format() -> None:
-    """A database of the format that is written now is among them, and they are small."""
+    """A database of the format that is written now is among them, one of each that is read, and they are small."""
     assert f"format_v{FORMAT_VERSION}.tar.xz" in [path.name for path in ARCHIVES]
-    assert sum(path.stat().st_size for path in DATA.glob("format_v*")) < 200_000
+    assert [path.name for path in ARCHIVES] == [f"format_v{version}.tar.xz" for version in range(1, FORMAT_VERSION + 1)]
+    assert sum(path.stat().st_size for path in DATA.glob("format_v*")) < 110_000 * FORMAT_VERSION
 
 
 def test_it_is_the_one_that_was_released(archive: Path, known: dict[str, Any]) -> None:

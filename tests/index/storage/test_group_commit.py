@@ -14,6 +14,7 @@ import kinbin
 from kinbin.errors import CorruptData, ItemConflict, StorageFull
 from kinbin.storage.format import Part
 from kinbin.storage.group import Edit, GroupCommit
+from kinbin.storage.lookups import RUNS
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
 
@@ -239,7 +240,7 @@ def test_an_edit_that_fails_halfway_takes_its_group_with_it(collection: kinbin.C
     assert collection.count() == 6, "the view is read before the damage is done"
     with collection._store.write() as writer:
         (run,) = writer.manifest()
-        writer._txn.put(run.to_bytes(4, "big") + Part.DEAD + bytes(4), b"damaged" * 600, db=writer._runs)
+        writer._put(RUNS, run.to_bytes(4, "big") + Part.DEAD + bytes(4), b"damaged" * 600)
     calls: list[Callable[[], Any]] = [
         lambda: collection.add(["a"], [[1.0, 2, 0, 0, 0, 0, 0, 0]]),
         lambda: collection.add(["b"], [[0, 1.0, 2, 0, 0, 0, 0, 0]]),

@@ -8,6 +8,7 @@ from typing import Any
 import lmdb
 import pytest
 
+import kinbin.storage.directories
 import kinbin.storage.store
 from kinbin.errors import FormatMismatch, StorageError
 from kinbin.storage.store import MAP_SIZE, MAX_READERS, Store
@@ -70,11 +71,16 @@ def test_a_new_store_is_complete_before_it_has_its_name(tmp_path: Path, monkeypa
         return rename(path, target)
 
     monkeypatch.setattr(kinbin.storage.store, "sync_directory", sync)
+    monkeypatch.setattr(kinbin.storage.directories, "sync_directory", sync)
     monkeypatch.setattr(Path, "rename", renamed)
     Store.create(tmp_path / "store", CONFIGURATION)
     draft = events[0][1]
     assert draft.startswith(".new-store-")
-    assert events == [("sync", draft), ("rename", draft), ("sync", tmp_path.name)]
+    above = [("sync", parent.name) for parent in tmp_path.parents]
+    assert events[:3] == [("sync", draft), ("rename", draft), ("sync", tmp_path.name)]
+    assert events[3:] == above[: len(events) - 3]
+    mount = next(parent for parent in (tmp_path, *tmp_path.parents) if parent.is_mount())
+    assert events[-1] == ("sync", mount.name)
     assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
     assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["data.mdb"]
 
@@ -83,7 +89,7 @@ def test_syncing_a_directory_syncs_it(tmp_path: Path, monkeypatch: pytest.Monkey
     """sync_directory calls fsync on that very directory."""
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
-    kinbin.storage.store.sync_directory(tmp_path)
+    kinbin.storage.directories.sync_directory(tmp_path)
     assert [found.st_ino for found in synced] == [tmp_path.stat().st_ino]
     assert stat.S_ISDIR(synced[0].st_mode)
 

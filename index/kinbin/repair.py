@@ -1,0 +1,132 @@
+"""Making a collection anew from what is whole of a damaged one, beside it: items and rows are taken over, all else is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.collection import Collection
+from kinbin.errors import CorruptData
+from kinbin.fields.collection import FieldsCollection
+from kinbin.query.search import is_wide
+from kinbin.records import RepairReport
+from kinbin.rows.rows import Rows
+from kinbin.saving import SavedStore
+from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.store import FIELDS
+
+__all__ = ["Damaged"]
+
+_ROWS_AT_ONCE = 1_000
+_TOLD = 1_000
+"""Ids that a report names."""
+
+Progress = Callable[[int, int], object]
+
+
+class Damaged:
+    """The files of a damaged collection, read without LMDB; they are not changed.
+
+    Raises:
+        CorruptData: what the collection was created with is lost, so that its rows cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            self._first = stack.enter_context(closing(SavedStore(path)))
+            if self._first.saved.config is None:
+                raise CorruptData("what the collection was created with is lost: its rows cannot be told from other bytes")
+            self._stores: dict[str, SavedStore] = {}
+            self.fields: dict[str, Configuration] | None = None
+            self.configuration: Configuration | FieldNames
+            if (path / FIELDS).is_dir():
+                self.configuration = FieldNames.decode(self._first.saved.config)
+                for name in self.configuration.names:
+                    self._stores[name] = stack.enter_context(closing(SavedStore(path / FIELDS / name)))
+                self.fields = {name: Configuration.decode(store.saved.config) for name, store in self._stores.items()}
+            else:
+                self.configuration = Configuration.decode(self._first.saved.config)
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._stack.close()
+
+    def save_into(self, target: Collection | FieldsCollection, progress: Progress | None) -> RepairReport:
+        """Add everything that is whole to a new collection of the same configuration.
+
+        progress(done, items) is called after each thousand rows. Cost: that of adding the items.
+        """
+        items = self._first.items
+        by_row: dict[int, list[bytes]] = {}
+        for key, row in items.rows.items():
+            by_row.setdefault(row, []).append(key)
+        lost: list[bytes] = []
+        done = 0
+        for some in _slices(np.array(sorted(by_row), np.uint64)):
+            found, rows = self._rows(some)
+            keys: list[bytes] = []
+            which: list[int] = []
+            for row, there, place in zip(some.tolist(), found, np.cumsum(found) - 1, strict=True):
+                (keys if there else lost).extend(by_row[row])
+                which += [int(place)] * len(by_row[row]) if there else []
+            _add(target, keys, [items.payloads.get(key, b"") for key in keys], rows, np.array(which, np.int64))
+            done += len(keys)
+            if progress is not None:
+                progress(done, len(items.rows))
+        # Of an item that is saved without its record the payload, if it had one, is lost.
+        gone = set(lost)
+        bare = [key for key in items.bare if key not in gone]
+        return RepairReport(
+            target.name, done, len(lost), _told(lost), len(bare), _told(bare), self._problems(),
+        )  # fmt: skip
+
+    def _rows(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], dict[str, Rows]]:
+        """Which rows are whole (in every field), and by field ("" without fields) the rows of these."""
+        if isinstance(self.configuration, Configuration):
+            found, rows = self._first.rows_of(numbers, is_wide(self.configuration.dim))
+            return found, {"": rows}
+        assert self.fields is not None
+        parts = {name: store.rows_of(numbers, is_wide(self.fields[name].dim)) for name, store in self._stores.items()}
+        everywhere = np.logical_and.reduce([found for found, _ in parts.values()])
+        return everywhere, {name: rows.take(np.flatnonzero(everywhere[found])) for name, (found, rows) in parts.items()}
+
+    def _problems(self) -> list[str]:
+        """What was lost besides items, and what was worked out."""
+        out = []
+        for name, store in {"": self._first, **self._stores}.items():
+            where = f"field {name}: " if name else ""
+            saved = store.saved
+            if saved.pages_lost:
+                out.append(f"{where}{saved.pages_lost} pages are named that cannot be read")
+            if saved.entries_lost:
+                out.append(f"{where}{saved.entries_lost} entries of pages are proved by no checksum")
+            if saved.manifest is None:
+                out.append(f"{where}the list of runs is lost; rows were looked for in all of them")
+            out += [where + problem for problem in store.problems]
+        return out
+
+
+def _slices(numbers: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
+    return (numbers[start : start + _ROWS_AT_ONCE] for start in range(0, len(numbers), _ROWS_AT_ONCE))
+
+
+def _add(
+    target: Collection | FieldsCollection, keys: list[bytes], payloads: list[bytes], rows: dict[str, Rows], which: NDArray[np.int64]
+) -> None:
+    """Add items with the rows at the places `which`."""
+    if not keys:
+        return
+    if isinstance(target, FieldsCollection):
+        target._add(keys, payloads, {name: part.take(which) for name, part in rows.items()}, "upsert")
+    else:
+        target._add(target._prepare(keys, payloads, rows[""].take(which)), "upsert")
+
+
+def _told(keys: list[bytes]) -> list[str]:
+    return [key.decode(errors="backslashreplace") for key in sorted(keys)[:_TOLD]]

@@ -1,0 +1,172 @@
+"""The file of a store: which one it is, whether it still has its name, and what its two meta pages say.
+
+LMDB's meta pages have no checksum, and it takes the one whose transaction is the later. Transaction n writes page n mod 2, so the two
+always follow each other; where they do not, one of them is damaged, and which state is the last is not known any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinbin.errors import CorruptData, FormatMismatch
+from kinbin.storage.errors import translated
+
+__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "head_of", "metas_of", "newest"]
+
+DATA = "data.mdb"
+_MAGIC = 0xBEEFC0DE
+_VERSION = 1
+_META_PAGE = 0x08
+_PAGE = struct.Struct("<QHHHH")
+"""Number, padding, flags, two bounds: before the meta record."""
+_META = struct.Struct("<IIQQ IHHQQQQq IHHQQQQq QQ")
+"""Magic, version, address, size of the map; of the free pages and of the trees: padding (there: the page size), flags, depth, counts,
+root; the last page, the transaction."""
+META_BYTES = _PAGE.size + _META.size
+_INTEGER_KEYS = 0x08
+"""The flags of the tree of free pages; that of the trees has none."""
+_LEAST_PAGE, _MOST_PAGE = 512, 65_536
+_TRIES = 5
+_HEAD = 2 * _MOST_PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What a meta page says."""
+
+    transaction: int
+    last_page: int
+    root: int
+    """Of the tree that lists the trees; -1: there are none."""
+    free_root: int
+    """Of the tree of free pages; -1: there are none."""
+    page_bytes: int
+    map_bytes: int
+    """Of address space."""
+
+    @classmethod
+    def of(cls, page: bytes, number: int) -> Meta | None:
+        """What the first `META_BYTES` of meta page 0 or 1 say; None if it is none."""
+        if len(page) < META_BYTES:
+            return None
+        own, _, flags, _, _ = _PAGE.unpack_from(page)
+        one = _META.unpack_from(page, _PAGE.size)
+        right = own == number and flags == _META_PAGE and one[:2] == (_MAGIC, _VERSION) and (one[5], one[13]) == (_INTEGER_KEYS, 0)
+        return cls(one[-1], one[-2], one[-3], one[11], one[4], one[3]) if right else None
+
+
+def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
+    """Both meta pages of a file's first bytes; None for one that is damaged.
+
+    Raises:
+        FormatMismatch: these are no files of Kinbin.
+    """
+    first = Meta.of(head[:META_BYTES], 0)
+    if first is not None and _is_page_size(first.page_bytes):
+        second = Meta.of(head[first.page_bytes :][:META_BYTES], 1)
+        return first, second if second is not None and second.page_bytes == first.page_bytes else None
+    size = _LEAST_PAGE
+    while size <= _MOST_PAGE:
+        second = Meta.of(head[size:][:META_BYTES], 1)
+        if second is not None and second.page_bytes == size:
+            return None, second
+        size *= 2
+    raise FormatMismatch("this is not a store of Kinbin")
+
+
+def _is_page_size(size: int) -> bool:
+    return _LEAST_PAGE <= size <= _MOST_PAGE and not size & (size - 1)
+
+
+def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
+    """The later of two meta pages that follow each other.
+
+    Raises:
+        CorruptData: they do not.
+    """
+    a, b = metas
+    if a is None or b is None or a.map_bytes != b.map_bytes or max(a.last_page, b.last_page) * a.page_bytes >= a.map_bytes:
+        raise _meta_damage("a meta page is damaged")
+    if abs(a.transaction - b.transaction) != 1 or a.transaction & 1 or not b.transaction & 1:
+        raise _meta_damage(f"the meta pages are of transactions {a.transaction} and {b.transaction}, which do not follow each other")
+    return a if a.transaction > b.transaction else b
+
+
+def _meta_damage(why: str) -> CorruptData:
+    return CorruptData(f"{why}: which state is the last is not known; restore a copy (`kinbin recover` takes an older state)")
+
+
+class DataFile:
+    """`data.mdb` of one store, as it was when it was opened. Thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        """Look at the file; nothing stays open.
+
+        Raises:
+            FormatMismatch: there is none, or it is something else. CorruptData: its meta pages do not fit each other.
+        """
+        self._path = folder / DATA
+        self._name = str(self._path)
+        self.meta, found = self._look(_TRIES)
+        self._is = found.st_dev, found.st_ino
+        self.pages = found.st_size // self.meta.page_bytes
+
+    def _look(self, tries: int) -> tuple[Meta, os.stat_result]:
+        """The last meta page; again if the two do not fit each other: a writer may be at them just now."""
+        with translated():
+            head, found = head_of(self._path)
+        try:
+            return newest(metas_of(head)), found
+        except CorruptData:
+            if tries <= 1:
+                raise
+        return self._look(tries - 1)
+
+    def grown(self, pages: int) -> int:
+        """The pages that the file has, looked at again if it should have more than are known."""
+        if pages > self.pages:
+            with translated():
+                self.pages = max(self.pages, os.stat(self._name).st_size // self.meta.page_bytes)  # noqa: PTH116 - a third of the time
+        return self.pages
+
+    def check_named(self) -> None:
+        """See that the file still has its name and is not cut off: what is written to another file is lost. Cost: 2 µs.
+
+        Raises:
+            CorruptData: it was removed, replaced or cut off.
+        """
+        try:
+            found = os.stat(self._name)  # noqa: PTH116 - a third of the time
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                with translated():
+                    raise
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._is:
+            raise CorruptData(f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more; open it again")
+        if found.st_size < self.pages * self.meta.page_bytes:
+            raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more; restore a copy")
+
+
+def head_of(path: Path) -> tuple[bytes, os.stat_result]:
+    """The first bytes of a store's file, among them both meta pages; and what the system says of it.
+
+    Raises:
+        FormatMismatch: there is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+            raise FormatMismatch("this is not a store of Kinbin") from None
+        raise
+    try:
+        return os.pread(descriptor, _HEAD, 0), os.fstat(descriptor)
+    except IsADirectoryError:
+        raise FormatMismatch("this is not a store of Kinbin") from None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,177 @@
+"""The trees of one snapshot: records looked up and listed in the file's pages (`pages`), as bytes or in place."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.errors import CorruptData
+from kinbin.native.memory import address_of
+from kinbin.native.records import Record
+from kinbin.storage import pages
+from kinbin.storage.datafile import Meta
+from kinbin.storage.format import State, decode_json, decode_state
+from kinbin.storage.headers import Identity
+
+__all__ = ["NAMES", "Trees", "damaged_pages", "view_of"]
+
+NAMES = (b"meta", b"items", b"owners", b"journal", b"runs")
+"""Of the trees, in the order of their numbers in `Trees`."""
+META, ITEMS, OWNERS, JOURNAL, RUNS = range(5)
+_HOW = np.array([0, pages.SEALED, pages.SEALED, 0, 0])
+_AT_ONCE = 256
+"""Records that are listed by one call."""
+_STAMPS = 2**32 - 2
+_RECORD = struct.Struct("<Qqqq Qqq")
+"""The fields of `pages.TREE`."""
+_META_KEYS = (b"state", b"identity")
+"""What is read of every snapshot."""
+_NAME_KEYS = np.frombuffer(b"".join(NAMES + _META_KEYS), np.uint8)
+_NAME_ENDS = np.cumsum([len(name) for name in NAMES + _META_KEYS])
+
+
+def damaged_pages() -> CorruptData:
+    """The error of pages that are not what they should be."""
+    return CorruptData("the store's pages are damaged: restore a copy (`kinbin check` lists the damage)")
+
+
+class _Bytes:
+    """Bytes at an address, for NumPy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__array_interface__ = {"data": (address, True), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def view_of(address: int, size: int) -> memoryview:
+    """A view of mapped bytes, read-only; they have to stay mapped as long as it is used."""
+    return np.asarray(_Bytes(address, size)).data if size else memoryview(b"")
+
+
+class Trees:
+    """All trees at one transaction. It holds no snapshot: whoever reads by it has one of that transaction open.
+
+    Raises:
+        CorruptData: some page on the way is damaged, or the state record is not of this transaction; so does every method.
+
+    Cost: 8 µs.
+    """
+
+    def __init__(
+        self, base: int, page_bytes: int, meta: Meta, file_pages: int, seen: NDArray[np.uint32], *, believed: bool = False
+    ) -> None:
+        """seen: a stamp for each page that the file has, or more. believed: whatever transaction the state record names."""
+        self.meta = meta
+        self._base, self._page_bytes = base, page_bytes
+        self.transaction = meta.transaction
+        self.pages = min(meta.last_page + 1, file_pages)
+        self._seen = seen
+        trees = self._told(meta.root, pages.SUB_TREES, 1 + len(NAMES))
+        out = np.empty((2, 2), np.uint64)
+        missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
+        if missing > 0:
+            raise CorruptData(f"the tree {NAMES[missing - 1].decode()!r} is missing: the files are damaged; restore a copy")
+        if missing:
+            raise damaged_pages()
+        self._trees = [trees[i : i + 1] for i in range(1, len(trees))]
+        (state, state_bytes), (identity, identity_bytes) = out.tolist()
+        self.state_record = ctypes.string_at(state, state_bytes) if state else b""
+        self.identity_record = ctypes.string_at(identity, identity_bytes) if identity else None
+        self.state: State = decode_state(self.state_record)
+        if not believed and self.state.transaction not in (self.transaction, None):
+            raise CorruptData(
+                f"the files are at transaction {self.transaction}, their state is of {self.state.transaction}: the last commits were lost, "
+                "or other pages stand in their place; restore a copy (`kinbin recover` takes an older state, where there is one)"
+            )
+
+    def _told(self, root: int, how: int, count: int) -> Record:
+        """What kernels are told of a tree, so many times; a tenth of what `Layout.record` takes."""
+        stamp = self.transaction % _STAMPS + 2
+        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, root, address_of(self._seen), stamp, how)
+        return np.frombuffer(bytearray(packed * count), pages.TREE.dtype)
+
+    @staticmethod
+    def _found(tree: Record, keys: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[list[int]]:
+        out = np.empty((len(ends), 2), np.uint64)
+        if pages.find(tree, keys, ends, np.empty((4, pages.MOST_DEPTH), np.int64), out):
+            raise damaged_pages()
+        places: list[list[int]] = out.tolist()
+        return places
+
+    def identity(self) -> Identity | None:
+        """Whose files these are; None in format 1."""
+        return None if self.identity_record is None else Identity.decode(decode_json(self.identity_record, "the collection's identity"))
+
+    def places(self, tree: int, keys: Sequence[bytes]) -> list[list[int]]:
+        """Address and size of the value of each key; address 0 where there is none."""
+        if not keys:
+            return []
+        ends = np.array([len(keys[0])]) if len(keys) == 1 else np.cumsum([len(key) for key in keys])
+        return self._found(self._trees[tree], np.frombuffer(b"".join(keys), np.uint8), ends)
+
+    def get(self, tree: int, key: bytes) -> bytes | None:
+        """A copy of the value of a key."""
+        ((address, size),) = self.places(tree, (key,))
+        return ctypes.string_at(address, size) if address else None
+
+    def get_many(self, tree: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The same of many keys."""
+        copy = ctypes.string_at
+        return [copy(address, size) if address else None for address, size in self.places(tree, keys)]
+
+    def listed(self, tree: int, start: bytes, most: int = _AT_ONCE) -> list[list[int]]:
+        """Address and size of key and value of the records from a key on, at most so many."""
+        out = np.empty((most, 4), np.uint64)
+        path = np.empty((4, pages.MOST_DEPTH), np.int64)
+        count = pages.list_from(self._trees[tree], np.frombuffer(start, np.uint8), path, out)
+        if count < 0:
+            raise damaged_pages()
+        places: list[list[int]] = out[:count].tolist()
+        return places
+
+    def scan(self, tree: int, start: bytes) -> Iterator[tuple[bytes, int, int]]:
+        """Key, and address and size of the value, of every record from a key on, in order."""
+        copy = ctypes.string_at
+        while True:
+            places = self.listed(tree, start)
+            for address, size, value, value_bytes in places:
+                start = copy(address, size)
+                yield start, value, value_bytes
+            if len(places) < _AT_ONCE:
+                return
+            start += b"\0"
+
+    def records(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Key and value of every record from a key on, in order; copies. Cost: 0.7 µs a record."""
+        copy, page_bytes, base = ctypes.string_at, self._page_bytes, self._base
+        page, page_at = b"", 0
+        while True:
+            places = self.listed(tree, start)
+            for address, size, value, value_bytes in places:
+                at = address - page_at
+                if not 0 <= at < page_bytes:
+                    # Most records lie in leaves: a copy of all of a page costs little more than one of a value.
+                    at = (address - base) % page_bytes
+                    page_at = address - at
+                    page = copy(page_at, page_bytes)
+                start = page[at : at + size]
+                at = value - page_at
+                yield start, page[at : at + value_bytes] if 0 <= at <= page_bytes - value_bytes else copy(value, value_bytes)
+            if len(places) < _AT_ONCE:
+                return
+            start += b"\0"
+
+    def firm(self, tree: int, keys: Sequence[bytes], *, beside: bool) -> None:
+        """See that the pages that are passed on the way to some keys are sound: LMDB may then change them.
+
+        beside: the leaves before and behind as well, with which LMDB joins a leaf that becomes small.
+        """
+        if keys:
+            record = self._trees[tree]
+            if beside:
+                record = self._told(int(record["root"][0]), int(_HOW[tree]) | pages.SIBLINGS, 1)
+            ends = np.cumsum([len(key) for key in keys])
+            self._found(record, np.frombuffer(b"".join(keys), np.uint8), ends)

@@ -1,0 +1,126 @@
+"""Taking a state of a store that opening refuses: one before the last, or files that were put under another name.
+
+LMDB keeps two states, each named by a meta page. Where one of these is damaged, which state is the last is not known, and nothing is
+read. Whoever knows that it is better to go on with one of them says so here. The file as it was stays beside, as `data.mdb.damaged`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kinbin.errors import CorruptData, InvalidInput, StorageError
+from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of
+from kinbin.storage.directories import sync_directory
+from kinbin.storage.errors import translated
+from kinbin.storage.headers import Identity
+from kinbin.storage.lookups import NAMES, Trees
+from kinbin.storage.store import Store, name_of
+
+__all__ = ["Recoverable", "recover", "recoverable"]
+
+DAMAGED_COPY = "data.mdb.damaged"
+_PAGE_NUMBER = struct.Struct("<Q")
+_LAST = struct.Struct("<QQ")
+"""The end of a meta record: last page, transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recoverable:
+    """A state that a store may be set back to: all its pages are sound."""
+
+    transaction: int
+    commits: int
+    """Adds and deletes before it."""
+    items: int
+    collection: str | None
+    """Whose files they say they are; None: format 1, which does not say it."""
+
+
+def recoverable(folder: Path) -> list[Recoverable]:
+    """The states of a store's file that are sound, the last first. Reads all of it; changes nothing.
+
+    Raises:
+        FormatMismatch: it is no store of Kinbin.
+    """
+    return [state for state, _, _ in _sound(folder)]
+
+
+def recover(folder: Path, transaction: int) -> None:
+    """Make one of the `recoverable` states the last, under the name that the directory has now. Nobody may have the store open.
+
+    Raises:
+        InvalidInput: there is no such state. StorageError: it could not be written, or there is a `data.mdb.damaged` already.
+    """
+    there = {state.transaction: (state, page, page_bytes) for state, page, page_bytes in _sound(folder)}
+    if transaction not in there:
+        raise InvalidInput.of("bad_parameter", f"there is no sound state of transaction {transaction}", field="transaction")
+    state, page, page_bytes = there[transaction]
+    with translated():
+        if (folder / DAMAGED_COPY).exists():
+            raise StorageError(f"{folder / DAMAGED_COPY} is there: it is never overwritten; put it elsewhere first")
+        shutil.copyfile(folder / DATA, folder / DAMAGED_COPY)
+        with (folder / DAMAGED_COPY).open("rb") as copied:
+            os.fsync(copied.fileno())
+        with (folder / DATA).open("r+b") as file:
+            last = file.seek(0, os.SEEK_END) // page_bytes - 1
+            for one in (transaction, transaction - 1):
+                number = one & 1
+                body = _PAGE_NUMBER.pack(number) + page[_PAGE_NUMBER.size : META_BYTES - _LAST.size] + _LAST.pack(last, max(one, 0))
+                file.seek(number * page_bytes)
+                file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(folder)
+    if state.collection not in (name_of(folder), None):
+        _rename(folder)
+
+
+def _rename(folder: Path) -> None:
+    """Let the files say that they are those of the collection whose name the directory has."""
+    store = Store(folder, adopt=True)
+    try:
+        with store.write() as writer:
+            writer.put_identity(Identity.new(name_of(folder)))
+    finally:
+        store.close()
+
+
+def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
+    """Each sound state with its meta page and the size of a page, the last first."""
+    with translated():
+        head, _ = head_of(folder / DATA)
+        content = np.fromfile(folder / DATA, np.uint8)
+    found = {}
+    for number, meta in enumerate(metas_of(head)):
+        if meta is None:
+            continue
+        try:
+            state = _looked_through(content, meta)
+        except CorruptData:
+            continue
+        found[state.transaction] = state, head[number * meta.page_bytes :][:META_BYTES], meta.page_bytes
+    return [found[transaction] for transaction in sorted(found, reverse=True)]
+
+
+def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
+    """The state that a meta page leads to, if all records that it has are sound.
+
+    Raises:
+        CorruptData: they are not.
+    """
+    pages = len(content) // meta.page_bytes
+    trees = Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32), believed=True)
+    counts = [sum(1 for _ in trees.scan(number, b"")) for number in range(len(NAMES))]
+    state = trees.state
+    if counts[1] not in (state.items, 0):
+        # The store of a field has no items of its own.
+        raise CorruptData(f"there are {counts[1]} items, the state record says {state.items}")
+    identity = trees.identity()
+    transaction = meta.transaction if state.transaction is None else state.transaction
+    return Recoverable(transaction, state.sequence, state.items, None if identity is None else identity.collection)

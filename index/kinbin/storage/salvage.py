@@ -1,0 +1,345 @@
+"""Saving records from a damaged file: pages are read one by one, and nothing is believed that its own checksum does not prove.
+
+A leaf is reached from its tree, or, where a page above it is damaged, found among the pages that are neither reached nor free.
+Within a leaf entries are found by its slots, and by going from one entry to the next, since they lie end to end; a damaged size is
+worked out from where the next one begins. One flipped bit of a record is put right by its checksum (`correction`).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+from kinbin.errors import CorruptData
+from kinbin.storage import format as fmt
+from kinbin.storage.correction import corrected
+from kinbin.storage.format import Commit
+from kinbin.storage.headers import numbers
+from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord
+
+__all__ = ["PartKey", "Salvage", "Saved"]
+
+PartKey = tuple[int, bytes, int]
+"""Run, part, index."""
+_BIG = 0x01
+_RUN_KEY = struct.Struct(">IcI")
+_META_KEYS = (b"config", b"manifest", b"state")
+
+
+@dataclass
+class Saved:
+    """The records that verify. `lost` tells in sentences what did not."""
+
+    config: object = None
+    """JSON of the configuration; None: lost."""
+    manifest: list[int] | None = None
+    items: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    """Id → row and payload."""
+    owners: dict[int, list[bytes]] = field(default_factory=dict)
+    commits: dict[int, Commit] = field(default_factory=dict)
+    """Journal entries by number."""
+    parts: dict[PartKey, tuple[int, int]] = field(default_factory=dict)
+    """Where the values of runs lie: first page, bytes. Their checksums are not looked at yet."""
+    doubtful_items: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    """The same as items, from pages that no tree reaches: true only if their row lives and nothing else names it."""
+    doubtful_owners: dict[int, list[bytes]] = field(default_factory=dict)
+    stale_parts: dict[PartKey, tuple[int, int]] = field(default_factory=dict)
+    """The same as parts, from pages that are free: true for runs that are listed, for runs never change and numbers never return."""
+    entries_lost: int = 0
+    """Entries of leaves that no checksum proves."""
+    pages_lost: int = 0
+    """Pages that are named and cannot be read."""
+
+
+class Salvage:
+    """One damaged file, open for reading. Nothing is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("rb", buffering=0)
+        metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)]
+        self._metas = sorted(metas, key=lambda meta: -meta.transaction)
+        page_bytes = metas[0].page_bytes if metas else 4096
+        self._pages = Pages(self._file.fileno(), page_bytes, path.stat().st_size // page_bytes - 1)
+        self._reached: set[int] = set()
+        self._own: set[int] = set()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def records(self) -> Saved:
+        """Every record that verifies, by where it was found. Cost: the file is read once but for large values."""
+        out = Saved()
+        for meta in self._metas[:1]:
+            for page in self._leaves(meta.main, out):
+                for key, value, subtree in self._entries(page):
+                    if subtree and len(value) == 48:
+                        for leaf in self._leaves(TreeRecord.decode(value), out):
+                            self._take(leaf, key, out)
+        free = self._free()
+        for page in range(2, self._pages.last_page + 1):
+            if page not in self._reached and page not in self._own:
+                self._take_stray(page, out, free=page in free)
+        return out
+
+    def part(self, saved: Saved, key: PartKey) -> tuple[bytes, bool] | None:
+        """The body of a value of a run, and whether its checksum proves it; None if nothing is there.
+
+        One flipped bit is put right. What is not proved is the stored body all the same: its rows carry checks of their own.
+        """
+        place = saved.parts.get(key) or saved.stale_parts.get(key)
+        if place is None:
+            return None
+        value = self._large(*place)
+        if len(value) < fmt.VALUE_HEADER:
+            return None
+        crc, _, _, size = struct.unpack_from("<IHHQ", value)
+        room = len(value) - fmt.VALUE_HEADER
+        # The size stands in no checksum: one flipped bit of it is tried.
+        for body_bytes in (size, *(size ^ 1 << bit for bit in range(40))):
+            if body_bytes <= room and zlib.crc32(body := value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]) == crc:
+                return body, True
+        body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + min(size, room)]
+        right = corrected(body, crc)
+        return (body, False) if right is None else (right, True)
+
+    # -- pages
+
+    def _leaves(self, record: TreeRecord, out: Saved) -> Iterator[int]:
+        """The pages of a tree that look like leaves, in order; what cannot be read is passed over."""
+        stack = [record.root]
+        while stack:
+            number = stack.pop()
+            if number == NO_PAGE or number in self._reached:
+                continue
+            try:
+                page = self._pages.raw(number)
+            except CorruptData:
+                out.pages_lost += 1
+                continue
+            self._reached.add(number)
+            flags = int.from_bytes(page[10:12], "little")
+            if flags & BRANCH and not flags & LEAF:
+                try:
+                    branch = self._pages.read(number)
+                    assert isinstance(branch, Branch)
+                    stack.extend(reversed(branch.children))
+                except CorruptData:
+                    stack.extend(reversed(self._children(page)))
+            else:
+                yield number
+
+    def _children(self, page: bytes) -> list[int]:
+        """The pages that a damaged branch names, as far as there are such pages."""
+        found = []
+        for slot in self._slots(page):
+            low, high, top = struct.unpack_from("<HHH", page, slot)
+            child = low | high << 16 | top << 32
+            if 2 <= child <= self._pages.last_page:
+                found.append(child)
+        return found
+
+    def _slots(self, page: bytes) -> list[int]:
+        """Where entries begin, by the slots of a page."""
+        size = len(page)
+        lower, upper = struct.unpack_from("<HH", page, 12)
+        count = (min(lower, size) - HEAD) // 2 if lower >= HEAD else 0
+        return [
+            slot for slot in struct.unpack_from(f"<{count}H", page, HEAD) if HEAD <= slot <= size - 8 and (slot >= upper or upper > size)
+        ]
+
+    def _entries(self, number: int) -> Iterator[tuple[bytes, bytes, bool]]:
+        """(key, value, whether it is a tree) of a leaf's small entries, as they are stored."""
+        page = self._pages.raw(number)
+        for slot in self._slots(page):
+            low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, slot)
+            start = slot + 8 + key_bytes
+            yield page[slot + 8 : start], page[start : start + (low | high << 16)], bool(flags & 0x02)
+
+    def _spans(self, page: bytes) -> list[tuple[int, int]]:
+        """(begin, end) of what may be entries of a leaf: by its slots, and end to end from the first one on."""
+        starts = set(self._slots(page))
+        upper = int.from_bytes(page[14:16], "little")
+        at = upper if HEAD <= upper < len(page) else min(starts, default=len(page))
+        while at <= len(page) - 8:
+            starts.add(at)
+            low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, at)
+            size = 8 + key_bytes + (8 if flags & _BIG else low | high << 16)
+            known = min((start for start in starts if start > at), default=len(page))
+            at = min(at + size + size % 2, known)
+        ordered = [*sorted(starts), len(page)]
+        return list(pairwise(ordered))
+
+    def _candidates(self, page: bytes, begin: int, end: int) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, first page of a large value or 0) that an entry may be: as it says, or with one of its sizes worked out."""
+        low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, begin)
+        size, room = low | high << 16, end - begin - 8
+        for big in (bool(flags & _BIG), not flags & _BIG):
+            inline = 8 if big else size
+            for keys, values in (
+                (key_bytes, inline), (key_bytes, room - key_bytes), (key_bytes, room - key_bytes - 1), (room - inline, inline),
+                (room - inline - 1, inline),
+            ):  # fmt: skip
+                if 0 < keys <= 511 and values >= 0 and keys + values <= room:
+                    start = begin + 8 + keys
+                    key, value = page[begin + 8 : start], page[start : start + values]
+                    if big and len(value) >= 8:
+                        first = int.from_bytes(value[:8], "little")
+                        if 2 <= first <= self._pages.last_page:
+                            yield key, size.to_bytes(8, "little"), first
+                    elif not big:
+                        yield key, value, 0
+
+    def _large(self, first: int, size: int) -> bytes:
+        """The bytes of a large value, as far as the file goes."""
+        page_bytes = self._pages.page_bytes
+        size = min(size, (self._pages.last_page + 1 - first) * page_bytes)
+        self._file.seek(first * page_bytes + HEAD)
+        return self._file.read(max(size, 0))
+
+    def _free(self) -> set[int]:
+        """The pages that the list of free pages names, as far as it can be read."""
+        out: set[int] = set()
+        unused = Saved()
+        for meta in self._metas[:1]:
+            for page in self._leaves(meta.free, unused):
+                raw = self._pages.raw(page)
+                for begin, end in self._spans(raw):
+                    for key, value, first in self._candidates(raw, begin, end):
+                        data = self._large(first, int.from_bytes(value, "little")) if first else value
+                        count = int.from_bytes(data[:8], "little")
+                        if len(key) == 8 and 0 < count <= len(data) // 8 - 1:
+                            out.update(struct.unpack_from(f"<{count}Q", data, 8))
+                            break
+        return out
+
+    # -- records
+
+    def _take(self, number: int, tree: bytes, out: Saved) -> None:
+        """Save the entries of a leaf that a tree reaches."""
+        try:
+            page = self._pages.raw(number)
+        except CorruptData:
+            out.pages_lost += 1
+            return
+        for begin, end in self._spans(page):
+            for right in (False, True):
+                if any(self._save(tree, *candidate, out, right=right) for candidate in self._candidates(page, begin, end)):
+                    break
+            else:
+                out.entries_lost += 1
+
+    def _save(self, tree: bytes, key: bytes, value: bytes, first: int, out: Saved, *, right: bool) -> bool:
+        """Save one entry, if it verifies; right: put a flipped bit right. Returns whether it did."""
+        if tree == b"runs":
+            if len(key) != _RUN_KEY.size or not first:
+                return False
+            run, part, index = _RUN_KEY.unpack(key)
+            size = int.from_bytes(value, "little")
+            head = self._large(first, fmt.VALUE_HEADER)
+            if len(head) < fmt.VALUE_HEADER or head[6:8] != part + b"\0":
+                return False
+            out.parts.setdefault((run, part, index), (first, size))
+            self._own.update(range(first, first + -(-(HEAD + size) // self._pages.page_bytes)))
+            return True
+        if first:
+            value = self._large(first, int.from_bytes(value, "little"))
+        if tree == b"items":
+            return _save_item(key, value, out.items, right=right)
+        if tree == b"owners":
+            return _save_owners(key, value, out.owners, right=right)
+        if tree == b"journal":
+            return _save_commit(key, value, out, right=right)
+        return _save_meta(key, value, out, right=right)
+
+    def _take_stray(self, number: int, out: Saved, *, free: bool) -> None:
+        """Save what a page holds that no tree reaches. Of a free one only what never changes."""
+        page = self._pages.raw(number)
+        if not int.from_bytes(page[10:12], "little") & LEAF or int.from_bytes(page[:8], "little") != number:
+            return
+        for begin, end in self._spans(page):
+            for key, value, first in self._candidates(page, begin, end):
+                if self._save_stray(key, value, first, out, free=free):
+                    break
+
+    def _save_stray(self, key: bytes, value: bytes, first: int, out: Saved, *, free: bool) -> bool:
+        """Save one entry whose tree is not known: its form and its checksum tell what it is."""
+        if first and len(key) == _RUN_KEY.size:
+            run, part, index = _RUN_KEY.unpack(key)
+            if self._large(first, fmt.VALUE_HEADER)[6:8] == part + b"\0":
+                kept = out.stale_parts if free else out.parts
+                kept.setdefault((run, part, index), (first, int.from_bytes(value, "little")))
+                return True
+        if first:
+            value = self._large(first, int.from_bytes(value, "little"))
+        if key in _META_KEYS:
+            return _save_meta(key, value, out, right=False, only=b"config" if free else None)
+        if free:
+            return False
+        if len(key) == 8 and (_save_commit(key, value, out, right=False) or _save_owners(key, value, out.doubtful_owners, right=False)):
+            return True
+        return _save_item(key, value, out.doubtful_items, right=False)
+
+
+def _save_item(key: bytes, value: bytes, into: dict[bytes, tuple[int, bytes]], *, right: bool) -> bool:
+    message, crc = key + value[4:], int.from_bytes(value[:4], "little")
+    if len(value) < 12:
+        return False
+    proved = corrected(message, crc) if right else message if zlib.crc32(message) == crc else None
+    if proved is None:
+        return False
+    key, body = proved[: len(key)], proved[len(key) :]
+    into.setdefault(key, (int.from_bytes(body[:8], "little"), body[8:]))
+    return True
+
+
+def _save_owners(key: bytes, value: bytes, into: dict[int, list[bytes]], *, right: bool) -> bool:
+    message, crc = key + value[4:], int.from_bytes(value[:4], "little")
+    if len(key) != 8 or len(value) < 4:
+        return False
+    proved = corrected(message, crc) if right else message if zlib.crc32(message) == crc else None
+    if proved is None:
+        return False
+    row = int.from_bytes(proved[:8], "big")
+    sealed = zlib.crc32(proved).to_bytes(4, "little") + proved[8:]
+    into.setdefault(row, fmt.decode_owners(row, sealed))
+    return True
+
+
+def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
+    proved = value
+    if right and len(value) >= 4:
+        body = corrected(value[4:], int.from_bytes(value[:4], "little"))
+        proved = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
+    try:
+        commit = fmt.decode_commit(proved)
+    except (CorruptData, ValueError):
+        return False
+    out.commits.setdefault(int.from_bytes(key, "big"), commit)
+    return True
+
+
+def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes | None = None) -> bool:
+    if right and len(value) >= 4:
+        body = corrected(value[4:], int.from_bytes(value[:4], "little"))
+        value = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
+    if key == b"state" and len(value) >= 4 and zlib.crc32(value[4:]) == int.from_bytes(value[:4], "little"):
+        # All that it says is worked out from the other records.
+        return True
+    try:
+        data = fmt.decode_json(value, "a record")
+        # The key of a record may be damaged: its content tells what it is.
+        if isinstance(data, dict) and "hash_version" in data:
+            out.config = data if out.config is None else out.config
+            return True
+        if only is None and key != b"links" and isinstance(data, list):
+            out.manifest = numbers(data, "the list of runs") if out.manifest is None else out.manifest
+            return True
+    except CorruptData:
+        return False
+    return isinstance(data, list | dict)

@@ -1,0 +1,41 @@
+"""`kinbin recover`: an older state of a collection that opening refuses."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
+from kinbin_service.cli.output import failing_in_one_line, print_json
+
+__all__ = ["recover_command"]
+
+
+def recover_command(
+    collection: Annotated[str, typer.Argument(help="The collection; of one with fields also NAME/FIELD.")],
+    data: DataOption = DEFAULT_DATA,
+    transaction: Annotated[int | None, typer.Option(help="The state to go on with; without it the states are listed.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an older state of a collection whose last one is not known any more. What came after it is lost.
+
+    Stop the service first. Without --transaction the sound states are listed, and nothing is changed. The file as it was stays beside
+    the new one, as data.mdb.damaged. Exit code 1 if no state is sound.
+    """
+    with failing_in_one_line(as_json), existing_database(data) as database:
+        states = database.recoverable(collection)
+        if transaction is not None:
+            database.recover(collection, transaction)
+    if as_json:
+        print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
+    elif transaction is not None:
+        typer.echo(f"{collection} goes on with transaction {transaction}; run `kinbin check`")
+    else:
+        for state in states:
+            typer.echo(f"transaction {state.transaction}: {state.items:,} items, after {state.commits:,} adds and deletes")
+        if not states:
+            typer.echo(f"{collection} has no sound state: restore a copy")
+    if not states:
+        raise typer.Exit(1)

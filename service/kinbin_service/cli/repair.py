@@ -1,0 +1,56 @@
+"""`kinbin repair`: what is whole of a damaged collection, made anew beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
+from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
+
+if TYPE_CHECKING:
+    import kinbin
+
+__all__ = ["repair_command"]
+
+_SHOWN = 20
+"""Ids that are listed for people; `--json` lists a thousand."""
+
+
+def repair_command(
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="The damaged collection. Its files stay as they are.")],
+    data: DataOption = DEFAULT_DATA,
+    into: Annotated[str | None, typer.Option("--into", metavar="NEW", help="Name of the new collection; default NAME-repaired.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Save what is whole of a damaged collection into a new one, and list what is lost.
+
+    Every item whose vector is proved by its checksum is taken over; all else is made anew. Nothing may write to the collection
+    meanwhile. Exit code 1 when something is lost.
+    """
+    with failing_in_one_line(as_json), existing_database(data) as database:
+        report = database.repair(collection, into)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        _show(collection, report)
+    if report.lost or report.bare:
+        raise typer.Exit(1)
+
+
+def _show(name: str, report: kinbin.RepairReport) -> None:
+    console = Console()
+    tell(console, f"{report.name}: {report.items:,} items saved of {name}, which stays as it is")
+    _list(console, "items are lost: no checksum proves their vectors", report.lost, report.lost_ids)
+    _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
+    for problem in report.problems:
+        tell(console, f"  {one_line(problem)}")
+
+
+def _list(console: Any, what: str, count: int, ids: list[str]) -> None:
+    if count:
+        tell(console, f"  {count:,} {what}:", "bold red")
+        tell(console, f"    {one_line(', '.join(ids[:_SHOWN]))}{' …' if count > _SHOWN else ''}")

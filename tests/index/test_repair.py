@@ -1,0 +1,172 @@
+"""Repair: what is intact of a damaged collection is answered again, nothing is invented, and the damaged files stay as they are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinbin
+from kinbin.storage.correction import corrected
+from linked import still
+from torture.harm import HARMS, Harm, flips
+from torture.pages import PAGE, PageMap
+from torture.specimen import Specimen, build
+from workload import findings, stored_items
+
+SEED = 3
+FILE = Path("collections") / "c" / "data.mdb"
+
+
+@pytest.fixture(scope="module")
+def specimen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, bytes]:
+    """A database in all states: what it holds, and its file."""
+    folder = tmp_path_factory.mktemp("sound") / "data"
+    return build(folder, SEED), (folder / FILE).read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Nothing happens in the background."""
+    with still():
+        yield
+
+
+def damaged(folder: Path, data: bytes) -> Path:
+    """A database whose collection has this file."""
+    (folder / FILE).parent.mkdir(parents=True)
+    (folder / FILE).write_bytes(data)
+    return folder
+
+
+def repaired(folder: Path, specimen: Specimen) -> tuple[kinbin.RepairReport, set[str]]:
+    """The report, and the names of the items that are there again; that all of them are true is asserted."""
+    before = (folder / FILE).read_bytes()
+    with kinbin.open(folder) as database:
+        report = database.repair("c")
+        collection = database.collection(report.name)
+        stored = stored_items(collection)
+        places = {name: i for i, name in enumerate(specimen.names)}
+        for name, (vector, payload) in stored.items():
+            assert np.array_equal(vector, specimen.vectors[places[name]]), name
+            assert payload == (None if name in report.bare_ids else specimen.payloads[places[name]]), name
+        assert report.items == len(stored) == collection.count()
+        assert not set(report.lost_ids) & set(stored)
+        assert collection.check().ok
+    assert (folder / FILE).read_bytes() == before
+    return report, set(stored)
+
+
+def test_a_sound_collection_is_copied_whole(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
+    """Repair of what is not damaged loses nothing, tells of nothing, and gives a collection that answers the same."""
+    sound, data = specimen
+    report, names = repaired(damaged(tmp_path / "data", data), sound)
+    assert (report.lost, report.bare, report.problems) == (0, 0, [])
+    assert names == set(sound.names)
+    with kinbin.open(tmp_path / "data") as database:
+        expected = {name: (vector, payload) for name, vector, payload in zip(sound.names, sound.vectors, sound.payloads, strict=True)}
+        assert findings(database.collection("c-repaired"), expected) == []
+
+
+def test_a_flipped_bit_loses_nothing(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
+    """After any single flipped bit every item is there again, with its payload."""
+    sound, data = specimen
+    for number, harm in enumerate(flips(PageMap.of(data), random.Random(SEED), 30)):
+        report, names = repaired(damaged(tmp_path / str(number), harm.done_to(data)), sound)
+        assert names == set(sound.names), harm.where
+        assert (report.lost, report.bare) == (0, 0), harm.where
+
+
+def hit(harm: Harm) -> set[int]:
+    """Pages that a harm changes."""
+    return {page for offset, new in harm.edits for page in range(offset // PAGE, (offset + len(new) - 1) // PAGE + 1)}
+
+
+@pytest.mark.parametrize("name", sorted(set(HARMS) - {"truncated"}))
+def test_what_is_intact_is_saved(specimen: tuple[Specimen, bytes], tmp_path: Path, name: str) -> None:
+    """Page damage loses only items with a part on the pages that were hit: their payload, their vector, or what places many vectors."""
+    sound, data = specimen
+    pages = PageMap.of(data)
+    rng = random.Random(f"{SEED} {name}")
+    for number in range(8):
+        harm = HARMS[name](pages, rng)
+        kinds = {pages.kinds[page] for page in hit(harm)}
+        report, names = repaired(damaged(tmp_path / str(number), harm.done_to(data)), sound)
+        missing = set(sound.names) - names
+        if not any(kind.startswith(("items", "owners")) for kind in kinds):
+            assert not report.bare, harm.where
+        if not kinds & {"runs r:value", "journal:value", "journal:leaf", "runs:leaf", "runs:branch", "runs n:value", "runs h:value"}:
+            assert not missing, harm.where
+        assert missing == set(report.lost_ids), harm.where
+
+
+def test_a_file_that_is_cut_gives_what_is_left(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
+    """Of a file that ends early what is left is saved or told to be lost; one without its configuration is refused."""
+    sound, data = specimen
+    saved = []
+    for number, share in enumerate((0.95, 0.7, 0.4)):
+        folder = damaged(tmp_path / str(number), data[: int(len(data) * share)])
+        try:
+            _, names = repaired(folder, sound)
+        except kinbin.CorruptData:
+            names = set()
+        saved.append(len(names))
+    assert saved[0] > 0
+    with pytest.raises(kinbin.CorruptData, match="created with"), kinbin.open(damaged(tmp_path / "none", data[: 2 * PAGE])) as database:
+        database.repair("c")
+    with kinbin.open(tmp_path / "none") as database:
+        assert database.collections() == ["c"]
+
+
+def test_fields_are_repaired(tmp_path: Path) -> None:
+    """A collection with several fields is repaired field by field; an item that lacks a vector in one of them is lost, and told."""
+    vectors = np.random.default_rng(1).random((60, 6)).astype(np.float32) + np.float32(0.1)
+    with kinbin.open(tmp_path / "data") as database:
+        made = database.create_collection("c", fields={"a": {"kernel": "ngmm", "dim": 6}, "b": {}}, seed=1)
+        words = [kinbin.Sparse([i, 100 + i], [1.0, 2.0]) for i in range(60)]
+        made.add([f"i{i}" for i in range(60)], {"a": vectors, "b": words}, [{"n": i} for i in range(60)])
+        made.compact()
+    file = tmp_path / "data" / "collections" / "c" / "fields" / "a" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    # Old pages hold copies.
+    at = data.find(vectors[7].tobytes())
+    while at >= 0:
+        data[at] ^= 1
+        data[at + 5] ^= 1
+        at = data.find(vectors[7].tobytes())
+    file.write_bytes(bytes(data))
+    with kinbin.open(tmp_path / "data") as database:
+        report = database.repair("c", into="again")
+        assert (report.items, report.lost_ids) == (59, ["i7"])
+        again = database.fields_collection("again")
+        assert again.check().ok
+        item = again.get(["i9"])[0]
+        assert item is not None
+        assert item.vectors is not None
+        assert np.array_equal(item.vectors["a"], vectors[9])  # type: ignore[arg-type]
+        with pytest.raises(kinbin.CollectionExists):
+            database.repair("c", into="again")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100, 4096, 70_001])
+def test_one_flipped_bit_is_put_right(size: int) -> None:
+    """Whichever bit of a message or of its checksum was flipped, the message comes back; two flipped bits are no message."""
+    import zlib
+
+    rng = random.Random(size)
+    message = rng.randbytes(size)
+    checksum = zlib.crc32(message)
+    for bit in [0, 8 * size - 1, *(rng.randrange(8 * size) for _ in range(12))]:
+        harmed = bytearray(message)
+        harmed[bit >> 3] ^= 1 << (bit & 7)
+        assert corrected(bytes(harmed), checksum) == message
+    for bit in range(32):
+        assert corrected(message, checksum ^ 1 << bit) == message
+    if size > 2:
+        harmed = bytearray(message)
+        harmed[0] ^= 1
+        harmed[-1] ^= 4
+        assert corrected(bytes(harmed), checksum) is None

@@ -1,0 +1,131 @@
+"""The long runs, with their seeds printed: `python -m torture damage --flips 20000 --pages 2000`, `power`, `kills`, `faults`, `all`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import kinbin
+from nursery import Nursery
+from torture.campaign import GRAVE, Case, Tally, damage_campaign
+from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
+from torture.disk import compile_disk
+
+_OF_ONE = 500
+"""Harms to one specimen, and disks of one story; then another one is made."""
+CONTROLS = {
+    "files not synced": ({"sync": False}, True),
+    "meta pages not synced": ({"metasync": False}, True),
+    "folders not synced": ({}, False),
+}
+"""What is turned off to see that something is lost then."""
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="torture", description=__doc__)
+    parser.add_argument("what", choices=[*_RUNS, "all"])
+    parser.add_argument("--flips", type=int, default=400)
+    parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--count", type=int, default=1_000, help="disks after a power failure")
+    parser.add_argument("--every", type=int, default=1, help="disturb every n-th call")
+    parser.add_argument("--first", type=int, default=0, help="the call to begin with")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--log", type=Path, default=None, help="where bad cases are written, one a line")
+    parser.add_argument("--seconds", type=float, default=1e9, help="of each kind")
+    parser.add_argument("--work", type=Path, default=None, help="a folder for databases, best in memory (/dev/shm)")
+    return parser.parse_args()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def _log(asked: argparse.Namespace, lines: list[str]) -> None:
+    if asked.log is not None and lines:
+        with asked.log.open("a") as log:
+            log.writelines(f"{line}\n" for line in lines)
+
+
+def _damage(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    total, began = Tally(), time.monotonic()
+    flips, pages = asked.flips, asked.pages
+
+    def told(case: Case) -> None:
+        total.add(case)
+        if case.outcome in GRAVE:
+            _log(asked, [f"seed {seed}: {case.line()}"])
+
+    with Nursery() as nursery:
+        while (flips or pages) and time.monotonic() - began < asked.seconds:
+            share = min(flips, _OF_ONE), min(pages, max(1, _OF_ONE * asked.pages // max(1, asked.flips)) if asked.flips else _OF_ONE)
+            damage_campaign(nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began))
+            nursery.end_children()
+            flips, pages, seed = flips - share[0], pages - share[1], seed + 1
+    _say(f"damage: {time.monotonic() - began:.0f} s, through seed {seed - 1}\n{total.table()}")
+    return not total.of(GRAVE)
+
+
+def _power(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    began, total = time.monotonic(), Verdicts()
+    with _watched(work) as nursery:
+        while (left := asked.count - total.good - len(total.wrong)) > 0 and (rest := asked.seconds - (time.monotonic() - began)) > 0:
+            found = power_campaign(nursery, work, seed, min(left, _OF_ONE), SOUND, rest)
+            total = Verdicts(total.good + found.good, total.wrong + found.wrong, total.kinds + found.kinds)
+            nursery.end_children()
+            seed += 1
+        _log(asked, total.wrong)
+        _say(f"power: {time.monotonic() - began:.0f} s, through seed {seed - 1}: {total.table()}")
+        lost = {name: power_campaign(nursery, work, seed, 60, control) for name, control in CONTROLS.items()}
+    for name, found in lost.items():
+        _say(f"control, {name}: {len(found.wrong)} of {found.good + len(found.wrong)} lose")
+    return not total.wrong and all(found.wrong for found in lost.values())
+
+
+def _kills(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    return _points("kills", asked, work, seed)
+
+
+def _faults(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    return _points("faults", asked, work, seed)
+
+
+def _points(what: str, asked: argparse.Namespace, work: Path, _: int) -> bool:
+    began = time.monotonic()
+    campaign = kill_campaign if what == "kills" else fault_campaign
+    with _watched(work) as nursery:
+        found = campaign(nursery, work, every=asked.every, first=asked.first, seconds=asked.seconds)
+    _log(asked, found.wrong)
+    _say(f"{what}: {time.monotonic() - began:.0f} s: {found.table()}")
+    return not found.wrong
+
+
+def _watched(work: Path) -> Nursery:
+    return Nursery({"LD_PRELOAD": str(compile_disk(work))})
+
+
+_RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {"damage": _damage, "power": _power, "kills": _kills, "faults": _faults}
+
+
+def main() -> int:
+    """Run, print what was found; 1 if a promise was broken, or a control lost nothing."""
+    asked = _parsed()
+    seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
+    _say(f"seed {seed}")
+    logging.disable(logging.WARNING)
+    kinbin.warm_up()
+    good = True
+    for name, run in _RUNS.items():
+        if asked.what in (name, "all"):
+            with tempfile.TemporaryDirectory(dir=asked.work) as work:
+                good &= run(asked, Path(work), seed)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Many harms, each done to a copy of a sound database and judged in a process that may die of it, under a limit of time."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nursery import Child, Nursery
+from torture.harm import Harm, flips, page_harms
+from torture.pages import PageMap
+from torture.specimen import Specimen
+from torture.verdict import Verdict
+
+__all__ = ["BAD", "GRAVE", "Case", "Tally", "cases", "damage_campaign"]
+
+GRAVE = (
+    "dead process", "loop", "untyped error", "silent, and check says ok", "silent",
+    "rows missing from approximate answers, and check says ok", "check says ok of what is refused",
+)  # fmt: skip
+BAD = (*GRAVE, "rows missing from approximate answers")
+"""Outcomes that nobody should see; `GRAVE` ones are broken promises."""
+LONGEST = 20.0
+"""Seconds of processor time after which a use is a loop."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What came of one harm."""
+
+    harm: Harm
+    outcome: str
+    detail: str
+
+    def line(self) -> str:
+        """For people."""
+        return f"{self.outcome} <- {self.harm.name}, {self.harm.where}: {self.detail}"
+
+
+@dataclass
+class Tally:
+    """Outcomes, counted, and the cases that are bad."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    by_class: dict[str, Counter[str]] = field(default_factory=dict)
+    bad: list[Case] = field(default_factory=list)
+
+    def add(self, case: Case) -> None:
+        """Count one."""
+        self.outcomes[case.outcome] += 1
+        kind = case.harm.where.split(",")[0].split(":")[0] if case.harm.name == "flip" else case.harm.name
+        self.by_class.setdefault(kind, Counter())[case.outcome] += 1
+        if case.outcome in BAD:
+            self.bad.append(case)
+
+    def of(self, outcomes: Sequence[str]) -> list[Case]:
+        """The cases with one of these outcomes."""
+        return [case for case in self.bad if case.outcome in outcomes]
+
+    def table(self) -> str:
+        """For people: outcomes by class."""
+        lines = [f"{sum(self.outcomes.values())} cases: " + ", ".join(f"{n} {what}" for what, n in self.outcomes.most_common())]
+        lines += [
+            f"  {kind}: " + ", ".join(f"{n} {what}" for what, n in found.most_common()) for kind, found in sorted(self.by_class.items())
+        ]
+        return "\n".join(lines)
+
+
+def _told(found: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in found.most_common())
+
+
+class Judge:
+    """A child that uses damaged databases; it is replaced when it dies of one, or does not come back."""
+
+    def __init__(self, nursery: Nursery, specimen: Specimen, function: str = "torture.verdict:judge") -> None:
+        self._nursery = nursery
+        self._specimen = specimen
+        self._function = function
+        self._child: Child | None = None
+
+    def outcome(self, path: Path, *more: Any) -> tuple[str, str]:
+        """Outcome and detail of using a database. more: what else the child is sent."""
+        if self._child is None:
+            self._child = self._nursery.start(self._function, self._specimen)
+        child = self._child
+        used = _processor_seconds(child.pid)
+        try:
+            for one in (str(path), *more):
+                child.connection.send(one)
+            while not child.connection.poll(0.5):
+                if _processor_seconds(child.pid) - used > LONGEST:
+                    child.kill()
+                    self._child = None
+                    return "loop", f"{LONGEST:g} s of processor time and no end"
+            verdict: Verdict = child.connection.recv()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            status = child.wait()
+            self._child = None
+            return "dead process", f"exit status {status} (minus the signal)"
+        return verdict.outcome, "; ".join([*verdict.untyped[:2], *verdict.silent[:3], *verdict.missing[:1], *verdict.refused[:2]])
+
+
+def _processor_seconds(pid: int) -> float:
+    """Of a process, its own: time that it stands still, or that others take, is no loop of it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cases(judge: Judge, sound: Path, harms: Sequence[Harm], work: Path) -> Iterator[Case]:
+    """Do each harm to a copy of a database (collection "c") and judge it."""
+    inside = Path("collections") / "c" / "data.mdb"
+    data = (sound / inside).read_bytes()
+    for number, harm in enumerate(harms):
+        place = work / f"case{number % 8}"
+        shutil.rmtree(place, ignore_errors=True)
+        (place / inside).parent.mkdir(parents=True)
+        (place / inside).write_bytes(harm.done_to(data))
+        yield Case(harm, *judge.outcome(place))
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def damage_campaign(
+    nursery: Nursery, work: Path, seed: int, counts: tuple[int, int], told: Callable[[Case], None] | None = None, seconds: float = 1e9
+) -> Tally:
+    """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds."""
+    rng = random.Random(seed)
+    sound = work / f"sound{seed}"
+    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed).receive(120)
+    pages = PageMap.of((sound / "collections" / "c" / "data.mdb").read_bytes())
+    harms = [*flips(pages, rng, counts[0]), *page_harms(pages, rng, counts[1])]
+    rng.shuffle(harms)
+    tally, began = Tally(), time.monotonic()
+    for case in cases(Judge(nursery, specimen), sound, harms, work):
+        tally.add(case)
+        if told is not None:
+            told(case)
+        if time.monotonic() - began > seconds:
+            break
+    shutil.rmtree(sound)
+    return tally

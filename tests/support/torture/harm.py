@@ -1,0 +1,129 @@
+"""What is done to a file: flipped bits, pages that are zeroed, lost, swapped, stale or foreign, and files that are too short."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torture.pages import PAGE, PageMap
+
+__all__ = ["HARMS", "Harm", "flips", "page_harms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """One change of a file: the bytes that replace others, and the length that is kept."""
+
+    name: str
+    """Its class: "flip", "zeroed page" …"""
+    where: str
+    """What was hit."""
+    edits: tuple[tuple[int, bytes], ...]
+    length: int | None = None
+
+    def done_to(self, data: bytes) -> bytes:
+        """The damaged file."""
+        out = bytearray(data)
+        for offset, new in self.edits:
+            out[offset : offset + len(new)] = new
+        return bytes(out if self.length is None else out[: self.length])
+
+
+def flips(pages: PageMap, rng: random.Random, count: int) -> list[Harm]:
+    """Single-bit flips, evenly over the kinds of pages; in branches and leaves half of them hit what LMDB itself reads."""
+    kinds = pages.by_kind()
+    # A free page says nothing; a few of them show that the harness tells so.
+    names = sorted(kind for kind in kinds if kind != "free") * 8 + ["free"] * ("free" in kinds)
+    return [_flip(pages, rng, kinds, rng.choice(names)) for _ in range(count)]
+
+
+def _flip(pages: PageMap, rng: random.Random, kinds: dict[str, list[int]], kind: str) -> Harm:
+    page = rng.choice(kinds[kind])
+    byte = rng.randrange(PAGE)
+    spot = "any"
+    if kind == "meta":
+        # What counts lies in the first 160 bytes.
+        byte, spot = (rng.randrange(16, 16 + 136), "fields") if rng.random() < 0.9 else (byte, spot)
+    elif kind.endswith((":leaf", ":branch")) and rng.random() < 0.6:
+        byte, spot = _structural(pages, rng, page)
+    bit = rng.randrange(8)
+    offset = page * PAGE + byte
+    return Harm("flip", f"{kind}, {spot}: page {page}, byte {byte}, bit {bit}", ((offset, bytes([pages.data[offset] ^ 1 << bit])),))
+
+
+def _structural(pages: PageMap, rng: random.Random, page: int) -> tuple[int, str]:
+    """A byte of the page's head, its slots, the head of a node or a key."""
+    offsets = pages.node_offsets(page)
+    choice = rng.randrange(4)
+    if choice == 0 or not offsets:
+        return rng.randrange(16), "head"
+    slot = rng.randrange(len(offsets))
+    if choice == 1:
+        return 16 + 2 * slot + rng.randrange(2), "slot"
+    node = offsets[slot]
+    if choice == 2:
+        return node + rng.randrange(8), "node"
+    key_size = struct.unpack_from("<H", pages.data, page * PAGE + node + 6)[0]
+    return node + (8 + rng.randrange(key_size) if key_size else rng.randrange(8)), "key"
+
+
+def _page(pages: PageMap, rng: random.Random) -> tuple[int, str]:
+    """A page that is used; kinds evenly."""
+    kinds = {kind: some for kind, some in pages.by_kind().items() if kind != "free"}
+    kind = rng.choice(sorted(kinds))
+    return rng.choice(kinds[kind]), kind
+
+
+def _zeroed(pages: PageMap, rng: random.Random) -> Harm:
+    page, kind = _page(pages, rng)
+    return Harm("zeroed page", f"{kind}: page {page}", ((page * PAGE, bytes(PAGE)),))
+
+
+def _torn(pages: PageMap, rng: random.Random) -> Harm:
+    """Some sectors of 512 bytes read as zeros."""
+    page, kind = _page(pages, rng)
+    sectors = [sector for sector in range(8) if rng.random() < 0.4] or [rng.randrange(8)]
+    return Harm("zeroed sectors", f"{kind}: page {page}, {sectors}", tuple((page * PAGE + 512 * sector, bytes(512)) for sector in sectors))
+
+
+def _random(pages: PageMap, rng: random.Random) -> Harm:
+    page, kind = _page(pages, rng)
+    return Harm("random page", f"{kind}: page {page}", ((page * PAGE, rng.randbytes(PAGE)),))
+
+
+def _swapped(pages: PageMap, rng: random.Random) -> Harm:
+    """Two pages change places, as after a misdirected write."""
+    (one, first), (other, second) = _page(pages, rng), _page(pages, rng)
+    content = pages.data[one * PAGE :][:PAGE], pages.data[other * PAGE :][:PAGE]
+    return Harm("swapped pages", f"{first} and {second}: pages {one} and {other}", ((one * PAGE, content[1]), (other * PAGE, content[0])))
+
+
+def _misdirected(pages: PageMap, rng: random.Random) -> Harm:
+    """A page holds a copy of another one, under its own number: what a lost write leaves, or a stale mirror."""
+    (one, first), (other, second) = _page(pages, rng), _page(pages, rng)
+    content = pages.data[one * PAGE :][:8] + pages.data[other * PAGE + 8 :][: PAGE - 8]
+    return Harm("copied page", f"{second} over {first}: page {other} over {one}", ((one * PAGE, content),))
+
+
+def _cut(pages: PageMap, rng: random.Random) -> Harm:
+    """The file ends early, anywhere, or by a few pages."""
+    least = 2 * PAGE
+    length = len(pages.data) - PAGE * rng.randrange(1, 8) if rng.random() < 0.5 else rng.randrange(least, len(pages.data))
+    if rng.random() < 0.2:
+        length = rng.randrange(0, least + 1)
+    return Harm("truncated", f"to {length} of {len(pages.data)} bytes", (), max(length, 0))
+
+
+HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
+    "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "swapped pages": _swapped, "copied page": _misdirected,
+    "truncated": _cut,
+}  # fmt: skip
+"""By name, what happens to whole pages."""
+
+
+def page_harms(pages: PageMap, rng: random.Random, count: int) -> list[Harm]:
+    """Damage of whole pages, evenly over its classes."""
+    names = sorted(HARMS)
+    return [HARMS[names[i % len(names)]](pages, rng) for i in range(count)]

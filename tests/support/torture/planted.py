@@ -1,0 +1,116 @@
+"""Broken promises, planted one by one: what a campaign has to tell, so that its silence about a sound program means something."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+
+import kinbin
+from kinbin.collection import Collection
+from torture import verdict
+from torture.specimen import Specimen
+
+__all__ = ["PLANTS", "judge_with"]
+
+
+def _nothing_of_one(original: Any) -> Any:
+    """`get` says that one item is not there."""
+    return lambda self, ids, *rest: [None if id == "item-0100" else item for id, item in zip(ids, original(self, ids, *rest), strict=True)]
+
+
+def _dies(original: Any) -> Any:
+    def count(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    assert original
+    return count
+
+
+def _never_ends(original: Any) -> Any:
+    def scroll(*_: Any, **__: Any) -> None:
+        while True:
+            pass
+
+    assert original
+    return scroll
+
+
+def _foreign(original: Any) -> Any:
+    def count(*_: Any, **__: Any) -> int:
+        raise ValueError("list.remove(x): x not in list")
+
+    assert original
+    return count
+
+
+def _refuses(original: Any) -> Any:
+    """`get` refuses, and nothing is wrong with the files: `check` cannot find it."""
+
+    def get(*_: Any, **__: Any) -> None:
+        raise kinbin.CorruptData("planted")
+
+    assert original
+    return get
+
+
+def _short(original: Any) -> Any:
+    """Exact answers lack their best item, and say that nothing was missed."""
+
+    def query_batch(self: Collection, Q: Any, *rest: Any, mode: str = "auto", **named: Any) -> Any:
+        answers = list(original(self, Q, *rest, mode=mode, **named))
+        if mode == "exact":
+            raise kinbin.CorruptData("asked for one by one")
+        assert answers
+        return original(self, Q, *rest, mode=mode, **named)
+
+    return query_batch
+
+
+def _short_one(original: Any) -> Any:
+    def query(self: Collection, x: Any, k: int = 10, **named: Any) -> Any:
+        answer = original(self, x, k=k + 1, **named)
+        return _without_first(answer) if named.get("mode") == "exact" else original(self, x, k=k, **named)
+
+    return query
+
+
+def _without_first(answer: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(answer, ids=answer.ids[1:], scores=answer.scores[1:])
+
+
+def _loses_writes(original: Any) -> Any:
+    """Every other add of few items is acknowledged and not done."""
+
+    def add(self: Collection, ids: Any, *rest: Any, **named: Any) -> Any:
+        return original(self, ids, *rest, **named) if len(ids) > 2 else kinbin.AddResult(len(ids), 0, 0, self.count() + len(ids))
+
+    return add
+
+
+PLANTS: dict[str, tuple[tuple[str, Callable[[Any], Any]], ...]] = {
+    "silent, and check says ok": (("get", _nothing_of_one),),
+    "dead process": (("count", _dies),),
+    "loop": (("scroll", _never_ends),),
+    "untyped error": (("count", _foreign),),
+    "check says ok of what is refused": (("get", _refuses),),
+    "silent, and check says ok: exact answers": (("query_batch", _short), ("query", _short_one)),
+    "silent, and check says ok: lost writes": (("add", _loses_writes),),
+}
+"""By the outcome that has to be told, methods of `Collection` and what they become."""
+
+
+def judge_with(connection: Connection, specimen: Specimen) -> None:
+    """`verdict.judge`, with the plant that the path names: `.../PLANT/data`."""
+    path = connection.recv()
+    name = connection.recv()
+    with pytest.MonkeyPatch.context() as patch:
+        for method, plant in PLANTS[name]:
+            patch.setattr(Collection, method, plant(getattr(Collection, method)))
+        connection.send(verdict.used(path, specimen, specimen.kernel))

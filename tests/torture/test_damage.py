@@ -1,0 +1,75 @@
+"""A little torture of files at each run of the suite; `make torture` is hours of it. Seeds are printed; what harms do is told by class."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kinbin
+from nursery import Nursery
+from torture import campaign
+from torture.campaign import GRAVE, Judge, damage_campaign
+from torture.harm import flips, page_harms
+from torture.pages import PageMap
+from torture.planted import PLANTS
+from torture.specimen import Specimen, built_apart
+
+pytestmark = pytest.mark.durability
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Children that use damaged databases."""
+    kinbin.warm_up()
+    with Nursery() as nursery:
+        yield nursery
+
+
+def test_damage_is_always_told(nursery: Nursery, tmp_path: Path) -> None:
+    """No flipped bit and no damaged page leads to a wrong answer, a silent omission, a dead process, a loop or a foreign error."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"python -m torture damage --flips 12 --pages 6 --seed {seed}")  # noqa: T201 - shown when the test fails
+    tally = damage_campaign(nursery, tmp_path, seed, (12, 6))
+    assert [case.line() for case in tally.of(GRAVE)] == []
+
+
+@pytest.fixture(scope="module")
+def specimen(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, Path]:
+    """A sound database, and what it holds."""
+    path = tmp_path_factory.mktemp("sound") / "data"
+    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1).receive()
+    return found, path
+
+
+@pytest.mark.parametrize("name", sorted(PLANTS))
+def test_a_broken_promise_is_told(
+    nursery: Nursery, specimen: tuple[Specimen, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """With a bug planted the campaign tells of just that class, on files that are sound."""
+    monkeypatch.setattr(campaign, "LONGEST", 1.0)
+    shutil.copytree(specimen[1], tmp_path / "data")
+    judge = Judge(nursery, specimen[0], "torture.planted:judge_with")
+    outcome, detail = judge.outcome(tmp_path / "data", name)
+    assert outcome == name.split(":", maxsplit=1)[0], detail
+
+
+def test_what_is_sound_is_unharmed(nursery: Nursery, specimen: tuple[Specimen, Path], tmp_path: Path) -> None:
+    """A database that nothing was done to is told to be unharmed."""
+    shutil.copytree(specimen[1], tmp_path / "data")
+    assert Judge(nursery, specimen[0]).outcome(tmp_path / "data") == ("unharmed", "")
+
+
+def test_harms_are_those_of_their_seed(specimen: tuple[Specimen, Path]) -> None:
+    """A seed gives the same harms again, each of which changes the file, and all kinds of pages are hit."""
+    data = (specimen[1] / "collections" / "c" / "data.mdb").read_bytes()
+    pages = PageMap.of(data)
+    harms = flips(pages, random.Random(3), 400) + page_harms(pages, random.Random(3), 60)
+    assert harms == flips(pages, random.Random(3), 400) + page_harms(pages, random.Random(3), 60)
+    assert sum(harm.done_to(data) != data for harm in harms) >= 450, "pages that are swapped may be equal"
+    hit = {harm.where.split(",")[0] for harm in harms if harm.name == "flip"}
+    assert hit == set(pages.by_kind())
+    assert {"items:branch", "owners:branch", "runs:branch", "items:value", "journal:value", "freelist:leaf", "main:leaf"} <= hit
