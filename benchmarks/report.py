@@ -19,7 +19,20 @@ __all__ = ["BENCHMARKS", "DOCUMENT", "RESULTS", "figure", "paragraphs", "renew",
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("build", "search", "peers", "cosines", "million", "mixed", "hashing", "features", "other_sets", "kernels", "restart")
+BENCHMARKS = (
+    "build",
+    "search",
+    "peers",
+    "cosines",
+    "million",
+    "mixed",
+    "hashing",
+    "features",
+    "other_sets",
+    "kernels",
+    "objects",
+    "restart",
+)
 """In the order in which they run and stand in the document."""
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
+    from kinbin.items.kinds import KINDS
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     )
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
-    from kinbin.spaces.registry import KERNELS
+    from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
     from kinbin.spaces.space import Kernel
     from kinbin.upkeep.thresholds import Thresholds, set_upkeep
     from kinbin.warmup import Compiling, warm_up
@@ -63,7 +64,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "KERNELS",
+    "KINDS",
     "LIMITS",
+    "OBJECT_KERNELS",
     "OPTIONS",
     "SAMPLERS",
     "AddResult",
@@ -123,9 +126,10 @@ _HOMES = {
         "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
     ),
     "kinbin.hashing.sampler": "SAMPLERS",
-    "kinbin.spaces.registry": "KERNELS",
+    "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
     "kinbin.spaces.space": "Kernel",
     "kinbin.fields.collection": "FieldsCollection",
+    "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
         "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page RepairReport Sparse Tokens"

@@ -38,11 +38,11 @@ def _naming(ids: Sequence[Any], problem: Problem) -> Problem:
     return replace(problem, detail=f"the id {arrived(identifier)} is at position {ids.index(identifier)} already; send each id once")
 
 
-def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool) -> Iterator[Rows]:
+def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool, what: str = "vectors") -> Iterator[Rows]:
     """The n vectors of a batch as canonical rows, in parts of at most `batch_items` rows and `batch_nonzeros` nonzeros; one part if n is 0.
 
     X: any form of a batch; matrices and lists are read a part at a time. rows_of: makes canonical rows of a form. atomic: refuse
-    what is more than one part.
+    what is more than one part. what: how messages name the objects.
 
     Raises:
         InvalidInput: code "bad_parameter" where there are not n vectors, before the first part; "over_limit" where one part is wanted
@@ -51,15 +51,15 @@ def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool) -> I
     if atomic:
         at_most("batch_items", n, "ids")
     start = 0
-    for part in _parts(X, n):
+    for part in _parts(X, n, what):
         try:
             rows = rows_of(part)
         except InvalidInput as error:
             raise InvalidInput([_counted_from(one, start) for one in error.problems]) from None
         if part is X:
-            _check_number(len(rows), n)
+            _check_number(len(rows), n, what)
         if atomic:
-            at_most("batch_nonzeros", len(rows.values), "vectors")
+            at_most("batch_nonzeros", len(rows.values), what)
         yield from _cut(rows)
         start += len(rows)
 
@@ -69,19 +69,19 @@ def _counted_from(problem: Problem, start: int) -> Problem:
     return problem if problem.position is None else replace(problem, position=problem.position + start)
 
 
-def _parts(X: Any, n: int) -> Iterator[Any]:
+def _parts(X: Any, n: int, what: str) -> Iterator[Any]:
     """The batch, or slices of it. What cannot be sliced comes as a whole."""
     size = int(limit("batch_items"))
     shape = getattr(X, "shape", None)
     matrix = isinstance(shape, tuple) and len(shape) == 2
     if isinstance(shape, tuple) and matrix:
         # Told by the shape, before it is read: it may be larger than memory.
-        _check_number(shape[0], n)
+        _check_number(shape[0], n, what)
     if n <= size or not (matrix or (isinstance(X, Sequence) and not isinstance(X, str | bytes))):
         yield X
         return
     if not matrix:
-        _check_number(len(X), n)
+        _check_number(len(X), n, what)
     # A data frame's own slices may go by labels.
     sliced = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
     if not matrix and not isinstance(X, list | tuple):
@@ -91,9 +91,9 @@ def _parts(X: Any, n: int) -> Iterator[Any]:
         yield sliced[start : start + size]
 
 
-def _check_number(vectors: int, ids: int) -> None:
-    if vectors != ids:
-        raise InvalidInput.of("bad_parameter", f"{vectors} vectors came with {ids} ids; send one for each", field="ids")
+def _check_number(objects: int, ids: int, what: str) -> None:
+    if objects != ids:
+        raise InvalidInput.of("bad_parameter", f"{objects} {what} came with {ids} ids; send one for each", field="ids")
 
 
 def _cut(rows: Rows) -> Iterator[Rows]:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,25 +18,26 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
+from kinbin.items.kind import Form
+from kinbin.items.kinds import kind_named
 from kinbin.limits import limit
 from kinbin.options import QueryOptions, check_cancel, chosen, options_of
 from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
 from kinbin.query.filters import compile_filter
+from kinbin.query.found import Found, FoundOne
 from kinbin.query.matching import Filters
 from kinbin.query.plan import Plan, plan_query
 from kinbin.query.route import Wanted
-from kinbin.query.search import Masks, Searcher, fresh_keys, is_wide
+from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.view import View, Views
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
-from kinbin.rows.canonical import canonical_rows
-from kinbin.rows.dense import dense_row, dense_rows
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.spaces.registry import space_of
+from kinbin.spaces.registry import object_space_of
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
@@ -71,25 +72,29 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r, dict(data.parameters))
-        self._space = space_of(data.kernel, data.parameters).hashed_by(data.sampler)
-        self._wide = is_wide(data.dim)
+        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r, dict(data.parameters), data.items)
+        self._kind = kind_named(data.items)
+        self._space = object_space_of(self._kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
+        self._form = Form(data.dim, self._space.signed, self.config.parameters)
+        self._wide = self._kind.wide(self._form)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
         if self._space.roots:
             sampler = RootSampler(sampler)
         self._sampler = sampler
         self._views = Views()
         self._searcher = Searcher(self._space, sampler, self._wide)
-        recipe = Recipe(self._space, sampler, self._wide, data.r, data.bands)
+        recipe = self._recipe = Recipe(self._space, sampler, self._wide, data.r, data.bands)
         self._upkeep = Upkeep(self._store, self._views, recipe)
         self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
-        self._contents = Contents(data.dim, self._wide)
+        self._contents = Contents(self._kind, self._form)
         self._upkeep_thread = UpkeepThread(name, self._keep_up, self._backlog)
         self._link_thread = LinkThread(name, self._linker.step, self._upkeep_thread.look)
+        self._pools: PoolIndex | None = None
+        """Of objects, what finds near ones without scoring all: whoever opens the collection sets it (`kinbin.pools`)."""
 
     # -- writing
 
@@ -121,7 +126,7 @@ class Collection:
         encoded: list[bytes] | None = None
         done, result = 0, AddResult(0, 0, 0, 0)
         try:
-            for rows in chunks(X, len(keys), self._rows, atomic=atomic):
+            for rows in chunks(X, len(keys), self._rows, atomic=atomic, what=self._kind.name):
                 if encoded is None:
                     encoded = encode_payloads(payloads, len(keys))
                 if not keys:
@@ -182,7 +187,9 @@ class Collection:
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
         self._upkeep_thread.wake()
-        if is_enough(items):
+        if self._pools is not None:
+            self._pools.wake()
+        elif is_enough(items):
             self._link_thread.wake()
 
     def _keep_up(self, quiet: bool) -> bool:
@@ -198,7 +205,7 @@ class Collection:
         offsets = record_offsets(rows.indptr, self._wide)
         records = np.zeros(int(offsets[-1]), np.uint8)
         pack_rows(rows.indptr, rows.features, rows.values, rows.norms, self._wide, offsets, records)
-        return NewItems(keys, payloads, offsets, records, content_hash(rows), fresh_keys(self._sampler.codes(rows, 1, 128)))
+        return NewItems(keys, payloads, offsets, records, content_hash(rows), fresh_keys(self._space, self._sampler, rows))
 
     def _commit(self, edits: list[Edit[Any]]) -> None:
         """One transaction for a group of edits; an edit that is refused does not touch the others."""
@@ -291,28 +298,12 @@ class Collection:
         return answer
 
     def _rows(self, X: Any) -> Rows:
-        """Vectors of any form as canonical rows."""
-        plain = not isinstance(X, np.ma.MaskedArray)
-        rows = dense_rows(X, dim=self.config.dim, signed=self._space.signed) if plain else None
-        return canonical_rows(X, dim=self.config.dim, signed=self._space.signed) if rows is None else rows
+        """A batch of objects, vectors or others, as canonical rows."""
+        return self._kind.rows(X, self._form)
 
     def _one(self, x: Any) -> Rows:
-        if isinstance(x, np.ndarray) and x.ndim == 2:
-            raise InvalidInput.of("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector")
-        if hasattr(x, "tocsr") and x.ndim == 2 and x.shape[0] != 1:
-            raise InvalidInput.of(
-                "bad_vector", f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch", field="vector"
-            )
-        masked = isinstance(x, np.ma.MaskedArray)
-        row = None if masked else dense_row(x, dim=self.config.dim, signed=self._space.signed)
-        if row is not None:
-            return row
-        dense = not masked and isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "fiu"
-        try:
-            return canonical_rows(x.reshape(1, -1) if dense else [x], dim=self.config.dim, signed=self._space.signed)
-        except InvalidInput as error:
-            # There is one vector, and no position to name.
-            raise InvalidInput([replace(problem, position=None) for problem in error.problems]) from None
+        """One object as a canonical row."""
+        return self._kind.row(x, self._form)
 
     def _plan(self, reader: Reader, view: View, asked: QueryOptions, limit: float | None, cancel: threading.Event | None) -> _Planned:
         """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through). limit: see `limit_of`."""
@@ -329,14 +320,18 @@ class Collection:
         """Search for one validated query, and put ids to the rows found."""
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
-        found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
+        found = None if self._pools is None else self._pools.search_one((reader, view), plan, query, wanted, masks)
+        if found is None:
+            found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
         return answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
 
     def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
         """The same for m queries."""
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
-        found = self._searcher.search((reader, view), plan, queries, wanted, masks)
+        found = None if self._pools is None else self._pools.search((reader, view), plan, queries, wanted, masks)
+        if found is None:
+            found = self._searcher.search((reader, view), plan, queries, wanted, masks)
         return answer_batch(found, self._names.of(reader, view, found), asked.k, limit, passing, self._space)
 
     def _look_after(self, view: View, mode: str) -> None:
@@ -345,7 +340,9 @@ class Collection:
             self._looked_at = view
             if must_seal(view) or view.unlisted:
                 self._upkeep_thread.look()
-            if is_due(view, quiet=True):
+            if self._pools is not None:
+                self._pools.look(view)
+            elif is_due(view, quiet=True):
                 self._link_thread.wake()
 
     # -- reading
@@ -388,13 +385,15 @@ class Collection:
         """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
         background = self.background()
         with self._reading() as (_, view):
-            return describe(self.name, self.config, view, plan_query(view, self._space, 0.9), self._store.size_on_disk()) | {
-                "background": background
-            }
+            told = describe(self.name, self.config, view, plan_query(view, self._space, 0.9), self._store.size_on_disk())
+            if self._pools is not None:
+                told["pools"] = self._pools.describe(view)
+            return told | {"background": background}
 
     def background(self) -> dict[str, Any]:
         """What failed in the background of this process, as plain data: of `upkeep` and of `links`. Reads nothing that is stored."""
-        return {"upkeep": self._upkeep_thread.report(), "links": self._link_thread.report()}
+        links = self._link_thread if self._pools is None else self._pools
+        return {"upkeep": self._upkeep_thread.report(), "links": links.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every page, every checksum, every posting against its row, every item against its row. Reads everything once.
@@ -405,7 +404,7 @@ class Collection:
             if problems := survey_store(self._store):
                 return CheckReport(False, 0, 0, 0, problems)
             with self._store.read() as reader:
-                return check_store(reader, self._sampler, self._wide, progress)
+                return check_store(reader, self._recipe, progress)
         except CorruptData as error:
             return CheckReport(False, 0, 0, 0, [str(error)])
 
@@ -415,6 +414,8 @@ class Collection:
         Cost: 60 to 90 µs a row that is not linked yet (165 beyond 131,072 rows). Raises Closed if the collection is closed meanwhile.
         """
         self._upkeep.merge_all()
+        if self._pools is not None:
+            self._pools.build(progress)
         self._linker.link_all(progress)
 
     def compact(self) -> None:
@@ -449,6 +450,8 @@ class Collection:
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
         self._upkeep.stop.set()
         self._linker.stop.set()
+        if self._pools is not None:
+            self._pools.close()
         self._link_thread.stop()
         self._upkeep_thread.stop()
         self._store.close()
@@ -457,6 +460,34 @@ class Collection:
         """Fresh rows that wait to be sealed."""
         with self._reading() as (_, view):
             return view.fresh.rows
+
+
+class PoolIndex(Protocol):
+    """What `kinbin.pools.Pools` is to a collection."""
+
+    def search_one(self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks) -> FoundOne | None:
+        """The answer to one query; None: search without."""
+
+    def search(self, at: tuple[Reader, View], plan: Plan, queries: Rows, wanted: Wanted, masks: Masks) -> Found | None:
+        """The same for m queries."""
+
+    def wake(self) -> None:
+        """Tell of a write."""
+
+    def look(self, view: View) -> None:
+        """Tell of what a query has seen."""
+
+    def build(self, progress: Progress | None) -> None:
+        """Cover every object now."""
+
+    def describe(self, view: View) -> dict[str, Any] | None:
+        """What `stats` tells."""
+
+    def report(self) -> dict[str, Any]:
+        """What failed in the background."""
+
+    def close(self) -> None:
+        """Let go of the files."""
 
 
 class _Reading:
@@ -497,9 +528,10 @@ def _configuration(store: Store) -> Configuration:
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     try:
-        samplers = space_of(data.kernel, data.parameters).samplers
+        samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
     except InvalidInput as error:
-        raise FormatMismatch(f"the collection has the kernel {data.kernel!r}, which this Kinbin does not know: {error}") from None
+        what = f"{data.items} under the kernel {data.kernel!r}"
+        raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None
     if samplers and data.sampler not in samplers:
         raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
     return data

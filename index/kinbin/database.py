@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -22,12 +23,15 @@ from kinbin.collection import Collection
 from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
 from kinbin.fields.collection import FieldsCollection, in_field
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
+from kinbin.items.kind import Kind
+from kinbin.items.kinds import kind_named
 from kinbin.limits import limit
 from kinbin.parameters import arrived, one_of
+from kinbin.pools.pools import Pools
 from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
 from kinbin.rows.identity import check_name
-from kinbin.spaces.registry import space_of
+from kinbin.spaces.registry import object_space_of, space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
@@ -65,18 +69,20 @@ class Database:
             _remove_leftovers(self._folder)
 
     def create_collection(
-        self, name: str, *, kernel: str = "ngmm", dim: int | None = None, sampler: str | None = None, bands: int | None = None,
+        self, name: str, *, kernel: str | None = None, dim: int | None = None, sampler: str | None = None, bands: int | None = None,
         rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, float] | None = None,
-        fields: Mapping[str, Mapping[str, Any]] | None = None,
+        fields: Mapping[str, Mapping[str, Any]] | None = None, items: str = "vectors", distance: str | None = None,
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
-        kernel: a name in `kinbin.KERNELS`. dim: length of its vectors; None: sparse, with unbounded
+        kernel: a name in `kinbin.KERNELS`; None: "ngmm". dim: length of its vectors; None: sparse, with unbounded
         feature ids. sampler, bands, rows (hashes a band): None: chosen by Kinbin, bands and rows run by run.
         seed: of the hashes; None: secret and random. exist_ok: return the one that is there, if it is alike.
         parameters: of the kernel, such as {"gamma": 2.0}; those left out have their defaults (`KERNELS[kernel].declared`).
         fields: for items of several vectors: of each, by its name, the options that else are those of the whole
         (`{"colour": {"kernel": "chi2", "dim": 512}, "words": {}}`). A `FieldsCollection` is made then; `fields_collection` is typed so.
+        items: what the items are, a name in `kinbin.KINDS`: "vectors", or objects as "strings", which have kernels of their own.
+        distance: the kernel, by its other name, of one that prints distances ("levenshtein"); None: the kind's default.
 
         Raises:
             InvalidInput, CollectionExists.
@@ -89,8 +95,10 @@ class Database:
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
         if fields is not None:
+            if items != "vectors" or distance is not None:
+                raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
             alone = {
-                "kernel": None if kernel == "ngmm" else kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows,
+                "kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows,
                 "parameters": parameters,
             }  # fmt: skip
             configs = _field_configurations(fields, alone, seed)
@@ -99,7 +107,10 @@ class Database:
                 name, lambda: Store.create(self._folder / name, names, configs),
                 lambda again: self._existing_fields(name, fields, configs, seed, exist_ok or again),
             )  # fmt: skip
-        config = _configuration(space_of(kernel, parameters), dim, sampler, bands, rows, seed)
+        kind = kind_named(items)
+        dim = kind.dimension(dim)
+        space = _space_of(kind, kernel, distance, parameters, dim)
+        config = replace(_configuration(space, dim, sampler, bands, rows, seed), items=kind.name)
         asked = {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
         return self._created(
             name, lambda: Store.create(self._folder / name, config),
@@ -154,7 +165,8 @@ class Database:
         if isinstance(there, FieldsCollection):
             raise CollectionExists("the collection exists with fields; choose another name or drop it first")
         have = there.config
-        pairs: dict[str, tuple[object, object]] = {"kernel": (wanted.kernel, have.kernel), "dim": (wanted.dim, have.dim)}
+        pairs: dict[str, tuple[object, object]] = {"items": (wanted.items, have.items), "kernel": (wanted.kernel, have.kernel)}
+        pairs["dim"] = (wanted.dim, have.dim)
         if wanted.kernel == have.kernel:
             pairs["parameters"] = (wanted.parameters, have.parameters)
         pairs |= {key: (asked[key], getattr(have, key)) for key in ("sampler", "bands", "rows") if asked[key] is not None}
@@ -411,6 +423,18 @@ class Database:
         self.close()
 
 
+def _opened(name: str, path: Path) -> Collection | FieldsCollection:
+    """The collection in a directory."""
+    with translated():
+        has_fields = (path / FIELDS).is_dir()
+    if has_fields:
+        return FieldsCollection(name, path)
+    collection = Collection(name, path)
+    if collection._space.embeddings:
+        collection._pools = Pools(collection)
+    return collection
+
+
 class _Shared:
     """The collections open in this process, by path: an environment must not be opened twice."""
 
@@ -423,9 +447,7 @@ class _Shared:
         with self._lock:
             there, users = self._open.get(path, (None, 0))
             if there is None or not there._is_current():
-                with translated():
-                    has_fields = (path / FIELDS).is_dir()
-                there, users = (FieldsCollection if has_fields else Collection)(name, path), 0
+                there, users = _opened(name, path), 0
             self._open[path] = there, users + 1
             return there
 
@@ -494,6 +516,23 @@ def _configuration(space: Space, dim: int | None, sampler: str | None, bands: in
         space.name, dim, sampler or _default_sampler(space, dim), bands, r,
         secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
     )  # fmt: skip
+
+
+def _space_of(kind: Kind, kernel: object, distance: object, parameters: object, dim: int | None) -> Space:
+    """The kernel of a new collection, by either name.
+
+    Raises:
+        InvalidInput: code "bad_parameter": both came, or one that such items do not have, or it is the wrong name for what is printed.
+    """
+    if kernel is not None and distance is not None:
+        raise InvalidInput.of("bad_parameter", "distance is another name for kernel: give one of them", field="distance")
+    word = "kernel" if distance is None else "distance"
+    default = kind.kernels[0] if kind.kernels else "ngmm"
+    space = object_space_of(kind, (default if kernel is None else kernel) if distance is None else distance, parameters, dim, word)
+    if distance is not None and not space.ascending:
+        text = f"{space.name} prints scores, no distances: name it as kernel"
+        raise InvalidInput.of("bad_parameter", text, field="distance")
+    return space
 
 
 def _default_sampler(space: Space, dim: int | None) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CollectionNotFound, CorruptData
-from kinbin.hashing import Sampler, band_keys, content_hash
+from kinbin.hashing import band_keys, content_hash
 from kinbin.links.search import GONE
 from kinbin.options import OPTIONS
 from kinbin.query.plan import Plan
@@ -19,7 +19,7 @@ from kinbin.query.search import fresh_keys
 from kinbin.query.view import View, Views
 from kinbin.records import CheckReport, CollectionConfig
 from kinbin.segments.run import Run
-from kinbin.segments.source import Source, iterate_rows
+from kinbin.segments.source import Recipe, Source, iterate_rows
 from kinbin.storage.format import Part
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.linking import unpacked
@@ -44,8 +44,8 @@ def describe(name: str, config: CollectionConfig, view: View, plan: Plan, size: 
         for run, prediction in zip(view.runs, plan.predictions, strict=True)
     ]  # fmt: skip
     return {
-        "name": name, "kernel": config.kernel, "parameters": config.parameters, "dim": config.dim, "sampler": config.sampler,
-        "bands": config.bands, "rows_per_band": config.rows,
+        "name": name, "items": config.items, "kernel": config.kernel, "parameters": config.parameters, "dim": config.dim,
+        "sampler": config.sampler, "bands": config.bands, "rows_per_band": config.rows,
         "count": view.state.items, "rows": view.live_rows, "fresh_rows": view.fresh.rows, "dead_rows": view.total_rows - view.live_rows,
         "runs": runs, "bytes": size, "commits": view.state.sequence,
         "auto": route.path, "route": [{"step": str(step), "expected_us": round(step.ns / 1_000, 1)} for step in route.steps],
@@ -94,7 +94,7 @@ class _Findings:
 
 
 def check_store(
-    reader: Reader, sampler: Sampler, wide: bool, progress: Callable[[str], None] | None, owned: NDArray[np.uint64] | None = None
+    reader: Reader, recipe: Recipe, progress: Callable[[str], None] | None, owned: NDArray[np.uint64] | None = None
 ) -> CheckReport:
     """Verify everything of one snapshot: checksums, postings against rows, items against owners and rows.
 
@@ -114,17 +114,17 @@ def check_store(
     for run in view.runs:
         findings.tell(f"run {run.number}: {run.rows} rows")
         try:
-            _check_run(reader, run, sampler, wide, findings)
+            _check_run(reader, run, recipe, findings)
         except CorruptData as error:
             findings.add(f"run {run.number}: {error}")
         living.append(run.row_numbers[run.dead.living()])
     findings.tell(f"journal: {view.fresh.rows} rows")
     try:
-        _check_fresh(view, sampler, wide, findings)
+        _check_fresh(view, recipe, findings)
     except CorruptData as error:
         findings.add(f"journal: {error}")
     living.append(view.fresh.row_numbers[view.fresh.dead.living()])
-    _check_links(reader, view, sampler.normalise, wide, findings)
+    _check_links(reader, view, recipe, findings)
     if owned is None:
         findings.tell("items")
         try:
@@ -136,7 +136,7 @@ def check_store(
     return CheckReport(not findings.problems, view.state.items, view.live_rows, len(view.runs), findings.problems)
 
 
-def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings: _Findings) -> None:
+def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: _Findings) -> None:
     """Checksums of all parts, then every row's record, content hash and postings."""
     for part in (Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND):
         reader.run_parts(run.number, part, verify=True)
@@ -146,10 +146,10 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
     addresses, rooms = run.places(np.arange(run.rows))
     slots = np.empty((run.rows, bands), np.uint32)
     hashes = np.empty(run.rows, np.uint64)
-    for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), wide):
+    for start, rows in iterate_rows(Source(run.row_numbers, addresses, rooms), recipe.wide):
         stop = start + len(rows)
         if bands:
-            slots[start:stop] = band_keys(sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
+            slots[start:stop] = band_keys(recipe.sampler.codes(rows, r, bands), r, bands) >> np.uint32(32 - run.header.slot_bits)
         hashes[start:stop] = content_hash(rows)
     if not np.array_equal(run.content, hashes[run.content_rows]) or not np.array_equal(run.content, np.sort(hashes)):
         findings.add(f"run {run.number}: its content hashes are not those of its rows")
@@ -166,7 +166,7 @@ def _check_run(reader: Reader, run: Run, sampler: Sampler, wide: bool, findings:
             findings.add(f"run {run.number}, band {j}: its postings are not those of its rows")
 
 
-def _check_links(reader: Reader, view: View, shapes: bool, wide: bool, findings: _Findings) -> None:
+def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings) -> None:
     """Checksums and bounds of the link set, and that its codes are those of the rows."""
     sets = reader.link_sets()
     if view.links is None:
@@ -176,12 +176,12 @@ def _check_links(reader: Reader, view: View, shapes: bool, wide: bool, findings:
     links = view.links.set
     findings.tell(f"link set {links.number}: {len(links.row_numbers)} rows")
     try:
-        graph = unpacked(reader, links, shapes)
+        graph = unpacked(reader, links, recipe.space.shapes)
     except CorruptData as error:
         findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
         return
     nodes = np.flatnonzero(view.links.places != GONE)
-    for start, rows in iterate_rows(Source(links.row_numbers[nodes], *view.addresses(view.links.places[nodes])), wide):
+    for start, rows in iterate_rows(Source(links.row_numbers[nodes], *view.addresses(view.links.places[nodes])), recipe.wide):
         some = nodes[start : start + len(rows)]
         codes, errors = links.coder.encode(rows)
         if not codes.equals(graph.codes.take(some)) or not np.array_equal(errors, links.errors[some]):
@@ -189,15 +189,15 @@ def _check_links(reader: Reader, view: View, shapes: bool, wide: bool, findings:
             return
 
 
-def _check_fresh(view: View, sampler: Sampler, wide: bool, findings: _Findings) -> None:
+def _check_fresh(view: View, recipe: Recipe, findings: _Findings) -> None:
     """The journal's rows against their hashes and keys (their checksums were verified when they were read)."""
     fresh = view.fresh
     source = Source(fresh.row_numbers[: fresh.rows], fresh.addresses[: fresh.rows], fresh.rooms[: fresh.rows].astype(np.int64))
-    for start, rows in iterate_rows(source, wide):
+    for start, rows in iterate_rows(source, recipe.wide):
         stop = start + len(rows)
         if not np.array_equal(content_hash(rows), fresh.hashes[start:stop]):
             findings.add("journal: content hashes are not those of the rows")
-        if not np.array_equal(fresh_keys(sampler.codes(rows, 1, 128)), fresh.keys[start:stop]):
+        if not np.array_equal(fresh_keys(recipe.space, recipe.sampler, rows), fresh.keys[start:stop]):
             findings.add("journal: band keys are not those of the rows")
 
 

@@ -54,6 +54,8 @@ class CollectionConfig:
     rows: int | None
     parameters: dict[str, float] = field(default_factory=dict)
     """Of the kernel, all of them by name; empty if it has none."""
+    items: str = "vectors"
+    """What the items are: a name in `kinbin.KINDS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Item:
     payload: dict[str, Any] | None = None
     vectors: dict[str, NDArray[np.float32] | Sparse] | None = None
     """By field, in a collection with several; `vector` is None then."""
+    object: Any = None
+    """Where items are objects, the string, series or points; `vector` is None then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,8 @@ class Hit:
     """By field, in a collection with several."""
     parts: dict[str, float] | None = None
     """By field that was asked for, what its kernel prints, exactly: what `score` is made of."""
+    object: Any = None
+    """Where items are objects, what was stored; None unless `include` named "vector"."""
 
     @property
     def distance(self) -> float | None:
@@ -150,7 +156,7 @@ class Answer:
     truncated: list[str]
     """Names of the limits that cut the search short."""
     mode: str
-    """"bands", "links" or "exact": the path that gave the answer."""
+    """"bands", "links", "exact", or of objects "pool": the path that gave the answer."""
     steps: tuple[str, ...] = ()
     """What was done for it, in order, and why: "walk linked rows", "scan all rows: far"."""
     out_of_distribution: bool = False
@@ -178,7 +184,7 @@ class Answer:
             pairs = zip(self.ids, self.scores.tolist(), strict=True)
             return (Hit(identifier, score, ascending=self.ascending) for identifier, score in pairs)
         return (
-            Hit(item.id, score, item.payload, item.vector, self.ascending)
+            Hit(item.id, score, item.payload, item.vector, self.ascending, object=item.object)
             for item, score in zip(self.items, self.scores.tolist(), strict=True)
         )
 

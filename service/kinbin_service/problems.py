@@ -75,6 +75,7 @@ CODES: dict[str, Code] = {
     "bad_id": Code(422, "An id is not allowed"),
     "bad_name": Code(422, "A collection's name is not allowed"),
     "bad_vector": Code(422, "A vector is malformed"),
+    "bad_object": Code(422, "A string, or another object, is malformed"),
     "bad_payload": Code(422, "A payload is not allowed"),
     "bad_filter": Code(422, "The filter is malformed"),
     "bad_parameter": Code(422, "A parameter is not allowed"),

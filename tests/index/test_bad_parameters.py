@@ -345,7 +345,6 @@ SETTINGS: list[tuple[str, Any, str]] = [
             ("NGMM", "'NGMM'; did you mean 'ngmm'?"),
             ("min-max", "'min-max'; did you mean 'minmax'?"),
             ("euclid", "'euclid'"),
-            (None, "NoneType"),
             (5, "int"),
             (["ngmm"], "list"),
             (np.array(["ngmm", "gint"]), "ndarray"),

@@ -167,6 +167,7 @@ LIMIT_VALUES = {
     "feature_id": 2**63 - 1,
     "value": 1e15,
     "value_min": 1e-30,
+    "string_length": 16_384,
     "batch_items": 10_000,
     "batch_nonzeros": 16_777_216,
     "batch_queries": 10_000,

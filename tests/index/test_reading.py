@@ -94,7 +94,7 @@ def test_stats_are_plain_data(collection: kinbin.Collection) -> None:
     """Stats can be written as JSON and tell items, rows and runs apart."""
     stats = collection.stats()
     assert json.loads(json.dumps(stats)) == stats
-    expected = {"name": "c", "kernel": "ngmm", "dim": 3, "sampler": "gcws", "bands": None, "rows_per_band": None}
+    expected = {"name": "c", "items": "vectors", "kernel": "ngmm", "dim": 3, "sampler": "gcws", "bands": None, "rows_per_band": None}
     assert {key: stats[key] for key in expected} == expected
     assert (stats["count"], stats["rows"], stats["fresh_rows"], stats["dead_rows"], stats["runs"]) == (len(IDS), len(IDS), len(IDS), 0, [])
     collection.delete(["a"])

@@ -65,6 +65,10 @@ def sample_contrast(source: Source, space: Space, wide: bool) -> tuple[Contrast,
     addresses, rooms = source.addresses[among], source.rooms[among]
     queries = read_records(addresses[picks], rooms[picks], wide)
     histogram = np.zeros((len(picks), BINS), np.int64)
+    if space.objects is not None:
+        # There is nothing to choose by it, and a distance may take long.
+        unknown = Contrast(histogram[:1].astype(np.float64), np.zeros(1), float(np.diff(queries.indptr).mean()), wide)
+        return unknown, unknown
     asked, scratch = queries_record(queries), Scratch(wide, queries.most_nonzeros)
     best = np.empty((len(picks), SAMPLE_K))
     # In a sample of a part of the rows, the neighbour of the same rank is farther away than among all. That is

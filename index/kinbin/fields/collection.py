@@ -358,7 +358,7 @@ class FieldsCollection:
             numbers = np.array([number for _, number, _ in entries], np.uint64)
             rows = {name: moment.rows(name, numbers) for name in self._fields}
             vectors = [
-                {name: field._contents._vector(rows[name], i) for name, field in self._fields.items()} for i in range(len(entries))
+                {name: field._kind.item(rows[name], i, field._form) for name, field in self._fields.items()} for i in range(len(entries))
             ]  # fmt: skip
         payload = "payload" in wanted
         return [
@@ -419,7 +419,7 @@ class FieldsCollection:
                 numbers, items = self._checked_items(moment, problems), moment.state.items
                 for name, part in moment.parts.items():
                     told = None if progress is None else lambda text, name=name: progress(f"{name}: {text}")
-                    report = check_store(part.reader, part.field._sampler, part.field._wide, told, numbers)
+                    report = check_store(part.reader, part.field._recipe, told, numbers)
                     problems += [f"field {name}: {problem}" for problem in report.problems]
                     rows, runs = rows + report.rows, runs + report.runs
         except CorruptData as error:

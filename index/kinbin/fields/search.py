@@ -109,7 +109,7 @@ class Search:
         """Write the scores of one field, as they are printed."""
         field = self.moment.parts[name].field
         queries = self.queries[name] if len(which) == self.m else self.queries[name].take(which)
-        desk = field._searcher.borrow(queries.most_nonzeros if field._wide else 1)
+        desk = field._searcher.borrow(queries)
         if score_rows(field._space.record, queries_record(queries), *places, spans, desk.scratch.record, out):
             raise _damaged()
         field._searcher.give_back(desk)

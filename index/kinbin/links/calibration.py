@@ -35,7 +35,7 @@ from kinbin.segments.segments import Segments
 from kinbin.segments.source import Recipe, read_records
 from kinbin.storage.dead import DeadRows
 
-__all__ = ["calibrate", "neighbourhoods"]
+__all__ = ["calibrate", "neighbourhoods", "uncalibrated"]
 
 _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
 _QUERIES = 256
@@ -111,7 +111,7 @@ def calibrate(
     left_out = _left_out(picks, nodes)
     most = len(there) - int((left_out[:, 1] - left_out[:, 0]).max(initial=0))
     if most < 1:
-        return _Scores(np.zeros((len(picks), 1)), 1).table()
+        return uncalibrated(len(picks))
     stage = _Stage(view, graph, coder, errors, recipe, places)
     sampled = read_records(*view.addresses(places[picks]), recipe.wide)
     trial = _Trial(stage, sampled, left_out, min(CALIBRATED_K[-1], most))
@@ -129,6 +129,11 @@ def calibrate(
             break
     norms = None if recipe.space.shapes else np.quantile(graph.norms, [_FAR, 1.0 - _FAR]).astype(np.float64)
     return replace(scores.table(), strange=failures.strange(), norms=norms, scanned=round(scanned, 1))
+
+
+def uncalibrated(queries: int = 1) -> CalibrationTable:
+    """What says nothing of any walk."""
+    return _Scores(np.zeros((queries, 1)), 1).table()
 
 
 def strange_queries(rows: Rows, count: int) -> Rows:

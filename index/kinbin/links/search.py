@@ -48,7 +48,7 @@ from kinbin.spaces.native import (
     too_far,
 )
 
-__all__ = ["BEAM", "BROKEN", "GONE", "PROBES", "grown_pool", "place_rows", "room_for", "scan_codes", "search_links"]
+__all__ = ["BEAM", "BROKEN", "GONE", "PROBES", "grown_pool", "locate", "place_rows", "room_for", "scan_codes", "search_links"]
 
 U64 = np.uint64
 GONE = 0xFFFFFFFF
@@ -112,7 +112,7 @@ class _Sight(NamedTuple):
 
 
 @inline
-def _locate(segments, place):
+def locate(segments, place):
     """(run, local row) of a place; run -1 if it is out of bounds."""
     for i in range(len(segments)):
         base = segments[i].base
@@ -127,7 +127,7 @@ def _score_node(segments, graph, node, query, least, best):
     place = np.int64(u32_at(graph.places + U64(4 * node)))
     if place == GONE:
         return 0
-    run, row = _locate(segments, place)
+    run, row = locate(segments, place)
     if run < 0 or is_masked(segments[run], row):
         return 0
     address, room = row_place(segments[run], row)
@@ -196,7 +196,7 @@ def grown_pool(beam, score):
 def _fetch_node(segments, graph, node, record):
     """Ask for where the row of a node begins, or for its record."""
     place = np.int64(u32_at(graph.places + U64(4 * node)))
-    run, row = _locate(segments, place)
+    run, row = locate(segments, place)
     # What is gone is in no run.
     if run >= 0:
         if record:

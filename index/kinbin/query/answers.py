@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.options import QueryOptions
-from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, Found, FoundOne
+from kinbin.query.found import BANDS, EXACT, LINKS, PATHS, POOL, Found, FoundOne
 from kinbin.query.view import View
 from kinbin.records import Answer, AnswerBatch
 from kinbin.rows.topk import NOTHING
@@ -68,7 +68,7 @@ class Names:
             self._keep_up(reader, view)
             runs, fresh = self._runs, self._fresh
         last, names = -1, None
-        if found.runs.count(found.runs[0]) == len(found.runs):
+        if found.runs and found.runs.count(found.runs[0]) == len(found.runs):
             # All of one run, as most answers are.
             last = found.runs[0]
             names = self._table(view, runs, last)
@@ -226,6 +226,7 @@ def answer_one(
 
 _CUT, _SHORT = "a cap was hit: see truncated", "fewer than k items were found"
 _WALKED = "links give no bound; certify asks the bands for one"
+_CALIBRATED = "calibrated"
 
 
 def _reason(missing: bool, cut: bool, path: int, short: bool) -> str | None:
@@ -235,7 +236,7 @@ def _reason(missing: bool, cut: bool, path: int, short: bool) -> str | None:
     if short:
         return _SHORT
     if missing:
-        return _WALKED if path == LINKS else _SHORT
+        return _WALKED if path == LINKS else _CALIBRATED if path == POOL else _SHORT
     return None
 
 
@@ -245,6 +246,7 @@ def _reasons(found: Found, certificate: NDArray[np.float64]) -> list[str | None]
     reasons = np.full(len(missing), None, object)
     reasons[missing & walked] = _WALKED
     reasons[missing & ~walked] = _SHORT
+    reasons[missing & (found.path == POOL)] = _CALIBRATED
     reasons[found.truncated] = _CUT
     told: list[str | None] = reasons.tolist()
     return told

@@ -9,8 +9,9 @@ import numpy as np
 import orjson
 
 from kinbin.errors import CorruptData
+from kinbin.items.kind import Form, Kind
 from kinbin.query.view import View
-from kinbin.records import Item, Sparse
+from kinbin.records import Item
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import read_records
 from kinbin.storage.transactions import Reader
@@ -21,9 +22,10 @@ __all__ = ["Contents"]
 class Contents:
     """Reads the contents of items of one collection. Every call is made inside a snapshot of the view's state."""
 
-    def __init__(self, dim: int | None, wide: bool) -> None:
-        self._dim = dim
-        self._wide = wide
+    def __init__(self, kind: Kind, form: Form) -> None:
+        self._kind = kind
+        self._form = form
+        self._wide = kind.wide(form)
 
     def of(self, reader: Reader, view: View, ids: Iterable[str], wanted: Collection[str]) -> dict[str, Item]:
         """The items of ids that are there, by id.
@@ -41,14 +43,14 @@ class Contents:
 
     def items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: Collection[str]) -> list[Item]:
         """Items of (id, row, payload), with what is wanted of them."""
-        vectors: list[Any] = [None] * len(entries)
+        stored: list[Any] = [None] * len(entries)
         if "vector" in wanted and entries:
             rows = self.rows(view, [row for _, row, _ in entries])
-            vectors = [self._vector(rows, i) for i in range(len(entries))]
-        payload = "payload" in wanted
+            stored = [self._kind.item(rows, i, self._form) for i in range(len(entries))]
+        payload, vectors = "payload" in wanted, self._kind.name == "vectors"
         return [
-            Item(key.decode(), vector, orjson.loads(data) if payload and data else None)
-            for (key, _, data), vector in zip(entries, vectors, strict=True)
+            Item(key.decode(), one if vectors else None, orjson.loads(data) if payload and data else None, object=None if vectors else one)
+            for (key, _, data), one in zip(entries, stored, strict=True)
         ]
 
     def rows(self, view: View, numbers: list[int]) -> Rows:
@@ -57,11 +59,3 @@ class Contents:
         return read_records(
             np.array([address for address, _ in places], np.uint64), np.array([room for _, room in places], np.int64), self._wide
         )
-
-    def _vector(self, rows: Rows, i: int) -> Any:
-        features, values = rows.row(i)
-        if self._dim is None:
-            return Sparse(features.copy(), values.copy())
-        out = np.zeros(self._dim, np.float32)
-        out[features] = values
-        return out

@@ -13,16 +13,16 @@ from kinbin.query.route import Route
 from kinbin.rows.asked import Answers
 from kinbin.rows.topk import NOTHING
 
-__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "Found", "FoundAlone", "FoundOne", "joined", "new_rows"]
+__all__ = ["BANDS", "EXACT", "LINKS", "PATHS", "POOL", "Found", "FoundAlone", "FoundOne", "joined", "new_rows"]
 
 _SURE, _UNSURE = np.zeros(1, np.bool_), np.ones(1, np.bool_)
 
-BANDS, EXACT, LINKS = 0, 1, 2
-PATHS = ("bands", "exact", "links")
+BANDS, EXACT, LINKS, POOL = 0, 1, 2, 3
+PATHS = ("bands", "exact", "links", "pool")
 
 
 class FoundOne(NamedTuple):
-    """The raw answer to one query: what `Found` has of it, as plain numbers."""
+    """The raw answer to one query: what `Found` has of it, as plain numbers, without the places that no row took."""
 
     scores: NDArray[np.float64]
     runs: list[int]
@@ -42,7 +42,7 @@ class Found:
 
     answers: Answers
     path: NDArray[np.int8]
-    """(m,) BANDS, EXACT (complete) or LINKS."""
+    """(m,) BANDS, EXACT (complete), LINKS or POOL."""
     far: NDArray[np.bool_]
     """(m,) whether a walk found the query unlike those that links were calibrated on (`Width.trusted`), or its norm is."""
     taken: NDArray[np.int64]
@@ -145,9 +145,11 @@ class FoundAlone(Found):
         """The answer, as plain numbers."""
         candidates, verified, flags = self._counts.tolist()
         steps = () if self.route is None else self.route.told(self.common | self.taken.item())
+        # Of a thousand that were asked for, few may be within a limit.
+        count = len(self._scores) if self._scores[-1] > NOTHING else int(np.count_nonzero(self._scores > NOTHING))
         return FoundOne(
-            self._scores.copy(), self._runs.tolist(), self._rows.copy(), candidates, verified, flags & TRUNCATED != 0,
-            self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
+            self._scores[:count].copy(), self._runs[:count].tolist(), self._rows[:count].copy(), candidates, verified,
+            flags & TRUNCATED != 0, self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
         )  # fmt: skip
 
 

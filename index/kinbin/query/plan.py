@@ -15,10 +15,12 @@ from kinbin.costs import COSTS
 from kinbin.hashing import similarity_needed
 from kinbin.links.linkset import Links
 from kinbin.links.widths import HARD, MOST_WIDTH, Width
+from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.query.view import View
 from kinbin.segments.descriptors import FRESH_BANDS
 from kinbin.segments.run import Run
+from kinbin.segments.sketches import sketches_of
 from kinbin.spaces.space import Space
 
 __all__ = ["LINK_AIM", "SMALL", "LinkPlan", "Plan", "plan_query"]
@@ -151,13 +153,14 @@ class _RunPlan:
     scan_row_ns: float
 
 
-def _plan_run(run: Run, target: float) -> _RunPlan:
+def _plan_run(run: Run, space: Space, target: float) -> _RunPlan:
     """Plan one run for one target. Cost: some 500 µs the first time."""
     known = run.plans.get(target)
     if not isinstance(known, _RunPlan):
         r, bands = run.header.r, run.header.bands
         contrast = Contrast.of(run.header.contrast)
-        known = _RunPlan(collecting_level(contrast, r, bands), predict(contrast, run.rows, r, bands, target), contrast.scan_ns(1))
+        row_ns = contrast.scan_ns(1) if space.objects is None else space.objects.row_ns(contrast.nonzeros)
+        known = _RunPlan(collecting_level(contrast, r, bands), predict(contrast, run.rows, r, bands, target), row_ns)
         if len(run.plans) > 16:
             run.plans.clear()
         run.plans[target] = known
@@ -177,9 +180,12 @@ def plan_query(view: View, space: Space, target: float) -> Plan:
 
 def _plan_view(view: View, space: Space, target: float) -> Plan:
     segments = view.descriptors.copy()
+    if space.objects is not None and space.objects.sketch is not None:
+        for i, run in enumerate(view.runs):
+            segments["sketches"][i], segments["sizes"][i] = map(address_of, sketches_of(run, space))
     need, suggest = np.empty((len(segments), LEVELS)), np.empty((len(segments), LEVELS))
     layouts: list[tuple[int, int]] = []
-    plans = [_plan_run(run, target) for run in view.runs]
+    plans = [_plan_run(run, space, target) for run in view.runs]
     for i, (run, plan) in enumerate(zip(view.runs, plans, strict=True)):
         layout = run.header.r, run.header.bands
         need[i], suggest[i] = levels(*layout, target)
@@ -200,7 +206,8 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         segments["collect"][-1] = collecting_level(like, 1, FRESH_BANDS)
     without = 0.0 if space.hashes else math.inf
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * COSTS.fresh + without
-    scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True)) + view.fresh.live * COSTS.fresh_scan
+    scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True))
+    scan_ns += view.fresh.live * _fresh_row_ns(view, space)
     if view.links is not None:
         scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
     links = None if view.links is None else _plan_links(view, view.links, plans, segments, target, min(bands_ns, scan_ns))
@@ -211,6 +218,15 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         segments, bands, (need, suggest), least, layouts, bands_ns, scan_ns, far_bands_ns,
         [plan.prediction for plan in plans], links,
     )  # fmt: skip
+
+
+def _fresh_row_ns(view: View, space: Space) -> float:
+    """Predicted time to score a fresh row."""
+    fresh = view.fresh
+    if space.objects is None or not fresh.rows:
+        return COSTS.fresh_scan
+    # Six bytes a number, of narrow rows.
+    return COSTS.fresh_scan + space.objects.row_ns(float(fresh.rooms[: fresh.rows].mean()) / 6.0)
 
 
 def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:

@@ -13,7 +13,8 @@ from kinbin.links.widths import Width
 from kinbin.query.plan import Plan
 
 __all__ = [
-    "ALL", "CERTIFIABLE", "EVERY", "FAR", "LINKED", "MISSED", "REST", "SHORT", "UNCERTIFIED", "Route", "Step", "Wanted", "route_for",
+    "ALL", "CERTIFIABLE", "COVERED", "EVERY", "FAR", "LINKED", "MISSED", "REST", "SHORT", "UNCERTIFIED",
+    "Route", "Step", "Wanted", "route_for",
 ]  # fmt: skip
 
 _FEW_ROWS = 512
@@ -23,9 +24,9 @@ ALL, FAR, CERTIFIABLE, UNCERTIFIED, MISSED, SHORT = "all", "far", "certifiable f
 """Which queries a step is for: all; those that a walk found far and nothing has certified since; those of them that bands can certify;
 those that bands, in the step before, did not certify; those of which bands, in the step before, show that a walk missed more than half
 of the neighbours; those with fewer than k answers."""
-EVERY, LINKED, REST = "all", "linked", "other"
-"""Which rows a step looks at: all, those that are linked, the others."""
-_TEXTS = {"walk": "walk {} rows", "bands": "search {} rows by bands", "scan": "scan {} rows"}
+EVERY, LINKED, REST, COVERED = "all", "linked", "other", "covered"
+"""Which rows a step looks at: all, those that are linked, the others; or those that a pool index covers."""
+_TEXTS = {"walk": "walk {} rows", "pool": "score a pool of {} rows", "bands": "search {} rows by bands", "scan": "scan {} rows"}
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,6 @@ from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, SHORT, UNCER
 from kinbin.query.threads import parts, run_together
 from kinbin.query.view import View
 from kinbin.rows.asked import QUERIES, queries_record
-from kinbin.rows.lookup import NARROW_DIMENSION
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
 from kinbin.rows.topk import ALIKE, NOTHING
@@ -32,15 +31,10 @@ from kinbin.spaces.space import Space
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Masks", "Searcher", "fresh_keys", "is_wide"]
+__all__ = ["Masks", "Searcher", "fresh_keys"]
 
 Masks = Sequence[DeadRows] | None
 """For each run and the fresh rows, bits of the rows that must not be answered; None: the dead."""
-
-
-def is_wide(dim: int | None) -> bool:
-    """Whether rows of a collection carry 64-bit feature ids (otherwise 16-bit ones)."""
-    return dim is None or dim > NARROW_DIMENSION
 
 
 _SLICE_NS = 2e8
@@ -126,13 +120,16 @@ class Searcher:
         self._pool: list[_Desk] = []
         self._lock = threading.Lock()
 
-    def borrow(self, nonzeros: int) -> _Desk:
-        """A desk. Give it back; after an error let it go instead: its work space may not be clean."""
+    def borrow(self, queries: Rows) -> _Desk:
+        """A desk for such queries. Give it back; after an error let it go instead: its work space may not be clean."""
+        nonzeros = queries.most_nonzeros if self.wide else 1
         with self._lock:
             desk = self._pool.pop() if self._pool else None
         if desk is None:
-            return _Desk(self.wide, nonzeros)
+            desk = _Desk(self.wide, nonzeros)
         desk.scratch.look_up(nonzeros)
+        if self.space.objects is not None:
+            desk.scratch.work(self.space.objects.room(queries))
         return desk
 
     def give_back(self, desk: _Desk) -> None:
@@ -145,7 +142,7 @@ class Searcher:
         """Answer one query: as `search`, with room that is used again."""
         if wanted.cancel is not None and wanted.cancel.is_set():
             raise SearchCancelled("the search was cancelled")
-        desk = self.borrow(len(query.values) if self.wide else 1)
+        desk = self.borrow(query)
         found = desk.found(wanted.k)
         _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found)
         only = found.only()
@@ -166,7 +163,7 @@ class Searcher:
 
         def part_of(cut: slice) -> Found:
             part = queries if len(cuts) == 1 else queries.slice(cut.start, cut.stop)
-            desk = self.borrow(part.most_nonzeros if self.wide else 1)
+            desk = self.borrow(part)
             found = _Call(self, at, plan, desk, wanted, masks).run_in_slices(part)
             self.give_back(desk)
             return found
@@ -400,7 +397,7 @@ class _Run:
             room.keys[:, column : column + width] = band_keys(codes, height, width)
             column += width
         if fresh > 1:
-            room.fresh[:] = fresh_keys(codes)
+            room.fresh[:] = _fresh_keys_of(codes)
         told = plan.bands.copy()
         one = told[0]
         one["keys"], one["fresh_keys"] = room.places
@@ -481,8 +478,13 @@ def _scan_beam(k: int) -> Record:
     return beam
 
 
-def fresh_keys(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """(n, 128) keys of fresh rows: the top halves of the keys of bands of one hash."""
+def fresh_keys(space: Space, sampler: Sampler, rows: Rows) -> NDArray[np.uint16]:
+    """(n, 128) keys of fresh rows: the top halves of the keys of bands of one hash. Zeros of rows that are not hashed."""
+    return _fresh_keys_of(sampler.codes(rows, 1, FRESH_BANDS)) if space.hashes else np.zeros((len(rows), FRESH_BANDS), np.uint16)
+
+
+def _fresh_keys_of(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """The same by the codes of rows."""
     return (band_keys(codes, 1, FRESH_BANDS) >> np.uint32(16)).astype(np.uint16)
 
 

@@ -29,6 +29,7 @@ QUERIES = Layout(
     least=("number", "answers that score less are not wanted"),
     more=("count", "whether the answers hold rows already, which stay if they are better"),
     skips=("i64[]", "(m, 2) of each query the first node of a graph that is left out, and the first after those; 0: none is"),
+    pool=("count", "nodes that walks keep, of rows that were made of objects (`links.pool`)"),
 )
 ANSWERS = Layout(
     "ANSWERS",

@@ -25,6 +25,7 @@ __all__ = [
     "LookupSpace",
     "clear_lookup",
     "context_at",
+    "cutoff_at",
     "fill_lookup",
     "lookup_at",
     "lookup_of",
@@ -32,6 +33,7 @@ __all__ = [
     "norm_at",
     "squares_at",
     "wide_weight",
+    "work_at",
 ]
 
 NARROW_DIMENSION = 65_536
@@ -58,6 +60,10 @@ LOOKUP = Layout(
     norm=("number", "what the sum of the query that is laid out is; set with it"),
     squares=("number", "the sum of its squares, where a space has a score of its own; set with it"),
     context=("address", "what the space's functions are handed besides; set with it"),
+    work=("u64[]", "room for what a space of objects makes of the query"),
+    work_size=("count", "words of it"),
+    sketch=("u8[]", "(64,) that of the query, where a space has such"),
+    cutoff=("number", "scores below it need not be exact: 0 stands for all of them; set before rows are scored"),
 )
 
 
@@ -116,7 +122,7 @@ def lookup_at(address):
     )
 
 
-_NORM, _SQUARES, _CONTEXT = (U64(LOOKUP.offset(name)) for name in ("norm", "squares", "context"))
+_NORM, _SQUARES, _CONTEXT, _WORK, _CUTOFF = (U64(LOOKUP.offset(name)) for name in ("norm", "squares", "context", "work", "cutoff"))
 
 
 @inline
@@ -135,6 +141,18 @@ def squares_at(address):
 def context_at(address):
     """The address of what the space's functions are handed besides."""
     return u64_at(address + _CONTEXT)
+
+
+@inline
+def work_at(address):
+    """The address of the room in which a space of objects lays out the query: 8-byte words, as many as its `room` asked for."""
+    return u64_at(address + _WORK)
+
+
+@inline
+def cutoff_at(address):
+    """The score that is looked for: of a row that scores less, 0 may be returned at once."""
+    return float64_at(address + _CUTOFF)
 
 
 @inline

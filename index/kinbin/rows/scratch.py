@@ -101,7 +101,7 @@ class Scratch:
 
     def __init__(self, wide: bool, nonzeros: int = 1) -> None:
         self.record: Record = SCRATCH.zeros()
-        self.nonzeros = self.nodes = self.pool = 0
+        self.nonzeros = self.nodes = self.pool = self.words = 0
         self.rows = -1
         self._wide = wide
         self._kept: dict[str, Any] = {}
@@ -114,6 +114,13 @@ class Scratch:
             space = self._kept["lookup"] = LookupSpace(self._wide, 1 << max(8, nonzeros.bit_length()))
             self.nonzeros = space.nonzeros
             SCRATCH.fill(self.record, **space.fields())
+
+    def work(self, words: int) -> None:
+        """Have room for what a space of objects makes of a query."""
+        if self.words < words:
+            self.words = words + words // 4
+            self._keep(work=np.empty(self.words, np.uint64), sketch=np.zeros(64, np.uint8))
+            SCRATCH.fill(self.record, work_size=self.words)
 
     def count(self, rows: int) -> None:
         """Have room for bands over so many rows."""

@@ -37,6 +37,8 @@ class Run:
     """What `plan` has worked out for this run, by target."""
     sound: list[bool] = field(default_factory=list)
     """Has a member once the checksums of all rows have been verified."""
+    made: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
+    """What was made of its rows, by name."""
 
     @classmethod
     def load(cls, reader: Reader, number: int) -> Run:

@@ -30,10 +30,12 @@ __all__ = [
     "fill_query",
     "lay_out",
     "least_similarity",
+    "look_for",
     "query_of",
     "reach_of",
     "rules_of",
     "score_row",
+    "sketched_reach",
     "too_far",
 ]
 
@@ -50,6 +52,10 @@ SPACE = Layout(
     farthest=("address", "f64 (context, score): the distance beyond which shapes cannot score so much; with `score`"),
     least=("address", "f64 (context, score): the least collision probability of a pair of this score; with `score`"),
     context=("address", "what these functions are handed besides"),
+    prepare=("address", "f64 (query's values, how many, look-up): lays an object out; 0: the query's features are looked up"),
+    sketch=("address", "f64 (values, how many, 64 bytes): makes the sketch of an object; 0: there are none"),
+    sketch_reach=("address", "f64 (context, score): the most that sketches of a pair of this score are apart in L1"),
+    size_reach=("address", "f64 (context, score): the most that the numbers of a pair of this score differ by"),
 )
 
 
@@ -63,6 +69,10 @@ class Rules(NamedTuple):
     farthest: Any
     least: Any
     context: Any
+    prepare: Any
+    sketch: Any
+    sketch_reach: Any
+    size_reach: Any
 
 
 class Query(NamedTuple):
@@ -86,7 +96,19 @@ class Reach(NamedTuple):
 @inline
 def rules_of(space):
     """What a record says of a space."""
-    return Rules(space.shapes != 0, space.floor, space.score, space.best, space.farthest, space.least, space.context)
+    return Rules(
+        space.shapes != 0,
+        space.floor,
+        space.score,
+        space.best,
+        space.farthest,
+        space.least,
+        space.context,
+        space.prepare,
+        space.sketch,
+        space.sketch_reach,
+        space.size_reach,
+    )
 
 
 @inline
@@ -100,8 +122,15 @@ def lay_out(query, scratch, features, values, norm):
     """Lay a query out; undo it with `clear_query`.
 
     The min-max family looks up values that are scaled already, as float32. A score of another space is computed in float64 from
-    the values as they are: what is printed of it may amplify its last digits (an arc cosine near 1 does).
+    the values as they are: what is printed of it may amplify its last digits (an arc cosine near 1 does). Of objects a space makes
+    what it wants, in room that it asked for.
     """
+    if query.space.prepare != U64(0):
+        scratch[0].norm, scratch[0].context, scratch[0].cutoff = norm, query.space.context, 0.0
+        call_score(query.space.prepare, U64(values.ctypes.data), len(values), query.record)
+        if query.space.sketch != U64(0):
+            call_score(query.space.sketch, U64(values.ctypes.data), len(values), scratch[0].sketch)
+        return
     scale = np.float32(1.0)
     if query.space.score == U64(0):
         scratch[0].norm = query.norm
@@ -126,7 +155,22 @@ def fill_query(space, scratch, features, values, norm):
 @inline
 def clear_query(query, features):
     """Leave the look-up of a query clear."""
-    clear_lookup(query.lookup, features)
+    if query.space.prepare == U64(0):
+        clear_lookup(query.lookup, features)
+
+
+@inline
+def look_for(scratch, score):
+    """Tell the space of a query which score is looked for: rows that score less need not be scored to the end."""
+    scratch[0].cutoff = score
+
+
+@inline
+def sketched_reach(space, score):
+    """(how far apart sketches of a pair may be that scores so much, how much their sizes may differ); where any score will do, any."""
+    if score <= 0.0:
+        return np.inf, np.inf
+    return call_curve(space.sketch_reach, space.context, score), call_curve(space.size_reach, space.context, score)
 
 
 @inline

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from kinbin.native.jit import inline
 from kinbin.rows.topk import ALIKE
 
-__all__ = ["LEAST_DISTANCE", "distance_of", "distance_score", "signed_of", "signed_score", "signed_value"]
+__all__ = [
+    "LEAST_DISTANCE", "distance_of", "distance_score", "farthest_for", "signed_of", "signed_score", "signed_value", "whole_distance_of",
+]  # fmt: skip
 
 LEAST_DISTANCE = 2.0**-60
 """Distances below it are printed as 0: it keeps the score of a row at no distance finite."""
@@ -45,6 +47,18 @@ def signed_of(score: Any) -> Any:
 def distance_score(distance):
     """The score of a distance from 0 on: its inverse. Ratios of scores are those of distances."""
     return 1.0 / (distance + LEAST_DISTANCE)
+
+
+@inline
+def farthest_for(cutoff):
+    """The greatest distance that may score so much, a hair more for rounding; infinite where anything does."""
+    return (1.0 + 1e-9) / cutoff if cutoff > 0.0 else np.inf
+
+
+def whole_distance_of(score: Any) -> Any:
+    """The distance of a score, or an array (any shape) of them, where distances are whole numbers; NaN stays NaN."""
+    whole = np.rint(distance_of(score))
+    return whole if isinstance(score, np.ndarray) else float(whole)
 
 
 def distance_of(score: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The kernels by name. This is the one list of them: whoever offers kernels reads it."""
+"""The kernels by name, those of vectors and those of objects. This is the one list of them: whoever offers kernels reads it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kinbin.items.kind import Kind
     from kinbin.spaces.prints import Parameter
     from kinbin.spaces.space import Space
 
-__all__ = ["KERNELS", "kernel_named", "space_of"]
+__all__ = ["KERNELS", "OBJECT_KERNELS", "kernel_named", "object_space_of", "space_of"]
 
 _HOMES = {
     "minmax": "kinbin.spaces.minmax:MINMAX",
@@ -31,6 +32,13 @@ _HOMES = {
     "mm_acos_chi2": "kinbin.spaces.product:MM_ACOS_CHI2",
 }
 
+_OBJECT_HOMES = {
+    "levenshtein": "kinbin.spaces.levenshtein:LEVENSHTEIN",
+    "damerau": "kinbin.spaces.damerau:DAMERAU",
+    "indel": "kinbin.spaces.indel:INDEL",
+    "jaro_winkler": "kinbin.spaces.jaro:JARO_WINKLER",
+}
+"""Of objects; which kind of items has which stands in `Kind.kernels`."""
 _TIMES = "*"
 _MOST_PARTS = 3
 
@@ -38,19 +46,25 @@ _MOST_PARTS = 3
 class _Kernels(Mapping[str, "Space"]):
     """Spaces are imported when they are looked up: their names alone need neither a compiler nor numpy."""
 
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
     def __getitem__(self, name: str) -> Space:
-        module, _, attribute = _HOMES[name].partition(":")
+        module, _, attribute = self._homes[name].partition(":")
         space: Space = getattr(import_module(module), attribute)
         return space
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter(self._homes)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len(self._homes)
 
 
-KERNELS: Mapping[str, Space] = _Kernels()
+KERNELS: Mapping[str, Space] = _Kernels(_HOMES)
+"""Of vectors."""
+OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES)
+"""Of objects: strings, series, point sets."""
 
 
 def kernel_named(name: object) -> Space:
@@ -95,7 +109,26 @@ def space_of(name: object, parameters: object = None) -> Space:
         InvalidInput: no kernel has this name, it has no such parameter, or a value is no number of the parameter's range
             (code "bad_parameter"; `field` is "kernel" or "parameters").
     """
-    space = kernel_named(name)
+    return _with(kernel_named(name), parameters)
+
+
+def object_space_of(kind: Kind, name: object, parameters: object = None, dim: int | None = None, word: str = "kernel") -> Space:
+    """The same of items of a kind, of so many dimensions: one of those that the kind lists. word: what the caller calls it.
+
+    Raises:
+        InvalidInput: as `space_of`; `field` may be `word`.
+    """
+    from kinbin.parameters import one_of
+
+    if not kind.kernels:
+        return space_of(name, parameters)
+    one_of(word, name, kind.kernels)
+    space = _with((OBJECT_KERNELS if name in OBJECT_KERNELS else KERNELS)[str(name)], parameters)
+    return space if space.sized is None or dim is None else space.sized(dim)
+
+
+def _with(space: Space, parameters: object) -> Space:
+    """A kernel with values of its parameters."""
     if parameters is None:
         return space
     values = {key: one.default for key, one in space.declared.items()} | _judged(space, parameters)

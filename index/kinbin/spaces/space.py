@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.items.embedding import Embedding
+from kinbin.rows.rows import Rows
 from kinbin.spaces.pairwise import Pairwise
 from kinbin.spaces.prints import Parameter
 
-__all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Space"]
+__all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Objects", "Space"]
 
 SHAPES, UNIT_ROWS, UNIT_ROOTS = "L1 of shapes", "L2 of unit rows", "L2 of unit roots"
 """How far apart two rows are, for the bounds of a space and for its codes: the L1 distance of the rows divided by their sums, the L2
@@ -41,14 +43,42 @@ class Code:
 
     score: Any
     """(address of a row's record, its nonzeros, address of the look-up's record) → float64; NaN of a damaged row."""
-    best: Any
-    """(context, distance as the space's `geometry` says, norm, norm) → the most that a pair can score."""
-    farthest: Any
+    best: Any = None
+    """(context, distance as the space's `geometry` says, norm, norm) → the most that a pair can score. None: rows have no codes."""
+    farthest: Any = None
     """(context, score) → the distance beyond which no pair scores so much: the inverse of `best`."""
     least: Any = None
     """(context, score) → the least min-max similarity of a pair of this score. None: none is known."""
     best_of_shapes: Any = None
     """As `best`, of the distance of shapes in L1, where `geometry` is another one and something is known."""
+    objects: Objects | None = None
+    """How queries that are objects are laid out. None: they are looked up feature by feature."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """How a query is prepared whose rows are objects: strings, series, point sets."""
+
+    prepare: Any
+    """(address of the query's float32 values, how many, address of the look-up's record) → 0.0: lays the query out at `work_at`.
+
+    Machine code. The room is as the query before left it. Values stay where they are while rows are scored. `score` finds there what
+    was laid out, and at `cutoff_at` the score that is looked for: of a row that scores less it may return 0 at once.
+    """
+    room: Callable[[Rows], int]
+    """The most 8-byte words that one of these queries takes there."""
+    row_ns: Callable[[float], float]
+    """The time that scoring a row takes, in the mean, of a collection whose rows hold so many numbers: slices of scans are cut by it."""
+    sketch: Any = None
+    """(address of float32 values, how many, address of 64 bytes) → 0.0: writes the sketch of an object. Machine code.
+
+    Scans pass over rows whose sketches are too far apart from the query's, in L1: counts of something that a distance bounds. They are
+    made of sealed rows in memory, when a process first needs them. None: there are none.
+    """
+    sketch_reach: Any = None
+    """(context, score) → the most that the sketches of a pair of this score, or a better one, are apart. Machine code."""
+    size_reach: Any = None
+    """(context, score) → the most that the numbers of objects differ by that score so much. Machine code; with `sketch`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,15 +141,27 @@ class Space:
     """The same kernel with other values."""
     context: Callable[[], NDArray[np.void]] | None = None
     """Makes, and keeps, a record whose address the code is handed."""
+    embeddings: tuple[Embedding, ...] = ()
+    """Of objects: the rows by which a pool of near ones may be found, in the order in which they are tried."""
+    sized: Callable[[int], Space] | None = None
+    """The same kernel for objects of so many dimensions (`Form.dim`), where its code has to know."""
 
     def __post_init__(self) -> None:
         if self.code is not None and self.code.least is None and not self.laws:
             # Nothing ties its scores to a collision.
             object.__setattr__(self, "hashes", False)
+        if self.code is not None and self.code.best is None:
+            # Nor to a distance of codes.
+            object.__setattr__(self, "codes", False)
 
     def falls_short(self, printed: Any, limit: float) -> Any:
         """Whether a printed number (or each of an array) is farther than a limit."""
         return printed > limit if self.ascending else printed < limit
+
+    @property
+    def objects(self) -> Objects | None:
+        """How queries that are objects are laid out; None: items are vectors."""
+        return None if self.code is None else self.code.objects
 
     @property
     def normalised(self) -> bool:
@@ -160,11 +202,22 @@ class Space:
         return SPACE.record(
             shapes=int(self.shapes),
             score=code_address(self.code.score, SCORE),
-            best=code_address(self.code.best, BOUND),
-            farthest=code_address(self.code.farthest, CURVE),
+            best=0 if self.code.best is None else code_address(self.code.best, BOUND),
+            farthest=0 if self.code.farthest is None else code_address(self.code.farthest, CURVE),
             least=0 if least is None else code_address(least, CURVE),
             context=self._context,
+            **({} if self.objects is None else self._object_code(self.objects)),
         )
+
+    @staticmethod
+    def _object_code(objects: Objects) -> dict[str, int]:
+        from kinbin.native.calls import CURVE, SCORE, code_address
+
+        told = {"prepare": code_address(objects.prepare, SCORE)}
+        if objects.sketch is None:
+            return told
+        reaches = {name: code_address(getattr(objects, name), CURVE) for name in ("sketch_reach", "size_reach")}
+        return told | reaches | {"sketch": code_address(objects.sketch, SCORE)}
 
     @cached_property
     def law(self) -> Any:

@@ -146,6 +146,8 @@ class Configuration:
     hash_version: int
     parameters: dict[str, float] = field(default_factory=dict)
     """Of the kernel, by name. Absent on disk if it has none."""
+    items: str = "vectors"
+    """What the items are, the name of a kind. Absent on disk where they are vectors."""
 
     @classmethod
     def decode(cls, data: object) -> Configuration:
@@ -163,6 +165,7 @@ class Configuration:
             bands=fields.whole_or_none("bands", 1, _MOST_BANDS), r=fields.whole_or_none("rows", 1, _MOST_R),
             seed=int(seed), hash_version=fields.whole("hash_version"),
             parameters=fields.numbers("parameters") if "parameters" in fields else {},
+            items=fields.text("items") if "items" in fields else "vectors",
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
@@ -170,7 +173,12 @@ class Configuration:
         return {
             "kernel": self.kernel, "dim": self.dim, "sampler": self.sampler, "bands": self.bands, "rows": self.r,
             "seed": str(self.seed), "hash_version": self.hash_version,
-        } | ({"parameters": self.parameters} if self.parameters else {})  # fmt: skip
+        } | self._optional()  # fmt: skip
+
+    def _optional(self) -> dict[str, Any]:
+        """What is absent on disk where it is as it always was."""
+        told = {"parameters": self.parameters} if self.parameters else {}
+        return told if self.items == "vectors" else told | {"items": self.items}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from kinbin.codes.coder import Coder, choose_coder
 from kinbin.codes.projected import drifted, projected_coder
 from kinbin.codes.table import Codes
 from kinbin.errors import Closed, CorruptData
-from kinbin.links.calibration import calibrate, neighbourhoods
+from kinbin.links.calibration import calibrate, neighbourhoods, uncalibrated
 from kinbin.links.graph import Graph
 from kinbin.links.linkset import Links, LinkSet
 from kinbin.links.widths import CalibrationTable
@@ -120,11 +120,15 @@ class _HandedOver(Exception):
 class Linker:
     """Links the rows of one collection. Methods may be called from any thread; work is done by one at a time."""
 
-    def __init__(self, store: Store, views: Views, recipe: Recipe, dim: int | None, upkeep: Upkeep) -> None:
+    def __init__(
+        self, store: Store, views: Views, recipe: Recipe, dim: int | None, upkeep: Upkeep, *, calibrates: bool = True
+    ) -> None:  # fmt: skip
+        """calibrates: False where somebody else measures what walks find."""
         self._store = store
         self._views = views
         self._recipe = recipe
         self._dim = dim
+        self._calibrates = calibrates
         self._upkeep = upkeep
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
@@ -220,6 +224,8 @@ class Linker:
 
         draft.graph.insert(draft.new, going_on, draft.linked)
         draft.graph.join_strays()
+        if not self._calibrates:
+            draft.calibration = uncalibrated()
         if draft.calibration is None:
             with self._store.read() as reader:
                 draft.calibration = calibrate(

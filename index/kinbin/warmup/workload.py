@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.database import Database
-from kinbin.spaces.registry import KERNELS
+from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
 
 __all__ = ["STAGES", "silenced"]
 
@@ -106,6 +106,8 @@ def _kernels(database: Database) -> None:
     collection.add([str(i) for i in range(48)], _vectors(collection.name))
     collection.compact()
     collection.query(_vectors(collection.name)[0], mode="bands")
+    for space in OBJECT_KERNELS.values():
+        assert len(space.record) == 1
     for space in KERNELS.values():
         for sampler in space.samplers:
             hashed = space.hashed_by(sampler)

@@ -62,7 +62,7 @@ class OneAnswer(BaseModel):
         ),
     ]
     no_bound: Annotated[str | None, Field(description="why no bound can be stated; only there when it is null")] = None
-    mode: Annotated[Literal["bands", "links", "exact"], Field(description="how it was searched")]
+    mode: Annotated[Literal["bands", "links", "exact", "pool"], Field(description="how it was searched")]
     candidates: Annotated[int, Field(description="items that shared a band with the query or that a walk met; all of them for a scan")]
     verified: Annotated[int, Field(description="items whose exact score was computed")]
     truncated: Annotated[list[str], Field(description="the caps that cut the search short")]

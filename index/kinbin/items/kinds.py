@@ -1,0 +1,47 @@
+"""The kinds of items by name. This is the one list of them: whoever offers them reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kinbin.parameters import one_of
+
+if TYPE_CHECKING:
+    from kinbin.items.kind import Kind
+
+__all__ = ["KINDS", "kind_named"]
+
+_HOMES = {
+    "vectors": "kinbin.items.vectors:VECTORS",
+    "strings": "kinbin.items.strings:STRINGS",
+}
+
+
+class _Kinds(Mapping[str, "Kind"]):
+    """Kinds are imported when they are looked up: their names alone need no numpy."""
+
+    def __getitem__(self, name: str) -> Kind:
+        module, _, attribute = _HOMES[name].partition(":")
+        kind: Kind = getattr(import_module(module), attribute)
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+KINDS: Mapping[str, Kind] = _Kinds()
+
+
+def kind_named(name: object) -> Kind:
+    """The kind of this name.
+
+    Raises:
+        InvalidInput: code "bad_parameter": there is none.
+    """
+    one_of("items", name, KINDS)
+    return KINDS[str(name)]
