@@ -31,6 +31,7 @@ BENCHMARKS = (
     "other_sets",
     "kernels",
     "objects",
+    "images",
     "restart",
 )
 """In the order in which they run and stand in the document."""

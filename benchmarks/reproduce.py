@@ -1,4 +1,4 @@
-"""Measure the tables and figures of three papers again: `python benchmarks/reproduce.py`, or `make reproduce`, `FULL=1 make reproduce`.
+"""Measure the tables and figures of the papers again: `python benchmarks/reproduce.py`, or `make reproduce`, `FULL=1 make reproduce`.
 
 Every finished cell is a line on the screen and in a file of `--folder`. A run that was ended, however, goes on where it stopped.
 `--document` writes docs/papers.md and its plots from that file.
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from common import _commit as commit  # noqa: E402 - the scripts are programs: their folder is where they import from
+from papers import nested  # noqa: E402
 from papers.document import counted, write  # noqa: E402
 from papers.ledger import Busy, Finished, Ledger, opened  # noqa: E402
 from papers.plan import Cell, cells  # noqa: E402
@@ -37,12 +38,18 @@ def main() -> int:
         if have < shown and not given.fewer:
             print(f"{given.folder} has {have:,} figures, docs/papers.md shows {shown:,}: measure on, or say --fewer", file=sys.stderr)
             return 2
-        write(given.folder)
+        if have:
+            write(given.folder)
+        nested.write(given.folder)
         return 0
     console = Console(highlight=False, soft_wrap=True)
     try:
         with opened(given.folder) as ledger:
-            _measure(given, ledger, console)
+            started = time.monotonic()
+            if given.only != "nested":
+                _measure(given, ledger, console)
+            if "nested".startswith(given.only):
+                _measure_nested(given, console, started)
     except (Busy, ValueError) as error:
         console.print(f"{error}", markup=False)
         return 2
@@ -78,6 +85,16 @@ def _measure(given: argparse.Namespace, ledger: Ledger, console: Console) -> Non
     console.print(f"{left} of {len(present)} cells are left" if left else "all of them are finished")
 
 
+def _measure_nested(given: argparse.Namespace, console: Console, started: float) -> None:
+    """Nested histograms: in what is left of the time."""
+    if not (given.data / f"{nested.SET}.npz").exists():
+        console.print(f"not in {given.data}: {nested.SET}.npz", markup=False)
+        return
+    minutes = math.inf if given.full and given.minutes is None else (given.minutes or 56) - (time.monotonic() - started) / 60
+    done = nested.measure(given.data, given.folder, nested.grid_of(given.full), minutes, lambda text: console.print(text, markup=False))
+    console.print("nested histograms are finished" if done else "cells of nested histograms are left")
+
+
 def line(cell: Cell, finished: Finished, left: int) -> str:
     """What is told of a finished cell."""
     accuracy, cost = finished.best
@@ -93,7 +110,9 @@ def _arguments() -> argparse.Namespace:
     data = Path(os.environ.get("KINBIN_DATA") or ROOT / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder of the data sets (KINBIN_DATA, otherwise data in the repository)")
     parser.add_argument("--full", action="store_true", help="everything, for many hours")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only cells with this text in their key, as comparison/Letter/gmm")
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="only cells with this text in their key, as comparison/Letter/gmm; or nested"
+    )
     parser.add_argument(
         "--minutes", type=float, help="begin no more cells after so long (56, so that it ends within an hour; with --full no end)"
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kinbin
+from kinbin.spaces.registry import space_of
 from kinbin_service.cli.output import EXIT_CODES
 from kinbin_service.limits import all_limits
 from kinbin_service.problems import CODES
@@ -40,7 +41,7 @@ def reference() -> str:
     lines = ["# Reference", "", "This page is written from the code (`make docs`).", "", "## Kernels", ""]
     lines += _table(
         ("name", "kernel", "definition", "signed values"),
-        ((f"`{k.name}`", k.title, k.formula, "yes" if k.signed else "refused") for k in kinbin.KERNELS.values()),
+        ((f"`{k.name}`", k.title, k.formula, "yes" if k.signed else "refused") for k in (*kinbin.KERNELS.values(), space_of("nested"))),
     )
     lines += ["## Limits", "", "`GET /v1/limits` returns this table. An error names the limit that was passed.", ""]
     lines += _table(

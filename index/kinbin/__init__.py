@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
+    from kinbin.items.images import image_pixels
     from kinbin.items.kinds import KINDS
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
@@ -105,6 +106,7 @@ __all__ = [
     "StorageFull",
     "Thresholds",
     "Tokens",
+    "image_pixels",
     "measure_costs",
     "open",
     "set_threads",
@@ -129,6 +131,7 @@ _HOMES = {
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
     "kinbin.spaces.space": "Kernel",
     "kinbin.fields.collection": "FieldsCollection",
+    "kinbin.items.images": "image_pixels",
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (

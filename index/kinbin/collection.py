@@ -72,10 +72,12 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self.config = CollectionConfig(data.kernel, data.dim, data.sampler, data.bands, data.r, dict(data.parameters), data.items)
         self._kind = kind_named(data.items)
         self._space = object_space_of(self._kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
-        self._form = Form(data.dim, self._space.signed, self.config.parameters)
+        # What is stored is the length of rows.
+        dim = data.dim if self._space.pyramid is None else self._space.pyramid.dim
+        self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._space.parameters), data.items)
+        self._form = Form(dim, self._space.signed, self.config.parameters)
         self._wide = self._kind.wide(self._form)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
         if self._space.roots:
@@ -90,7 +92,7 @@ class Collection:
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._filters = Filters()
-        self._contents = Contents(self._kind, self._form)
+        self._contents = Contents(self._kind, self._form, self._space)
         self._upkeep_thread = UpkeepThread(name, self._keep_up, self._backlog)
         self._link_thread = LinkThread(name, self._linker.step, self._upkeep_thread.look)
         self._pools: PoolIndex | None = None
@@ -299,11 +301,11 @@ class Collection:
 
     def _rows(self, X: Any) -> Rows:
         """A batch of objects, vectors or others, as canonical rows."""
-        return self._kind.rows(X, self._form)
+        return self._space.rows_of(self._kind.rows(X, self._form))
 
     def _one(self, x: Any) -> Rows:
         """One object as a canonical row."""
-        return self._kind.row(x, self._form)
+        return self._space.rows_of(self._kind.row(x, self._form))
 
     def _plan(self, reader: Reader, view: View, asked: QueryOptions, limit: float | None, cancel: threading.Event | None) -> _Planned:
         """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through). limit: see `limit_of`."""

@@ -26,7 +26,7 @@ from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPL
 from kinbin.items.kind import Kind
 from kinbin.items.kinds import kind_named
 from kinbin.limits import limit
-from kinbin.parameters import arrived, one_of
+from kinbin.parameters import arrived, one_of, told_values
 from kinbin.pools.pools import Pools
 from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
@@ -70,7 +70,7 @@ class Database:
 
     def create_collection(
         self, name: str, *, kernel: str | None = None, dim: int | None = None, sampler: str | None = None, bands: int | None = None,
-        rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, float] | None = None,
+        rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, Any] | None = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None, items: str = "vectors", distance: str | None = None,
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
@@ -108,9 +108,9 @@ class Database:
                 lambda again: self._existing_fields(name, fields, configs, seed, exist_ok or again),
             )  # fmt: skip
         kind = kind_named(items)
-        dim = kind.dimension(dim)
-        space = _space_of(kind, kernel, distance, parameters, dim)
-        config = replace(_configuration(space, dim, sampler, bands, rows, seed), items=kind.name)
+        own = kind.dimension(dim)
+        space = _space_of(kind, kernel, distance, parameters, own)
+        config = replace(_configuration(space, own if space.pyramid is None else dim, sampler, bands, rows, seed), items=kind.name)
         asked = {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
         return self._created(
             name, lambda: Store.create(self._folder / name, config),
@@ -166,7 +166,7 @@ class Database:
             raise CollectionExists("the collection exists with fields; choose another name or drop it first")
         have = there.config
         pairs: dict[str, tuple[object, object]] = {"items": (wanted.items, have.items), "kernel": (wanted.kernel, have.kernel)}
-        pairs["dim"] = (wanted.dim, have.dim)
+        pairs["dim"] = (wanted.dim, there._space.stored_dim(have.dim))
         if wanted.kernel == have.kernel:
             pairs["parameters"] = (wanted.parameters, have.parameters)
         pairs |= {key: (asked[key], getattr(have, key)) for key in ("sampler", "bands", "rows") if asked[key] is not None}
@@ -188,7 +188,8 @@ class Database:
         told = f"the fields {', '.join(have)}" if have else "no fields"
         differing = [] if list(have) == list(wanted) else [told]
         for field, one in have.items() if not differing else ():
-            pairs = {key: (getattr(wanted[field], key), getattr(one.config, key)) for key in ("kernel", "dim")}
+            pairs: dict[str, tuple[object, object]] = {"kernel": (wanted[field].kernel, one.config.kernel)}
+            pairs["dim"] = (wanted[field].dim, one._space.stored_dim(one.config.dim))
             if wanted[field].kernel == one.config.kernel:
                 pairs["parameters"] = (wanted[field].parameters, one.config.parameters)
             named = {"sampler": wanted[field].sampler, "bands": wanted[field].bands, "rows": wanted[field].r}
@@ -512,6 +513,7 @@ def _configuration(space: Space, dim: int | None, sampler: str | None, bands: in
         if space.samplers and sampler not in space.samplers:
             text = f"kernel {space.name} is hashed by {' or '.join(space.samplers)}, not by {sampler}"
             raise InvalidInput.of("bad_parameter", text, field="sampler")
+    dim = _row_dimension(space, dim)
     return Configuration(
         space.name, dim, sampler or _default_sampler(space, dim), bands, r,
         secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
@@ -535,6 +537,14 @@ def _space_of(kind: Kind, kernel: object, distance: object, parameters: object, 
     return space
 
 
+def _row_dimension(space: Space, dim: int | None) -> int | None:
+    """The length of the rows of vectors of this length, which some kernels' parameters tell."""
+    if space.pyramid is not None and dim not in (None, space.pyramid.dim):
+        text = f"kernel {space.name} of {space.pyramid.levels} level(s) takes vectors of dimension {space.pyramid.dim}, not {dim}"
+        raise InvalidInput.of("bad_parameter", f"{text}; leave dim out, or choose other levels", field="dim")
+    return space.stored_dim(dim)
+
+
 def _default_sampler(space: Space, dim: int | None) -> str:
     """The faster one of those that are preferred. A kernel that is not hashed stores a name that nobody reads."""
     law = SAMPLERS[space.samplers[0]] if space.samplers else "minmax"
@@ -543,7 +553,7 @@ def _default_sampler(space: Space, dim: int | None) -> str:
 
 def _told(value: object) -> str:
     """A part of a configuration, for people."""
-    return ", ".join(f"{key}={one:g}" for key, one in value.items()) if isinstance(value, dict) else str(value)
+    return told_values(value) if isinstance(value, dict) else str(value)
 
 
 def _field_configurations(fields: object, alone: Mapping[str, Any], seed: int | None) -> dict[str, Configuration]:

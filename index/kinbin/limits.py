@@ -31,6 +31,8 @@ LIMITS: dict[str, Limit] = {
         Limit("feature_id", 2**63 - 1, "largest feature id", "ids are stored as 64-bit integers"),
         Limit("value", 1e15, "absolute value", "sums of squares and ratios stay finite in every kernel"),
         Limit("value_min", 1e-30, "absolute value", "smaller values have no full precision in float32; they are taken as zero"),
+        Limit("image_bytes", 33_554_432, "bytes of a file", "an image is decoded in memory"),
+        Limit("image_pixels", 50_000_000, "pixels an image", "it takes three bytes a pixel while its colours are counted"),
         Limit("string_length", 16_384, "characters a string", "the distance of two such strings takes 20 ms"),
         Limit("batch_items", 10_000, "items an add", "one add is one transaction, which holds other writers up"),
         Limit("batch_nonzeros", 16_777_216, "nonzeros an add", "one add is one transaction, held in memory"),

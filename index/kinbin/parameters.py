@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
@@ -13,6 +13,7 @@ from kinbin.limits import limit
 __all__ = [
     "INCLUDE",
     "MODES",
+    "Value",
     "arrived",
     "at_most",
     "cursor_after",
@@ -21,11 +22,14 @@ __all__ = [
     "one_of",
     "open_cursor",
     "sequence_of",
+    "told_values",
     "whole",
 ]
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
+Value = float | str | tuple[float, ...]
+"""Of a kernel's parameter."""
 
 
 def arrived(value: object) -> str:
@@ -48,6 +52,17 @@ def whole(name: str, value: object) -> int:
     if not is_number(value) or not hasattr(value, "__index__") or value < 1:  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
     return int(value)
+
+
+def told_values(values: Mapping[str, Any], between: str = ", ") -> str:
+    """Parameters of a kernel for people, as "gamma=2, base=tv, epsilon=0.5,0.2"."""
+    return between.join(f"{key}={_told_value(one)}" for key, one in values.items())
+
+
+def _told_value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return ",".join(f"{one:g}" for one in value) if isinstance(value, list | tuple) else f"{value:g}"
 
 
 def one_of(name: str, value: object, known: Collection[str]) -> None:

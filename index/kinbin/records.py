@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinbin.parameters import Value
+
 __all__ = [
     "AddResult",
     "Answer",
@@ -52,7 +54,7 @@ class CollectionConfig:
     """"gcws" or "dart"."""
     bands: int | None
     rows: int | None
-    parameters: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Value] = field(default_factory=dict)
     """Of the kernel, all of them by name; empty if it has none."""
     items: str = "vectors"
     """What the items are: a name in `kinbin.KINDS`."""

@@ -32,7 +32,7 @@ PUBLIC = [
     "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "RepairReport",
     "SearchCancelled", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens",
-    "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
+    "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
 ]  # fmt: skip
 
 
@@ -167,6 +167,8 @@ LIMIT_VALUES = {
     "feature_id": 2**63 - 1,
     "value": 1e15,
     "value_min": 1e-30,
+    "image_bytes": 33_554_432,
+    "image_pixels": 50_000_000,
     "string_length": 16_384,
     "batch_items": 10_000,
     "batch_nonzeros": 16_777_216,

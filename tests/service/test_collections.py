@@ -41,6 +41,23 @@ async def test_parameters_of_a_kernel_are_taken_and_told(app: App) -> None:
     await app.get("/v1/collections/bad", status=404)
 
 
+async def test_parameters_may_be_words_and_lists(app: App) -> None:
+    """Nested histograms are created with theirs, told with all of them, and answer vectors of counts, whose number follows."""
+    configuration = {"kernel": "nested", "parameters": {"levels": 2, "base": "chi2", "epsilon": [0.25]}}
+    made = await app.put("/v1/collections/pictures", configuration, status=201)
+    assert made["dim"] == 2048
+    assert made["parameters"] == {"levels": 2, "base": "chi2", "lambda": 1.0, "epsilon": [0.25]}
+    await app.put("/v1/collections/pictures", configuration, status=200)
+    items = [{"id": "a", "vector": {"indices": [0, 2000], "values": [3, 1]}}, {"id": "b", "vector": {"indices": [7], "values": [1]}}]
+    await app.post("/v1/collections/pictures/index", {"items": items})
+    found = await app.post("/v1/collections/pictures/query", {"id": "a", "include": ["vector"]})
+    assert [one["id"] for one in found["results"]] == ["a", "b"]
+    assert [sum(one["vector"]) for one in found["results"]] == [4.0, 1.0]
+    for bad in ({"base": "l2"}, {"levels": 7}, {"epsilon": [0.1]}, {"base": ["tv"]}):
+        refused = await app.put("/v1/collections/bad", {"kernel": "nested", "parameters": bad}, status=422)
+        assert "parameters" in str(refused["errors"])
+
+
 async def test_products_of_kernels_have_one_name(app: App) -> None:
     """A product is created by its parts in any order, has their parameters, and what cannot be a part is refused."""
     made = await app.put("/v1/collections/both", {"kernel": "rbf*ngmm", "dim": 2, "parameters": {"rbf.gamma": 3}}, status=201)

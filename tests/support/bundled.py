@@ -55,6 +55,20 @@ def _histograms(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
     return histograms
 
 
+def pictures() -> NDArray[np.uint8]:
+    """(n, 32, 32, 3) the patches themselves."""
+    return _patches()
+
+
+def grids(images: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
+    """(n, side, side, 512) colour histograms of the cells of a grid, of images whose sides it divides."""
+    n, height, width = images.shape[:3]
+    colour = _colours(images, 8)
+    cell = (np.arange(height) * side // height)[:, None] * side + np.arange(width) * side // width
+    histograms: NDArray[np.float32] = _counts((cell * 512 + colour).reshape(n, -1), side * side * 512).toarray()
+    return histograms.reshape(n, side, side, 512)
+
+
 def photographs() -> Arrays:
     """(n, 512) and (500, 512) colour histograms of patches, 8 levels a colour; rows sum to 1,024."""
     histograms = _histograms(_patches())

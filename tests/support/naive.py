@@ -150,6 +150,40 @@ def mm_acos_chi2(u: Row, v: Row) -> float:
     return ngmm(u, v) * acos_chi2(u, v)
 
 
+def _xlogx(x: NDArray[Any]) -> NDArray[Any]:
+    return x * np.log(np.where(x > 0.0, x, 1.0))
+
+
+PSI: dict[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
+    "tv": lambda u, v: np.abs(u - v),
+    "chi2": lambda u, v: (u - v) ** 2 / np.where(u + v > 0.0, u + v, 1.0),
+    "jd": lambda u, v: 0.5 * (_xlogx(u) + _xlogx(v)) - _xlogx(0.5 * (u + v)),
+    "h2": lambda u, v: (np.sqrt(u) - np.sqrt(v)) ** 2,
+    "h1": lambda u, v: np.abs(np.sqrt(u) - np.sqrt(v)),
+}
+"""What two entries of histograms add to their divergence."""
+
+
+def nested_scores(
+    q: NDArray[Any], X: NDArray[Any], levels: int = 3, base: str = "tv", width: float = 1.0, epsilon: float | Sequence[float] = 0.5
+) -> NDArray[np.float64]:  # fmt: skip
+    """(n,) kernel of nested histograms of a picture (side, side, 512) and of n others, side = 2^(levels-1); width: lambda."""
+    shares = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon] * (levels - 1)
+    used = q.any(axis=(0, 1)) | X.any(axis=(0, 1, 2))  # a colour that none has adds nothing
+    a, b = q[..., used] / q.sum(dtype=np.float64), X[..., used] / X.sum(axis=(1, 2, 3), keepdims=True, dtype=np.float64)
+
+    def node(level: int, y: int, x: int, side: int) -> NDArray[np.float64]:
+        own, other = a[y : y + side, x : x + side].sum(axis=(0, 1)), b[:, y : y + side, x : x + side].sum(axis=(1, 2))
+        alone: NDArray[np.float64] = np.exp(-PSI[base](own, other).sum(axis=1) / width)
+        if side == 1:
+            return alone
+        half = side // 2
+        parts = np.prod([node(level + 1, y + dy, x + dx, half) for dy in (0, half) for dx in (0, half)], axis=0)
+        return np.asarray((1.0 - shares[level]) * alone + shares[level] * parts)
+
+    return node(0, 0, 0, 2 ** (levels - 1))
+
+
 KERNELS: dict[str, Kernel] = {
     "minmax": minmax, "gmm": gmm, "ngmm": ngmm, "gint": gint, "tv": gint,
     "chi2": chi2, "exp_chi2": exp_chi2, "acos_chi2": acos_chi2, "js": js, "hellinger": hellinger,

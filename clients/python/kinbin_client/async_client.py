@@ -349,7 +349,7 @@ class AsyncClient(_AsyncSearchable):
         rows: int | None = None,
         seed: int | None = None,
         exist_ok: bool = False,
-        parameters: Mapping[str, float] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         fields: ByField[Mapping[str, Any]] | None = None,
     ) -> AsyncCollection:
         """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.

@@ -360,7 +360,7 @@ class Client(_Searchable):
         rows: int | None = None,
         seed: int | None = None,
         exist_ok: bool = False,
-        parameters: Mapping[str, float] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         fields: ByField[Mapping[str, Any]] | None = None,
     ) -> Collection:
         """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.

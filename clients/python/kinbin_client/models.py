@@ -165,7 +165,7 @@ class CollectionInfo(_Model):
 
     name: str
     kernel: str | None = None
-    parameters: dict[str, float] | None = {}
+    parameters: dict[str, float | str | list[float]] | None = {}
     dim: int | None = None
     sampler: str | None = None
     bands: int | None = None

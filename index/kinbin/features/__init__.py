@@ -14,14 +14,18 @@ from kinbin.features.fourier import FourierFeatures
 from kinbin.features.graph import KinbinTransformer
 from kinbin.features.hashed import GCWSFeatures, ProductFeatures, SignFeatures
 from kinbin.features.kernel_matrix import pairwise
+from kinbin.features.nested import NestedHistogramKernel
 from kinbin.features.nystroem import NystroemFeatures
+from kinbin.features.qgrams import QGramFeatures
 
 __all__ = [
     "FourierFeatures",
     "GCWSFeatures",
     "KinbinTransformer",
+    "NestedHistogramKernel",
     "NystroemFeatures",
     "ProductFeatures",
+    "QGramFeatures",
     "SignFeatures",
     "pairwise",
 ]

@@ -356,7 +356,7 @@ class FieldsCollection:
         vectors: list[dict[str, Any] | None] = [None] * len(entries)
         if "vector" in wanted and entries:
             numbers = np.array([number for _, number, _ in entries], np.uint64)
-            rows = {name: moment.rows(name, numbers) for name in self._fields}
+            rows = {name: field._space.vectors_of(moment.rows(name, numbers)) for name, field in self._fields.items()}
             vectors = [
                 {name: field._kind.item(rows[name], i, field._form) for name, field in self._fields.items()} for i in range(len(entries))
             ]  # fmt: skip

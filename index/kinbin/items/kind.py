@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
+from kinbin.parameters import Value
 from kinbin.rows.identity import MOST_PROBLEMS
 from kinbin.rows.matrices import Fault
 from kinbin.rows.rows import Rows
@@ -30,7 +31,7 @@ class Form:
     """As `Kind.dimension` judged it."""
     signed: bool = True
     """Whether its kernel takes negative values."""
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, Value] = field(default_factory=dict)
     """Of its kernel, all of them."""
 
 
@@ -52,6 +53,8 @@ class Kind:
     """(one object, …) → its row, alone. Raises InvalidInput without a position."""
     item: Callable[[Rows, int, Form], Any]
     """(rows, which of them, …) → the object, as users get it back: equal, number by number, to what came (float32)."""
+    vectors: bool = False
+    """Whether items come back as vectors (`Item.vector`), and no objects."""
     wide: Callable[[Form], bool] = lambda _form: False
     """Whether rows carry 64-bit feature ids. Others have at most 65,536 features."""
 

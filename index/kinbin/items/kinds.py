@@ -16,6 +16,7 @@ __all__ = ["KINDS", "kind_named"]
 _HOMES = {
     "vectors": "kinbin.items.vectors:VECTORS",
     "strings": "kinbin.items.strings:STRINGS",
+    "images": "kinbin.items.images:IMAGES",
 }
 
 

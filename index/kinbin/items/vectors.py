@@ -60,5 +60,5 @@ def _item(rows: Rows, i: int, form: Form) -> Any:
 
 _NO_NAMES: Sequence[str] = ()
 
-VECTORS = Kind("vectors", "vector", _NO_NAMES, lambda dim: dim, _rows, _row, _item, lambda form: is_wide(form.dim))
+VECTORS = Kind("vectors", "vector", _NO_NAMES, lambda dim: dim, _rows, _row, _item, vectors=True, wide=lambda form: is_wide(form.dim))
 """Searched by every kernel of `spaces.registry.KERNELS` and their products."""

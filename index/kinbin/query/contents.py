@@ -14,6 +14,7 @@ from kinbin.query.view import View
 from kinbin.records import Item
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import read_records
+from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
 __all__ = ["Contents"]
@@ -22,10 +23,11 @@ __all__ = ["Contents"]
 class Contents:
     """Reads the contents of items of one collection. Every call is made inside a snapshot of the view's state."""
 
-    def __init__(self, kind: Kind, form: Form) -> None:
+    def __init__(self, kind: Kind, form: Form, space: Space) -> None:
         self._kind = kind
         self._form = form
         self._wide = kind.wide(form)
+        self._space = space
 
     def of(self, reader: Reader, view: View, ids: Iterable[str], wanted: Collection[str]) -> dict[str, Item]:
         """The items of ids that are there, by id.
@@ -45,9 +47,9 @@ class Contents:
         """Items of (id, row, payload), with what is wanted of them."""
         stored: list[Any] = [None] * len(entries)
         if "vector" in wanted and entries:
-            rows = self.rows(view, [row for _, row, _ in entries])
+            rows = self._space.vectors_of(self.rows(view, [row for _, row, _ in entries]))
             stored = [self._kind.item(rows, i, self._form) for i in range(len(entries))]
-        payload, vectors = "payload" in wanted, self._kind.name == "vectors"
+        payload, vectors = "payload" in wanted, self._kind.vectors
         return [
             Item(key.decode(), one if vectors else None, orjson.loads(data) if payload and data else None, object=None if vectors else one)
             for (key, _, data), one in zip(entries, stored, strict=True)

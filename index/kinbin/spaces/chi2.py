@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ _PAIRWISE = Pairwise((CHI_SQUARED,))
 _CODE = Code(_score, _best, _farthest, _least)
 
 
-def _exponential(values: Mapping[str, float]) -> Space:
+def _exponential(values: Mapping[str, Any]) -> Space:
     printed = Print(PrintKind.EXPONENTIAL, values["gamma"])
     return Space(
         "exp_chi2", "exponential chi-squared", "exp(−γ (1 − chi2)), u, v ≥ 0", shapes=True, signed=False, code=_CODE,

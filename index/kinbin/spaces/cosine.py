@@ -141,14 +141,14 @@ def _space(name: str, title: str, formula: str, printed: Print, **more: Any) -> 
     )  # fmt: skip
 
 
-def _gaussian(values: Mapping[str, float]) -> Space:
+def _gaussian(values: Mapping[str, Any]) -> Space:
     return _space(
         "rbf", "Gaussian", "exp(−γ (1 − ρ)), ρ the cosine", Print(PrintKind.EXPONENTIAL, values["gamma"], signed=True), signed=True,
         declared={"gamma": GAMMA}, parameters=dict(values), of=_gaussian,
     )  # fmt: skip
 
 
-def _folded(values: Mapping[str, float]) -> Space:
+def _folded(values: Mapping[str, Any]) -> Space:
     gamma = values["gamma"]
     return _space(
         "frbf", "folded Gaussian", "(exp(−γ (1 − ρ)) + exp(−γ (1 + ρ))) / 2, ρ the cosine, u, v ≥ 0",

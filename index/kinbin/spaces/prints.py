@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kinbin.parameters import Value
 from kinbin.spaces.ordered import signed_of, signed_score
 
 __all__ = ["AS_IT_IS", "GAMMA", "Parameter", "Print", "PrintKind"]
@@ -19,13 +20,27 @@ __all__ = ["AS_IT_IS", "GAMMA", "Parameter", "Print", "PrintKind"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that belongs to a kernel, chosen when a collection is created."""
+    """A number, a few numbers or a word that belongs to a kernel, chosen when a collection is created."""
 
-    default: float
+    default: Value
     least: float
     most: float
     text: str
     """What it does, in a line."""
+    whole: bool = False
+    """Whether only whole numbers are taken."""
+    several: int = 0
+    """How many numbers a list may have that stands in the place of one; 0: it is one number."""
+    words: tuple[str, ...] = ()
+    """What it may be, where it is a word."""
+
+    @property
+    def says(self) -> str:
+        """What it has to be, as refusals say it."""
+        if self.words:
+            return f"is one of {', '.join(self.words)}"
+        one = f"is a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
+        return f"{one}, or a list of at most {self.several} of them" if self.several else one
 
 
 GAMMA = Parameter(1.0, 0.001, 1000.0, "how fast scores fall with distance: the larger, the faster")

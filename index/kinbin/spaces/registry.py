@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kinbin.items.kind import Kind
+    from kinbin.parameters import Value
     from kinbin.spaces.prints import Parameter
     from kinbin.spaces.space import Space
 
@@ -39,8 +40,16 @@ _OBJECT_HOMES = {
     "jaro_winkler": "kinbin.spaces.jaro:JARO_WINKLER",
 }
 """Of objects; which kind of items has which stands in `Kind.kernels`."""
+_OF_ONE_LENGTH = {"nested": "kinbin.spaces.nested:NESTED"}
+"""Kernels of vectors whose length follows from the kernel's parameters: no part of products, nor of what is said of any vectors."""
 _TIMES = "*"
 _MOST_PARTS = 3
+
+
+def _imported(home: str) -> Space:
+    module, _, attribute = home.partition(":")
+    space: Space = getattr(import_module(module), attribute)
+    return space
 
 
 class _Kernels(Mapping[str, "Space"]):
@@ -50,9 +59,7 @@ class _Kernels(Mapping[str, "Space"]):
         self._homes = homes
 
     def __getitem__(self, name: str) -> Space:
-        module, _, attribute = self._homes[name].partition(":")
-        space: Space = getattr(import_module(module), attribute)
-        return space
+        return _imported(self._homes[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._homes)
@@ -68,7 +75,7 @@ OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES)
 
 
 def kernel_named(name: object) -> Space:
-    """The kernel of this name; "gmm*acos" is the product of two (or three), in whatever order.
+    """The kernel of this name, "nested" too; "gmm*acos" is the product of two (or three), in whatever order.
 
     Raises:
         InvalidInput: no kernel has this name, or the product is none (code "bad_parameter").
@@ -77,6 +84,8 @@ def kernel_named(name: object) -> Space:
 
     if isinstance(name, str) and _TIMES in name:
         return _product(name.split(_TIMES))
+    if isinstance(name, str) and name in _OF_ONE_LENGTH:
+        return _imported(_OF_ONE_LENGTH[name])
     one_of("kernel", name, KERNELS)
     return KERNELS[str(name)]
 
@@ -103,10 +112,12 @@ def _product(names: list[str]) -> Space:
 
 
 def space_of(name: object, parameters: object = None) -> Space:
-    """The kernel of this name with these values of its parameters: a mapping of names to numbers. Those left out have their defaults.
+    """The kernel of this name with these values of its parameters: a mapping of names to values.
+
+    Values are numbers, words or lists of numbers, as the kernel declares; those left out have their defaults.
 
     Raises:
-        InvalidInput: no kernel has this name, it has no such parameter, or a value is no number of the parameter's range
+        InvalidInput: no kernel has this name, it has no such parameter, or a value is not what the parameter may be
             (code "bad_parameter"; `field` is "kernel" or "parameters").
     """
     return _with(kernel_named(name), parameters)
@@ -123,7 +134,7 @@ def object_space_of(kind: Kind, name: object, parameters: object = None, dim: in
     if not kind.kernels:
         return space_of(name, parameters)
     one_of(word, name, kind.kernels)
-    space = _with((OBJECT_KERNELS if name in OBJECT_KERNELS else KERNELS)[str(name)], parameters)
+    space = _with(OBJECT_KERNELS[str(name)] if name in OBJECT_KERNELS else kernel_named(name), parameters)
     return space if space.sized is None or dim is None else space.sized(dim)
 
 
@@ -135,7 +146,7 @@ def _with(space: Space, parameters: object) -> Space:
     return space if space.of is None or values == space.parameters else space.of(values)
 
 
-def _judged(space: Space, parameters: object) -> dict[str, float]:
+def _judged(space: Space, parameters: object) -> dict[str, Value]:
     """The parameters that were given, checked."""
     from kinbin.errors import InvalidInput, suggestion
     from kinbin.parameters import arrived
@@ -151,12 +162,25 @@ def _judged(space: Space, parameters: object) -> dict[str, float]:
     return {key: _judged_value(key, space.declared[key], value) for key, value in parameters.items()}
 
 
-def _judged_value(key: str, parameter: Parameter, value: object) -> float:
+def _judged_value(key: str, parameter: Parameter, value: object) -> Value:
     from kinbin.errors import InvalidInput
-    from kinbin.parameters import arrived, is_number
+    from kinbin.parameters import arrived
+
+    if parameter.words:
+        if isinstance(value, str) and value in parameter.words:
+            return value
+    elif isinstance(value, list | tuple):
+        if 1 <= len(value) <= parameter.several and all(_fits(parameter, one) for one in value):
+            return tuple(float(one) for one in value)
+    elif _fits(parameter, value):
+        return int(value) if parameter.whole else float(value)  # type: ignore[arg-type, call-overload]
+    raise InvalidInput.of("bad_parameter", f"the parameter {key} {parameter.says}, not {arrived(value)}", field="parameters")
+
+
+def _fits(parameter: Parameter, value: object) -> bool:
+    """Whether this is a number of the parameter's range."""
+    from kinbin.parameters import is_number
 
     # Comparisons with NaN are false.
-    if not is_number(value) or not parameter.least <= value <= parameter.most:  # type: ignore[operator]
-        text = f"the parameter {key} is a number from {parameter.least:g} to {parameter.most:g}, not {arrived(value)}"
-        raise InvalidInput.of("bad_parameter", text, field="parameters")
-    return float(value)  # type: ignore[arg-type]
+    inside = is_number(value) and parameter.least <= value <= parameter.most  # type: ignore[operator]
+    return bool(inside and (not parameter.whole or int(value) == value))  # type: ignore[call-overload]

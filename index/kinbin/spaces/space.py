@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.items.embedding import Embedding
+from kinbin.parameters import Value
 from kinbin.rows.rows import Rows
 from kinbin.spaces.pairwise import Pairwise
 from kinbin.spaces.prints import Parameter
+
+if TYPE_CHECKING:
+    from kinbin.spaces.pyramid import Pyramid
 
 __all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Objects", "Space"]
 
@@ -135,10 +139,18 @@ class Space:
     """The one that rows are hashed by. None: the preferred one."""
     declared: Mapping[str, Parameter] = field(default_factory=dict)
     """The parameters of the kernel, by name."""
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, Value] = field(default_factory=dict)
     """Their values here."""
-    of: Callable[[Mapping[str, float]], Space] | None = None
-    """The same kernel with other values."""
+    of: Callable[[Mapping[str, Any]], Space] | None = None
+    """The same kernel with other values.
+
+    Raises InvalidInput where values that are right alone do not go together.
+    """
+    pyramid: Pyramid | None = None
+    """What rows are made of vectors by, and vectors of rows. None: a row is the vector itself.
+
+    It is asked where vectors come in and go out, and nowhere else: all that is stored, hashed, coded and scored are rows.
+    """
     context: Callable[[], NDArray[np.void]] | None = None
     """Makes, and keeps, a record whose address the code is handed."""
     embeddings: tuple[Embedding, ...] = ()
@@ -157,6 +169,18 @@ class Space:
     def falls_short(self, printed: Any, limit: float) -> Any:
         """Whether a printed number (or each of an array) is farther than a limit."""
         return printed > limit if self.ascending else printed < limit
+
+    def stored_dim(self, dim: int | None) -> int | None:
+        """The length of the rows of vectors of this length; None: rows have no length."""
+        return dim if self.pyramid is None else self.pyramid.row_dim
+
+    def rows_of(self, vectors: Rows) -> Rows:
+        """The rows that are stored of vectors, and asked for."""
+        return vectors if self.pyramid is None else self.pyramid.rows_of(vectors)
+
+    def vectors_of(self, rows: Rows) -> Rows:
+        """The vectors of stored rows: the inverse."""
+        return rows if self.pyramid is None else self.pyramid.vectors_of(rows)
 
     @property
     def objects(self) -> Objects | None:

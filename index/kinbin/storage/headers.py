@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.parameters import Value
 
 __all__ = [
     "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "Identity", "LinkSetHeader", "ProjectionHeader",
@@ -106,16 +107,23 @@ class Fields:
             raise self.refuse(name, "an object")
         return value
 
-    def numbers(self, name: str) -> dict[str, float]:
-        """A JSON object of finite numbers."""
-        values = self.object(name)
-        if not all(isinstance(one, int | float) and not isinstance(one, bool) and abs(one) <= _MOST for one in values.values()):
-            raise self.refuse(name, "an object of finite numbers")
-        return {key: float(one) for key, one in values.items()}
+    def values(self, name: str) -> dict[str, Value]:
+        """A JSON object of finite numbers, words, and lists of finite numbers."""
+        out: dict[str, Value] = {}
+        for key, one in self.object(name).items():
+            listed = one if isinstance(one, list) else [one]
+            if not isinstance(one, str) and not all(_is_finite(part) for part in listed):
+                raise self.refuse(name, "an object of finite numbers, words, and lists of such numbers")
+            out[key] = one if isinstance(one, str) else tuple(map(float, one)) if isinstance(one, list) else float(one)
+        return out
 
     def fields(self, name: str) -> Fields:
         """The fields of a JSON object."""
         return Fields(self.object(name), f"{self._what}, {name!r}")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
 
 
 def damaged(what: str, why: str) -> CorruptData:
@@ -144,7 +152,7 @@ class Configuration:
     """Hashes a band, `rows` to users and on disk. None: chosen run by run."""
     seed: int
     hash_version: int
-    parameters: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Value] = field(default_factory=dict)
     """Of the kernel, by name. Absent on disk if it has none."""
     items: str = "vectors"
     """What the items are, the name of a kind. Absent on disk where they are vectors."""
@@ -164,7 +172,7 @@ class Configuration:
             kernel=fields.text("kernel"), dim=fields.whole_or_none("dim", 1), sampler=fields.text("sampler"),
             bands=fields.whole_or_none("bands", 1, _MOST_BANDS), r=fields.whole_or_none("rows", 1, _MOST_R),
             seed=int(seed), hash_version=fields.whole("hash_version"),
-            parameters=fields.numbers("parameters") if "parameters" in fields else {},
+            parameters=fields.values("parameters") if "parameters" in fields else {},
             items=fields.text("items") if "items" in fields else "vectors",
         )  # fmt: skip
 

@@ -98,7 +98,7 @@ def _fields(given: list[str]) -> dict[str, dict[str, Any]]:
     return fields
 
 
-def _parameters(given: list[str], fields: dict[str, dict[str, Any]]) -> dict[str, float] | None:
+def _parameters(given: list[str], fields: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """Numbers by name, of NAME=NUMBER. Where there are fields, FIELD:NAME=NUMBER, which are put into these. Raises BadParameter."""
     if not fields:
         return numbers_of(given)

@@ -107,6 +107,11 @@ def _to_output(items: Iterator[list[Stored]]) -> None:
     sys.stdout.buffer.flush()
 
 
+def _written(name: str, value: Any) -> str:
+    """A parameter as `--parameter` takes it, to the last digit."""
+    return f"{name}={value if isinstance(value, str) else ','.join(map(repr, value)) if isinstance(value, list | tuple) else repr(value)}"
+
+
 def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done: Exported, where: str, as_json: bool) -> None:
     if as_json:
         told = {"kernel": about["kernel"], "parameters": about["parameters"], "dim": about["dim"], "items": done.items, "bytes": done.bytes}
@@ -114,7 +119,7 @@ def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done:
         return
     dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     typer.echo(f"{collection}: {done.items:,} items written to {file}, {done.bytes:,} bytes")
-    kernel = shlex.quote(about["kernel"]) + "".join(f" --parameter {name}={number!r}" for name, number in about["parameters"].items())
+    kernel = shlex.quote(about["kernel"]) + "".join(f" --parameter {_written(name, value)}" for name, value in about["parameters"].items())
     typer.echo(f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection} --kernel {kernel}{dim}")
 
 

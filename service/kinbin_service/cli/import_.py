@@ -53,6 +53,7 @@ class Format(StrEnum):
     CSV = "csv"
     NDJSON = "ndjson"
     SVMLIGHT = "svmlight"
+    IMAGES = "images"
 
 
 def _split(text: str | None) -> tuple[str, ...]:
@@ -61,19 +62,19 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def import_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files to import, one after the other.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files to import, one after the other; or one folder of images.")],
     data: PlaceDataOption = None,
     url: UrlOption = None,
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to import into; created if absent.")] = DEFAULT_COLLECTION,
     kernel: Annotated[
         str | None,
         typer.Option(
-            metavar="KERNEL", callback=kernel_name, help=f"Kernel of the collection, when it is created; default: ngmm. {KERNEL_NAMES}"
+            metavar="KERNEL", callback=kernel_name, help=f"Kernel of a new collection; default: ngmm, of images nested. {KERNEL_NAMES}"
         ),
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="A parameter of the kernel, such as gamma=2, when it is created; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the kernel, such as gamma=2, when it is created; may be repeated."),
     ] = None,
     dim: Annotated[
         int | None,
@@ -115,6 +116,9 @@ def import_command(
     ] = None,
     array: Annotated[str | None, typer.Option(metavar="NAME", help="Array of a .npz archive that holds the vectors.")] = None,
     index_base: Annotated[int, typer.Option(min=0, max=1, help="Number of the first feature in svmlight files; it is subtracted.")] = 0,
+    thumbnails: Annotated[
+        bool, typer.Option("--thumbnails", help="Keep a small picture of each image in its payload, as an address that browsers show.")
+    ] = False,
     batch: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Rows an add, each one durable transaction.")] = 1_000,
     mode: Annotated[
         Mode, typer.Option(help="Ids that are there are replaced (upsert), refused (insert) or required (update).")
@@ -136,13 +140,14 @@ def import_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight.
+    """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight; or a folder of images.
 
     - npy: a matrix, one vector a row
     - npz: what `kinbin export` wrote, a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
     - csv: numbers, one vector a line, with an optional header
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
     - svmlight: "label index:value ..." lines, sparse
+    - a folder: its PNG, JPEG and WebP images, and those of folders below; ids are their paths
 
     Columns of a CSV file that are not named are features. One whose name (id, label, class …) or whose first cells make that doubtful
     is refused until it is named; the summary tells what every column became.
@@ -175,6 +180,7 @@ def import_command(
         header=header,
         array=array,
         index_base=index_base,
+        thumbnails=thumbnails,
     )
     add = AddOptions(rows=batch, mode=mode.value, wanted=Wanted(kernel, dim, numbers_of(parameter or [])))
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):

@@ -53,35 +53,40 @@ FilterOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs; errors as well.")]
 
 
-KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, or a product of two or three, such as gmm*acos."
+KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, a product of two or three, such as gmm*acos, or nested."
 """The kernels, as `kinbin.KERNELS` names them."""
 DEFAULT_KERNEL = "ngmm"
 
 
 def kernel_name(name: str | None) -> str | None:
     """A kernel's name that is known; products are judged where they are made. Raises BadParameter."""
-    if name is not None and not set(name.split("*")) <= set(kinbin.KERNELS):
+    if name not in {None, "nested"} and not set(name.split("*")) <= set(kinbin.KERNELS):
         raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}")
     return name
 
 
-def number_of(text: str) -> tuple[str, float]:
-    """Name and value of NAME=NUMBER. Raises BadParameter."""
-    name, _, number = text.partition("=")
+def number_of(text: str) -> tuple[str, Any]:
+    """Name and value of NAME=VALUE: a number, numbers with commas between them, or a word. Raises BadParameter."""
+    name, _, value = text.partition("=")
     try:
-        return name, float(number)
+        numbers = [float(one) for one in value.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {text}") from None
+        if not value.isidentifier():
+            raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {text}") from None
+        return name, value
+    return name, numbers if len(numbers) > 1 else numbers[0]
 
 
-def numbers_of(given: list[str]) -> dict[str, float] | None:
+def numbers_of(given: list[str]) -> dict[str, Any] | None:
     """Parameters of a kernel as they were written; None: none were. Raises BadParameter."""
     return dict(map(number_of, given)) or None
 
 
-def kernel_and_parameters(kernel: str | None, parameters: Mapping[str, float] | None) -> str:
+def kernel_and_parameters(kernel: str | None, parameters: Mapping[str, Any] | None) -> str:
     """What a collection compares by, for people."""
-    return f"kernel {kernel}" + "".join(f" {name}={number:g}" for name, number in (parameters or {}).items())
+    from kinbin_service.importing import told_parameters
+
+    return " ".join([f"kernel {kernel}", *([told_parameters(parameters, " ")] if parameters else [])])
 
 
 def parsed_json(text: str, option: str) -> Any:

@@ -73,8 +73,10 @@ class ServiceTarget:
     def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         from kinbin_client.errors import NotFound
-        from kinbin_service.importing import Wanted, check_alike, refuse_fields, try_out
+        from kinbin_service.importing import TargetDiffers, Wanted, check_alike, refuse_fields, try_out
 
+        if first.items != "vectors":
+            raise TargetDiffers(f"{first.items} are imported into files of this machine: say --data in the place of --url")
         try:
             info = self._collection.info()
         except NotFound:

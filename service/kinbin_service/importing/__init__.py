@@ -1,7 +1,8 @@
-"""Files into collections: readers of .npy, .npz, CSV, NDJSON and svmlight as streams of batches, and resumable imports of them.
+"""Files into collections: readers of vectors and images as streams of batches, and resumable imports of them.
 
     formats.py    which reader a file needs, and the options of all of them
     arrays.py     .npy and .npz, memory-mapped          csv_files.py, ndjson.py, svmlight.py    text, line by line (lines.py)
+    images.py     folders of images
     batches.py    what readers hand over: items that know their row or line
     bad_rows.py   what was left out
     targets.py    where they go                          vectors.py    the forms of one vector
@@ -27,6 +28,7 @@ from kinbin_service.importing.targets import (
     check_alike,
     refuse_fields,
     told,
+    told_parameters,
     try_out,
 )
 from kinbin_service.importing.vectors import parse_vector
@@ -50,6 +52,7 @@ __all__ = [
     "parse_vector",
     "refuse_fields",
     "told",
+    "told_parameters",
     "try_out",
     "watch",
 ]

@@ -102,7 +102,7 @@ class Batch:
 
     path: Path
     ids: list[str]
-    vectors: NDArray[Any] | list[Vector]
+    vectors: NDArray[Any] | list[Vector] | list[Vector | Path]
     """(n, d) array when every row is dense and of one length."""
     payloads: list[dict[str, Any] | None] | None
     places: Sequence[int]
@@ -111,6 +111,8 @@ class Batch:
     end: Position
     bad: tuple[BadRow, ...] = ()
     """What was left out between these rows."""
+    items: str = "vectors"
+    """What `vectors` are: "vectors", or "images", by their paths."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -12,13 +12,14 @@ from kinbin_service.importing import arrays
 from kinbin_service.importing.arrays import open_npy, open_npz
 from kinbin_service.importing.batches import ROW_TEMPLATE, Naming, Source, SourceError
 from kinbin_service.importing.csv_files import CsvFile, Roles
+from kinbin_service.importing.images import ImageFolder
 from kinbin_service.importing.ndjson import NdjsonFile
 from kinbin_service.importing.svmlight import SvmlightFile
 
 __all__ = ["FORMATS", "ReadOptions", "brings_ids", "detect", "open_source"]
 
 FORMATS = ("npy", "npz", "csv", "ndjson", "svmlight")
-"""Every format that can be imported, by the name --format takes."""
+"""Every format of files that can be imported, by the name --format takes; folders of images are "images"."""
 
 _SUFFIXES = {
     ".npy": "npy",
@@ -52,6 +53,7 @@ class ReadOptions:
     header: bool | None = None
     array: str | None = None
     index_base: int = 0
+    thumbnails: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The options as JSON holds them."""
@@ -65,6 +67,7 @@ _OF_FORMAT = {
     "csv": {"id_column", "payload_columns", "ignore_columns", "feature_columns", "delimiter", "header"},
     "ndjson": {"id_column", "payload_columns"},
     "svmlight": {"payload_columns", "index_base"},
+    "images": {"thumbnails"},
 }
 """The options that mean something to each format, besides `format` and `id_format`."""
 
@@ -101,6 +104,8 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
                 payload_fields=options.payload_columns,
                 naming=naming if options.id_format else None,
             )
+        case "images":
+            return ImageFolder(path, naming=naming if options.id_format else None, thumbnails=options.thumbnails)
         case _:
             return SvmlightFile(path, naming=naming, payload_columns=options.payload_columns, index_base=options.index_base)
 
@@ -110,7 +115,7 @@ def brings_ids(path: Path, options: ReadOptions) -> bool:
     if options.id_column is not None or options.id_format is not None:
         return options.id_column is not None
     chosen = detect(path, options)
-    return chosen == "ndjson" or (chosen == "npz" and arrays.brings_ids(path))
+    return chosen in {"ndjson", "images"} or (chosen == "npz" and arrays.brings_ids(path))
 
 
 def _refuse_foreign_options(path: Path, chosen: str, options: ReadOptions) -> None:
@@ -119,7 +124,8 @@ def _refuse_foreign_options(path: Path, chosen: str, options: ReadOptions) -> No
         if option.name in {"format", "id_format"} or option.name in _OF_FORMAT[chosen]:
             continue
         if getattr(options, option.name) != option.default:
-            raise SourceError(path, f"--{option.name.replace('_', '-')} means nothing for a {chosen} file: leave it out")
+            named = chosen if chosen == "images" else f"a {chosen} file"
+            raise SourceError(path, f"--{option.name.replace('_', '-')} means nothing for {named}: leave it out")
     if options.id_column is not None and options.id_format is not None:
         raise SourceError(path, "ids come from a column or from --id-format, not from both: leave one out")
 
@@ -127,7 +133,11 @@ def _refuse_foreign_options(path: Path, chosen: str, options: ReadOptions) -> No
 def detect(path: Path, options: ReadOptions) -> str:
     """The format of a file: as the options say, or found out. Raises SourceError, OSError."""
     if path.is_dir():
-        raise SourceError(path, "is a folder: name the files in it")
+        if options.format not in {"auto", "images"}:
+            raise SourceError(path, "is a folder: name the files in it")
+        return "images"
+    if options.format == "images":
+        raise SourceError(path, "is no folder: images are imported by the folder that they are in")
     return _found_out(path) if options.format == "auto" else options.format
 
 

@@ -108,6 +108,9 @@ def _summary(
 
 def _check_ids_differ(files: Sequence[Path], read: ReadOptions) -> None:
     """Refuse several files whose rows would all be numbered from 0: each would replace the items of the one before."""
+    folders = [file for file in files if file.is_dir()]
+    if len(folders) > 1:
+        raise SourceError(folders[1], "ids of images are their paths in the folder: import folders one by one, or the one that they are in")
     template = read.id_format or ROW_TEMPLATE
     numbered = [file for file in files if not brings_ids(file, read)]
     names = {template.replace("{stem}", file.stem) for file in numbered}

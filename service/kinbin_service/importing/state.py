@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kinbin_service.importing.batches import Position
+from kinbin_service.importing.images import image_files
 
 __all__ = ["PREFIX_BYTES", "FileIdentity", "ImportState", "Resumed", "load", "remove", "resume", "save", "state_path"]
 
@@ -36,7 +37,7 @@ PREFIX_BYTES = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """What tells one content of a file from another without reading all of it."""
+    """What tells one content of a file from another without reading all of it; of a folder, names, sizes and times of its images."""
 
     size: int
     mtime_ns: int
@@ -45,6 +46,10 @@ class FileIdentity:
     @classmethod
     def of(cls, path: Path) -> FileIdentity:
         """The identity of a file as it is now."""
+        if path.is_dir():
+            listed = [(name, (path / name).stat()) for name in image_files(path)]
+            told = json.dumps([(name, one.st_size, one.st_mtime_ns) for name, one in listed]).encode()
+            return cls(len(listed), max((one.st_mtime_ns for _, one in listed), default=0), hashlib.sha256(told).hexdigest())
         status = path.stat()
         return cls(status.st_size, status.st_mtime_ns, digest_of(path, _HEAD_BYTES))
 

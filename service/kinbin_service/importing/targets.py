@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import kinbin
 from kinbin_service.importing.batches import Batch
 
-__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "Wanted", "check_alike", "told", "try_out"]
+__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "Wanted", "check_alike", "told", "told_parameters", "try_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,40 @@ class Wanted:
 
     kernel: str | None = None
     dim: int | None = None
-    parameters: Mapping[str, float] | None = None
+    parameters: Mapping[str, Any] | None = None
     """Of the kernel."""
+    items: str = "vectors"
+
+
+def told_parameters(values: Mapping[str, Any], between: str = ", ") -> str:
+    """Parameters of a kernel for people, as they are written on the command line."""
+    return between.join(f"{key}={_told_value(one)}" for key, one in values.items())
+
+
+def _told_value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return ",".join(f"{one:g}" for one in value) if isinstance(value, list | tuple) else f"{value:g}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same; lists of numbers are, as tuples."""
+    listed = [tuple(value) if isinstance(value, list) else value for value in (one, other)]
+    return bool(listed[0] == listed[1])
 
 
 def check_alike(name: str, there: Wanted, asked: Wanted) -> None:
     """Compare a collection with what was asked for. Raises TargetDiffers."""
     kernel, dim, numbers = there.kernel or "", there.dim, dict(there.parameters or {})
+    if asked.items != there.items:
+        raise TargetDiffers(f'collection "{name}" is there and holds {there.items}, not {asked.items}: choose another name')
     # A product may be named in any order.
     if asked.kernel is not None and sorted(asked.kernel.split("*")) != sorted(kernel.split("*")):
         raise TargetDiffers(
             f'collection "{name}" is there with kernel {kernel}, not {asked.kernel}: leave --kernel out, or choose another name'
         )
-    if not (asked.parameters or {}).items() <= numbers.items():
-        has, wanted = (", ".join(f"{key}={value:g}" for key, value in one.items()) or "none" for one in (numbers, asked.parameters or {}))
+    if any(key not in numbers or not _same(value, numbers[key]) for key, value in (asked.parameters or {}).items()):
+        has, wanted = (told_parameters(one) or "none" for one in (numbers, asked.parameters or {}))
         raise TargetDiffers(
             f'collection "{name}" is there with parameters {has}, not {wanted}: leave --parameter out, or choose another name'
         )
@@ -122,7 +142,8 @@ class DatabaseTarget:
             if isinstance(self._collection, kinbin.FieldsCollection):
                 refuse_fields(self.name)
             config = self._collection.config
-            check_alike(self.name, Wanted(config.kernel, config.dim, config.parameters), wanted)
+            have = Wanted(config.kernel, config.dim, config.parameters, config.items)
+            check_alike(self.name, have, replace(wanted, items=first.items))
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch in one transaction."""
@@ -147,7 +168,7 @@ class DatabaseTarget:
         if self._collection is None:
             return None
         config = self._collection.config
-        return Wanted(config.kernel, config.dim, config.parameters)
+        return Wanted(config.kernel, config.dim, config.parameters, config.items)
 
     def compact(self) -> bool:
         """Merge the collection into one run, if there is one; whether there is."""
@@ -163,6 +184,8 @@ def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
     The dimension of what was left behind would bind the next try. Returns the new one's configuration. Raises Refused.
     """
     config: dict[str, Any] = {"kernel": wanted.kernel or "ngmm", "dim": batch.dim if wanted.dim is None else wanted.dim}
+    if batch.items != "vectors":
+        config = {"items": batch.items, "kernel": wanted.kernel, "dim": wanted.dim}
     if wanted.parameters:
         config["parameters"] = dict(wanted.parameters)
     with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:

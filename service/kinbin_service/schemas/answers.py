@@ -131,7 +131,7 @@ class FieldAnswer(BaseModel):
     """The configuration of one vector of items."""
 
     kernel: str
-    parameters: Annotated[dict[str, float], Field(description="of the kernel; empty if it has none")]
+    parameters: Annotated[dict[str, float | str | list[float]], Field(description="of the kernel; empty if it has none")]
     dim: int | None
     sampler: str | None
     bands: int | None
@@ -143,7 +143,7 @@ class CollectionAnswer(BaseModel):
 
     name: str
     kernel: Annotated[str | None, Field(description="null, as the next five, where there are fields")]
-    parameters: Annotated[dict[str, float] | None, Field(description="of the kernel; empty if it has none")]
+    parameters: Annotated[dict[str, float | str | list[float]] | None, Field(description="of the kernel; empty if it has none")]
     dim: int | None
     sampler: str | None
     bands: int | None

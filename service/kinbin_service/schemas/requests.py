@@ -212,7 +212,7 @@ FieldsQueryRequest: type[FieldsQueryFields] = create_model(
 
 def _known_kernel(name: str) -> str:
     """The one list of kernels is the library's; it judges products itself."""
-    if not set(name.split("*")) <= set(kinbin.KERNELS):
+    if name != "nested" and not set(name.split("*")) <= set(kinbin.KERNELS):
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KERNELS))})
     return name
 
@@ -226,8 +226,14 @@ def _known_sampler(name: str) -> str:
 KernelName = Annotated[
     str,
     AfterValidator(_known_kernel),
-    WithJsonSchema({"anyOf": [{"enum": list(kinbin.KERNELS), "type": "string"}, {"pattern": r"^\w+(\*\w+){1,2}$", "type": "string"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"enum": [*kinbin.KERNELS, "nested"], "type": "string"}, {"pattern": r"^\w+(\*\w+){1,2}$", "type": "string"}]}
+    ),
 ]
+
+
+Parameters = dict[str, float | str | Annotated[list[float], Field(max_length=16)]]
+"""Numbers, or words and lists of numbers where a kernel has such."""
 
 
 class FieldRequest(BaseModel):
@@ -242,7 +248,7 @@ class FieldRequest(BaseModel):
     bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
     rows: Annotated[int | None, Field(ge=1, description="hashes of a band")] = None
     parameters: Annotated[
-        dict[str, float] | None,
+        Parameters | None,
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
 
@@ -268,7 +274,7 @@ class CollectionRequest(BaseModel):
     bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
     rows: Annotated[int | None, Field(ge=1, description="hashes of a band")] = None
     parameters: Annotated[
-        dict[str, float] | None,
+        Parameters | None,
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
     seed: Annotated[int | None, Field(ge=0, description="of the hashes; random and secret when null, and never returned")] = None
