@@ -61,7 +61,19 @@ K = 10
 """Neighbours asked for, everywhere."""
 SPREAD = ("median", "least", "most")
 """Of repeated measurements."""
-PACKAGES = ("numpy", "numba", "lmdb", "scipy", "scikit-learn", "faiss-cpu", "datasketch", "pynndescent", "annoy", "rapidfuzz")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "lmdb",
+    "scipy",
+    "scikit-learn",
+    "faiss-cpu",
+    "datasketch",
+    "pynndescent",
+    "annoy",
+    "rapidfuzz",
+    "dtaidistance",
+)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 

@@ -32,6 +32,7 @@ BENCHMARKS = (
     "kernels",
     "objects",
     "images",
+    "series_and_points",
     "restart",
 )
 """In the order in which they run and stand in the document."""

@@ -58,7 +58,11 @@ class SavedStore:
 
     def __init__(self, path: Path) -> None:
         self._salvage = Salvage(path / "data.mdb")
-        self.saved: Saved = self._salvage.records()
+        try:
+            self.saved: Saved = self._salvage.records()
+        except BaseException:
+            self._salvage.close()
+            raise
         self.problems: list[str] = []
         self._blocks: dict[tuple[int, int], NDArray[np.uint8]] = {}
 

@@ -25,7 +25,7 @@ TESTS = Path(__file__).resolve().parents[1]
 FIELDS_ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, options=None"
 ASKED = FIELDS_ASKED.replace("*, ", "*, max_distance=None, ")
 PUBLIC = [
-    "KERNELS", "LIMITS", "OPTIONS", "SAMPLERS",
+    "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection", "FieldsConfig",
     "FormatMismatch", "Hit", "InvalidInput", "Item",
@@ -45,7 +45,8 @@ def test_the_public_names() -> None:
 
 PARAMETERS = {
     "Database.create_collection": (
-        "(name, *, kernel='ngmm', dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None, fields=None)"
+        "(name, *, kernel=None, dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None, fields=None, "
+        "items='vectors', distance=None)"
     ),
     "Database.collection": "(name)",
     "Database.fields_collection": "(name)",
@@ -170,6 +171,8 @@ LIMIT_VALUES = {
     "image_bytes": 33_554_432,
     "image_pixels": 50_000_000,
     "string_length": 16_384,
+    "series_numbers": 32_768,
+    "points_numbers": 32_768,
     "batch_items": 10_000,
     "batch_nonzeros": 16_777_216,
     "batch_queries": 10_000,

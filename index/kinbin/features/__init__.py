@@ -10,6 +10,7 @@ try:
 except ModuleNotFoundError as absent:
     raise ImportError("kinbin.features needs scikit-learn: install kinbin with its extra, kinbin[features]") from absent
 
+from kinbin.features.d2ke import D2KEFeatures
 from kinbin.features.fourier import FourierFeatures
 from kinbin.features.graph import KinbinTransformer
 from kinbin.features.hashed import GCWSFeatures, ProductFeatures, SignFeatures
@@ -19,6 +20,7 @@ from kinbin.features.nystroem import NystroemFeatures
 from kinbin.features.qgrams import QGramFeatures
 
 __all__ = [
+    "D2KEFeatures",
     "FourierFeatures",
     "GCWSFeatures",
     "KinbinTransformer",

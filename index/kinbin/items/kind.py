@@ -69,8 +69,8 @@ def no_dimension(dim: int | None) -> None:
         raise InvalidInput.of("bad_parameter", "dim is of vectors, series and points; these items have none: leave it out", field="dim")
 
 
-def batch_of(kind: str, one: str, objects: Any) -> Sequence[Any]:
-    """A batch as something to count and index; arrays as they are.
+def batch_of(kind: str, one: str, objects: Any, field: str | None = None) -> Sequence[Any]:
+    """A batch as something to count and index; arrays as they are. field: where requests carry one, if that has another name.
 
     Raises:
         InvalidInput: code "bad_object": it is none, or a single object.
@@ -80,7 +80,7 @@ def batch_of(kind: str, one: str, objects: Any) -> Sequence[Any]:
     if isinstance(objects, Iterable) and not isinstance(objects, str | bytes | Mapping | set | frozenset | np.ndarray):
         return objects if isinstance(objects, list | tuple) else list(objects)
     text = f"a batch of {kind} is a list of them, this is {type(objects).__name__}; put a single {one} into a list"
-    raise InvalidInput.of("bad_object", text, field=one)
+    raise InvalidInput.of("bad_object", text, field=field or one)
 
 
 def each(objects: Sequence[Any], one: str, judged: Callable[[Any], Any]) -> list[Any]:

@@ -17,6 +17,8 @@ _HOMES = {
     "vectors": "kinbin.items.vectors:VECTORS",
     "strings": "kinbin.items.strings:STRINGS",
     "images": "kinbin.items.images:IMAGES",
+    "series": "kinbin.items.series:SERIES",
+    "points": "kinbin.items.points:POINTS",
 }
 
 

@@ -38,6 +38,10 @@ _OBJECT_HOMES = {
     "damerau": "kinbin.spaces.damerau:DAMERAU",
     "indel": "kinbin.spaces.indel:INDEL",
     "jaro_winkler": "kinbin.spaces.jaro:JARO_WINKLER",
+    "dtw": "kinbin.spaces.series:DTW",
+    "euclidean": "kinbin.spaces.series:EUCLIDEAN",
+    "hausdorff": "kinbin.spaces.points:HAUSDORFF",
+    "modified_hausdorff": "kinbin.spaces.points:MODIFIED_HAUSDORFF",
 }
 """Of objects; which kind of items has which stands in `Kind.kernels`."""
 _OF_ONE_LENGTH = {"nested": "kinbin.spaces.nested:NESTED"}

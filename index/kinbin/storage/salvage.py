@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from kinbin.errors import CorruptData
+from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage import format as fmt
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
@@ -318,7 +318,8 @@ def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
         proved = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
     try:
         commit = fmt.decode_commit(proved)
-    except (CorruptData, ValueError):
+    except (CorruptData, FormatMismatch, ValueError):
+        # Bytes of another kind, in which a checksum happens to be right.
         return False
     out.commits.setdefault(int.from_bytes(key, "big"), commit)
     return True

@@ -97,7 +97,22 @@ def _links(database: Database) -> None:
         for mode in ("links", "exact"):
             collection.query(_vectors(name)[0], mode=mode)
         collection.check()
+    _objects(database)
     _kernels(database)
+
+
+def _objects(database: Database) -> None:
+    """Strings: rows made of them, their links, and pools."""
+    name = f"{_OURS}strings"
+    collection = database.create_collection(name, items="strings", seed=0)
+    strings = [f"{i * 7919 % 9973:05} {i % 7}" for i in range(300)]
+    collection.add([str(i) for i in range(300)], strings)
+    collection.link()
+    for mode in ("links", "exact"):
+        collection.query(strings[0], mode=mode)
+        collection.query_batch(strings[:2], mode=mode)
+    collection.query(strings[0], max_distance=1.0)
+    database.drop_collection(name)
 
 
 def _kernels(database: Database) -> None:

@@ -1,0 +1,1 @@
+"""Exact distances of series and of point sets, as compiled functions that may stop early."""

@@ -1,0 +1,48 @@
+"""Pools of series and of point sets: exact distances, calibrated recall, and the same after reopening."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinbin
+from kinbin.distances.named import matrix_of
+from kinbin.distances.ragged import ragged
+
+CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "dtw": ({"items": "series", "dim": 2}, {"parts of time", "landmarks"}),
+    "euclidean": ({"items": "series", "dim": 2, "parameters": {"length": 24}}, {"parts of time", "landmarks"}),
+    "hausdorff": ({"items": "points", "dim": 2}, {"anchors", "landmarks"}),
+    "modified_hausdorff": ({"items": "points", "dim": 4}, {"random sets", "landmarks"}),
+}
+
+
+def _curves(rng: np.random.Generator, count: int, dims: int) -> list[np.ndarray]:
+    """Noisy copies of a few dozen walks."""
+    walks = np.cumsum(np.random.default_rng(11).normal(size=(count // 6, 24, dims)), axis=1)
+    return [(walks[i % len(walks)] + rng.normal(size=(24, dims)) * 0.2).astype(np.float32) for i in range(count)]
+
+
+@pytest.mark.recall
+@pytest.mark.parametrize("distance", CASES)
+def test_pools_find_the_nearest(distance: str, db: kinbin.Database, rng: np.random.Generator, pools: None) -> None:
+    """Linked objects are found by a pool: each distance is exact, nine in ten of the nearest are there, and reopening changes nothing."""
+    settings, tried = CASES[distance]
+    stored, queries = _curves(rng, 420, settings["dim"]), _curves(rng, 20, settings["dim"])
+    collection = db.create_collection("c", distance=distance, seed=1, **settings)
+    collection.add([str(i) for i in range(420)], stored)
+    collection.link()
+    told = collection.stats()["pools"]
+    assert set(told["tried"]) == tried
+    exact = matrix_of(distance, {"window": 0.1})(ragged(queries), ragged(stored))
+    with kinbin.open(db.path) as again:
+        for one in (collection, again.collection("c")):
+            found = 0.0
+            for query, row in zip(queries, exact, strict=True):
+                answer = one.query(query, k=5, mode="links")
+                assert answer.mode == "pool"
+                np.testing.assert_allclose(answer.scores, [row[int(key)] for key in answer.ids], rtol=1e-9)
+                found += float((answer.scores <= np.sort(row)[4] * (1 + 1e-9)).mean()) / len(queries)
+            assert found >= 0.9
