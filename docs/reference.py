@@ -43,6 +43,17 @@ def reference() -> str:
         ("name", "kernel", "definition", "signed values"),
         ((f"`{k.name}`", k.title, k.formula, "yes" if k.signed else "refused") for k in (*kinbin.KERNELS.values(), space_of("nested"))),
     )
+    lines += ["## Kinds of items", "", "What collections hold, and by which kernels or distances; the first is the default.", ""]
+    lines += _table(
+        ("items", "key over REST", "kernels"),
+        (
+            (f"`{name}`", f"`{kind.one}`", ", ".join(f"`{one}`" for one in kind.kernels) or "those above")
+            for name, kind in kinbin.KINDS.items()
+        ),
+    )
+    lines += _table(
+        ("distance", "is", "definition"), ((f"`{k.name}`", k.title, k.formula.replace("|", "\\|")) for k in kinbin.OBJECT_KERNELS.values())
+    )
     lines += ["## Limits", "", "`GET /v1/limits` returns this table. An error names the limit that was passed.", ""]
     lines += _table(
         ("name", "value", "unit", "why"),

@@ -11,17 +11,19 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
+from kinbin_service.objects import KEYS
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["JSON", "NDJSON", "NPY", "Buffers", "content_type", "parse_json", "parse_lines", "read_body"]
+__all__ = ["JSON", "MULTIPART", "NDJSON", "NPY", "Buffers", "content_type", "parse_json", "parse_lines", "read_body"]
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 NPY = "application/x-npy"
+MULTIPART = "multipart/form-data"
 
 NUMBER = re.compile(r"-?(Infinity|NaN|\d[\d.eE+-]*)")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.?)*+)("\s*:|"|\Z)|[\[\]{},]', re.DOTALL)  # an open string at the end is one token too
-KNOWN_KEYS = frozenset({"items", "queries", "vector", "id", "ids", "indices", "values", "k", "target_recall", "min_score"})
+KNOWN_KEYS = frozenset({"items", "queries", "vector", "id", "ids", "indices", "values", "k", "target_recall", "min_score", *KEYS})
 OPAQUE_KEYS = frozenset({"payload", "filter", "tokens"})
 POINTER_CHARACTERS = 1_000_000
 

@@ -10,9 +10,10 @@ import numpy as np
 
 import kinbin
 from kinbin_service.exact_numbers import exact_numbers
+from kinbin_service.objects import VECTOR, object_in, object_out
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["VectorIn", "answer", "batch_answers", "item", "vector_in", "vector_out", "vectors_in"]
+__all__ = ["VectorIn", "answer", "batch_answers", "carried", "item", "vector_in", "vector_out", "vectors_in"]
 
 VectorIn = list[Any] | kinbin.Sparse | kinbin.Tokens
 """A vector as the library takes it: what a list holds is checked by the library."""
@@ -30,6 +31,16 @@ def vector_in(raw: Any, pointer: str) -> VectorIn:
         if raw.keys() == {"tokens"} and isinstance(raw["tokens"], dict | list):
             return kinbin.Tokens(raw["tokens"])
     raise Refusal("bad_vector", FORMS, [Entry(pointer, FORMS)])
+
+
+def carried(key: str, raw: Any, pointer: str) -> Any:
+    """What an item or a query carries under this key, as the library takes it; refused with bad_vector or bad_object."""
+    if key == VECTOR:
+        return vector_in(raw, pointer)
+    try:
+        return object_in(key, raw)
+    except ValueError as error:
+        raise Refusal("bad_object", str(error), [Entry(pointer, str(error))]) from None
 
 
 def vectors_in(given: Sequence[Any], pointers: str) -> dict[str, list[VectorIn]]:
@@ -58,30 +69,32 @@ def vector_out(vector: Any) -> Any:
     return exact_numbers(vector)
 
 
-def item(stored: kinbin.Item, include: Sequence[str]) -> dict[str, Any]:
-    """The JSON form of a stored item."""
+def item(stored: kinbin.Item, include: Sequence[str], key: str = VECTOR) -> dict[str, Any]:
+    """The JSON form of a stored item. key: under which objects travel, if it is one."""
     content: dict[str, Any] = {"id": stored.id}
     if "payload" in include:
         content["payload"] = stored.payload
     if "vector" in include and stored.vectors is not None:
         content["vectors"] = {name: vector_out(vector) for name, vector in stored.vectors.items()}
+    elif "vector" in include and stored.object is not None:
+        content[key] = object_out(stored.object)
     elif "vector" in include:
         content["vector"] = vector_out(stored.vector)
     return content
 
 
-def answer(found: kinbin.Answer, include: Sequence[str]) -> dict[str, Any]:
-    """The JSON form of one answer, with what was included."""
+def answer(found: kinbin.Answer, include: Sequence[str], key: str = VECTOR) -> dict[str, Any]:
+    """The JSON form of one answer, with what was included. key: see `item`."""
     hits = zip(found.ids, found.scores.tolist(), strict=True)
     number = "distance" if found.ascending else "score"
     work = _work(found.mode, found.candidates, found.verified, found.truncated, found.steps, far=found.out_of_distribution)
-    contents = _contents(found.items or (), include)
+    contents = _contents(found.items or (), include, key)
     return _answer(number, hits, contents, found.recall_lower_bound, found.no_bound, work, _parts(found.parts))
 
 
-def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str]) -> list[dict[str, Any]]:
-    """The JSON forms of the answers of a batch, with what was included."""
-    contents = _contents((found.items or {}).values(), include)
+def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str], key: str = VECTOR) -> list[dict[str, Any]]:
+    """The JSON forms of the answers of a batch, with what was included. key: see `item`."""
+    contents = _contents((found.items or {}).values(), include, key)
     works = (
         _work(mode, candidates, verified, truncated, steps, far=far)
         for mode, candidates, verified, truncated, steps, far in zip(
@@ -111,9 +124,9 @@ def _parts(found: Mapping[str, Any] | None) -> list[dict[str, float]] | None:
     return [dict(zip(found, scores, strict=True)) for scores in zip(*(scores.tolist() for scores in found.values()), strict=True)]
 
 
-def _contents(items: Iterable[kinbin.Item], include: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _contents(items: Iterable[kinbin.Item], include: Sequence[str], key: str) -> dict[str, dict[str, Any]]:
     """What is included of each item, by id."""
-    return {stored.id: {name: value for name, value in item(stored, include).items() if name != "id"} for stored in items}
+    return {stored.id: {name: value for name, value in item(stored, include, key).items() if name != "id"} for stored in items}
 
 
 def _work(

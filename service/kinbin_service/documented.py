@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kinbin_service.bodies import JSON, NDJSON, NPY
+from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
 __all__ = ["PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
@@ -62,10 +62,23 @@ def matrix() -> dict[str, Any]:
     return {NPY: {"schema": {"type": "string", "format": "binary", "description": description}}}
 
 
-def bulk(item: type[Any]) -> dict[str, Any]:
-    """The .npy body and the body of lines."""
-    description = f"one {item.__name__} as JSON a line; blank lines are skipped, and error pointers count the others: #/items/3"
-    return {NDJSON: {"schema": {"type": "string", "description": description}}, **matrix()}
+def bulk(*items: type[Any]) -> dict[str, Any]:
+    """The .npy body, the body of lines, and the form of images."""
+    names = " or ".join(item.__name__ for item in items)
+    description = f"one {names} as JSON a line; blank lines are skipped, and error pointers count the others: #/items/3"
+    return {NDJSON: {"schema": {"type": "string", "description": description}}, **matrix(), **form()}
+
+
+def form() -> dict[str, Any]:
+    """The form of images."""
+    image = {
+        "type": "string",
+        "format": "binary",
+        "description": "a PNG, JPEG or WebP file; its name is the id if there is no part items",
+    }
+    listed = {"type": "string", "description": 'a JSON list of {"id", "payload"}, one for each image, in their order'}
+    schema = {"type": "object", "properties": {"image": {"type": "array", "items": image}, "items": listed}, "required": ["image"]}
+    return {MULTIPART: {"schema": schema}}
 
 
 def parameters(options: type[BaseModel], *, ids: bool = False) -> list[dict[str, Any]]:

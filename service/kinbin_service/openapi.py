@@ -17,13 +17,14 @@ from kinbin_service.schemas.requests import REQUESTS, ItemIn
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
-CONTRACT_VERSION = "1.1"
+CONTRACT_VERSION = "1.2"
 """The version of the contract, not of the program: it grows when routes or fields are added."""
 
 COMMITTED = Path(__file__).resolve().parent.parent / "openapi.json"
 
 DESCRIPTION = """\
-Finds the near neighbours of histograms, counts, shingle sets and signed vectors under the min-max family of kernels: \
+Finds the near neighbours of histograms, counts, shingle sets and signed vectors under the min-max family of kernels, \
+and of strings, series, point sets and images by distances of their own: \
 exact scores, and a proved lower bound on mean recall, or the reason why an answer has none.
 
 Every request passes the same gates in this order: size (413), host (421, 403), key (401), parsing (400, 415), \

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.limits import PROBLEM_BYTES, PROBLEM_ENTRIES
+from kinbin_service.objects import KEYS
 
 __all__ = [
     "CODES",
@@ -54,6 +55,7 @@ CODES: dict[str, Code] = {
     "bad_request": Code(400, "The request is malformed"),
     "bad_json": Code(400, "The body is not JSON"),
     "bad_npy": Code(400, "The body is not an .npy matrix"),
+    "bad_multipart": Code(400, "The body is not multipart/form-data with images"),
     "key_in_query": Code(400, "An API key does not belong into an address"),
     "unauthorized": Code(401, "The API key is missing or wrong"),
     "foreign_origin": Code(403, "A web page of another host sent the request"),
@@ -107,7 +109,8 @@ RETRIED = frozenset({429, 503})
 """Statuses that come with Retry-After: the same request may succeed later."""
 
 OWN_TEXTS = {
-    "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index creates default",
+    "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index of vectors "
+    "creates default",
     "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
     "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",
@@ -180,6 +183,10 @@ def _cut(text: str, length: int) -> str:
 # ------------------------------------------------------------------------------------- library errors
 
 
+_OF_ITEMS = frozenset({None, "id", "ids", "vector", "payload", "payloads", *KEYS})
+"""Fields of problems that are about the items of a batch, and not about another part of the body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where in a body the library's arguments came from: makes JSON pointers of positions and fields."""
@@ -197,7 +204,7 @@ class Place:
             # A collection's name stands in the address, not in the body.
             return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{field}")
         if position is None:
-            return f"#/{self.batch}" if field in (None, "id", "ids", "vector", "payload", "payloads") else f"#/{field}"
+            return f"#/{self.batch}" if field in _OF_ITEMS else f"#/{field}"
         inner = f"/{field}" if self.batch == "items" and field else ""
         return f"#/{self.batch}/{position}{inner}"
 

@@ -171,7 +171,7 @@ async def mistakes(client: Client, other: AsyncClient) -> None:
     client.query([1.0], mode="fast")  # type: ignore[arg-type]
     client.query([1.0], certify="yes")  # type: ignore[arg-type]
     client.query([1.0], include="payload")  # type: ignore[arg-type]
-    client.query("abc")  # type: ignore[arg-type]
+    client.query(5)  # type: ignore[arg-type]
     client.add(["a"], [[1.0]], mode="replace")  # type: ignore[arg-type]
     client.create_collection("x", sampler="dice")  # type: ignore[arg-type]
     client.collection("x").delete("a", "b")  # type: ignore[arg-type]

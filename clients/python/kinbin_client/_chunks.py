@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kinbin_client._objects import Objects
 from kinbin_client._options import QueryOptions
 from kinbin_client._payloads import payload_json
 from kinbin_client._requests import (
@@ -26,6 +27,7 @@ from kinbin_client._requests import (
     json_request,
     named,
     npy_request,
+    object_json,
     query_fields,
     to_json,
     vector_json,
@@ -96,7 +98,7 @@ class OfFields:
 def add_chunks(
     scope: Scope,
     ids: Sequence[str],
-    vectors: Vectors | OfFields,
+    vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     mode: AddMode,
     chunking: Chunking,
@@ -107,55 +109,63 @@ def add_chunks(
     could only see that within one chunk), and while iterating for a vector or payload without a JSON form.
     """
     names = id_list(ids)
-    several = isinstance(vectors, OfFields)
-    total, encoded = vectors.encoded() if isinstance(vectors, OfFields) else iterate_vectors(vectors)
+    key, total, encoded = _carried(vectors)
     if len(names) != total:
-        raise InvalidArgument(f"{total} vectors came with {len(names)} ids; send one for each", code="bad_parameter")
+        raise InvalidArgument(
+            f"{total} {vectors.items if isinstance(vectors, Objects) else 'vectors'} came with {len(names)} ids; send one for each",
+            code="bad_parameter",
+        )
     if payloads is not None and (isinstance(payloads, str | bytes) or not isinstance(payloads, Sequence)):
         raise InvalidArgument("payloads are a list of JSON objects (dict) or None, one for each id", code="bad_parameter")
     if payloads is not None and len(payloads) != total:
         raise InvalidArgument(f"{len(payloads)} payloads came with {total} ids; send one (or None) for each", code="bad_parameter")
     _refuse_duplicates(names)
     repeat = add_repeat(mode)
-    if payloads is None and not several and _fits_npy(vectors, _FLOAT32_MAX):
+    if payloads is None and key == b"vector" and _fits_npy(vectors, _FLOAT32_MAX):
         return total, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, {"mode": mode}, repeat=repeat))
     head = b'{"mode":' + to_json(mode, "mode") + b',"items":['
     return total, _json_chunks(
-        _encoded_items(names, encoded, payloads, several=several),
+        _encoded_items(names, key, encoded, payloads),
         chunking,
         head,
         partial(json_request, "POST", scope.index_path, repeat=repeat),
     )
 
 
-def query_chunks(scope: Scope, vectors: Vectors | OfFields, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
+def query_chunks(scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
     """The requests of a batch of queries; a batch of none is one request of none."""
-    several = isinstance(vectors, OfFields)
-    _, encoded = vectors.encoded() if isinstance(vectors, OfFields) else iterate_vectors(vectors)
+    key, _, encoded = _carried(vectors)
     fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
-    if "filter" not in fields and not several and _fits_npy(vectors, _FLOAT64_MAX):
+    if "filter" not in fields and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
         if "certify" in fields:
             parameters["certify"] = "true"
         return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
-    head = to_json(fields, "query")[:-1] + b',"queries":['
-    if isinstance(vectors, OfFields):
-        head = to_json({**fields, **vectors.how}, "query")[:-1] + b',"queries":['
-        queries = (b'{"vectors":' + given + b"}" for given in encoded)
-    else:
-        queries = (vector_json(vector, position) for position, vector in enumerate(encoded))
+    how = vectors.how if isinstance(vectors, OfFields) else {}
+    head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['
+    queries = encoded if key == b"vector" else (b'{"' + key + b'":' + given + b"}" for given in encoded)
     return _json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
 
 
+def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterator[bytes]]:
+    """What items carry, and under which key: (key, how many there are, the JSON of each)."""
+    if isinstance(vectors, OfFields):
+        return b"vectors", *vectors.encoded()
+    if isinstance(vectors, Objects):
+        total, objects = vectors.encoded()
+        return vectors.key.encode(), total, (object_json(one, vectors.key, position) for position, one in enumerate(objects))
+    total, plain = iterate_vectors(vectors)
+    return b"vector", total, (vector_json(vector, position) for position, vector in enumerate(plain))
+
+
 def _encoded_items(
-    names: Sequence[str], vectors: Iterator[Any], payloads: Sequence[Mapping[str, Any] | None] | None, *, several: bool
+    names: Sequence[str], key: bytes, vectors: Iterator[bytes], payloads: Sequence[Mapping[str, Any] | None] | None
 ) -> Iterator[bytes]:
     for position, (name, vector) in enumerate(zip(names, vectors, strict=True)):
-        item = b'{"id":' + to_json(name, "id", position)
-        item += b',"vectors":' + vector if several else b',"vector":' + vector_json(vector, position)
+        item = b'{"id":' + to_json(name, "id", position) + b',"' + key + b'":' + vector
         payload = None if payloads is None else payloads[position]
         if payload is not None:
             item += b',"payload":' + payload_json(payload, position)

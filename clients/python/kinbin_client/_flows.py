@@ -15,12 +15,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from kinbin_client import _chunks, _requests
 from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client._objects import KEYS, Objects
 from kinbin_client._options import Filter, Include, QueryOptions
 from kinbin_client._requests import AddMode, Operation, Request, Scope
 from kinbin_client._responses import Reply
 from kinbin_client.errors import (
     ApiError,
     InvalidArgument,
+    InvalidInput,
     KinbinClientError,
     ServerError,
     Timeout,
@@ -28,7 +30,7 @@ from kinbin_client.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from kinbin_client.models import AddResult, AnswerBatch, GetResult, Item, Page
+from kinbin_client.models import AddResult, Answer, AnswerBatch, GetResult, Item, Page
 from kinbin_client.retry import Retry, may_repeat, retry_after_of
 from kinbin_client.vectors import Vectors
 
@@ -74,7 +76,7 @@ def send(operation: Operation[T], retry: Retry) -> Flow[T]:
 def add(
     scope: Scope,
     ids: Sequence[str],
-    vectors: Vectors | OfFields,
+    vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     mode: AddMode,
     chunking: Chunking,
@@ -100,7 +102,14 @@ def add(
             progress(done, total)
 
 
-def query_batch(scope: Scope, vectors: Vectors | OfFields, options: QueryOptions, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+def query(scope: Scope, given: Any, options: QueryOptions, items: str, retry: Retry) -> Flow[Answer]:
+    """Query by one vector or object."""
+    return (yield from send(_requests.query(scope, given, options, items), retry))
+
+
+def query_batch(
+    scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking, retry: Retry
+) -> Flow[AnswerBatch]:
     """Query chunk by chunk; the answers come in the order of the queries."""
     batches: list[AnswerBatch] = []
     done = 0
@@ -115,6 +124,40 @@ def query_batch(scope: Scope, vectors: Vectors | OfFields, options: QueryOptions
         batches.append(batch)
         done += chunk.size
     return AnswerBatch(answers=[answer for batch in batches for answer in batch], took_ms=_sum(batch.took_ms for batch in batches))
+
+
+def of_its_kind(kinds: dict[str, str], name: str, retry: Retry, build: Callable[[str], Flow[T]]) -> Flow[T]:
+    """What is built for the kind of items that a collection has: a key of `_objects.KEYS`.
+
+    kinds: those that the client has met, by collection; others are taken for vectors, which most are. What is refused as such asks
+    the service, once, and is built again if the collection is of another kind.
+    """
+    items = kinds.get(name, "vectors")
+    try:
+        return (yield from build(items))
+    except (InvalidArgument, InvalidInput) as error:
+        if error.acknowledged or not (_is_other_key(error) or (name not in kinds and error.code == "bad_vector")):
+            raise
+        found = yield from _kind_of(name, retry)
+        if found is not None:
+            kinds[name] = found
+        if found in (None, items):
+            raise
+    return (yield from build(kinds[name]))
+
+
+def _is_other_key(error: InvalidArgument | InvalidInput) -> bool:
+    """Whether a service says that items of the collection carry something else."""
+    return isinstance(error, InvalidInput) and error.code == "invalid_field" and error.detail.startswith("items of this collection carry ")
+
+
+def _kind_of(name: str, retry: Retry) -> Flow[str | None]:
+    """The kind of items of a collection; None if that cannot be found out, or is one that this client does not know."""
+    try:
+        found = (yield from send(_requests.collection_info(name), retry)).items
+    except KinbinClientError:
+        return None
+    return found if found in KEYS else None
 
 
 def is_ready() -> Flow[bool]:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from kinbin_client._objects import KEYS, encode_object
 from kinbin_client._options import Filter, Include, QueryOptions, names
 from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import Conflict, InvalidArgument
@@ -127,6 +128,18 @@ def vector_json(encoded: Any, position: int | None = None) -> bytes:
         raise InvalidArgument(text, position, code) from None
 
 
+def object_json(encoded: Any, key: str, position: int | None = None) -> bytes:
+    """The JSON of an encoded object; InvalidArgument in the library's words if it has none."""
+    try:
+        return _dumps(encoded)
+    except ValueError:
+        text = f"the numbers of a {'series' if key == 'series' else 'point set'} are finite, this one has a NaN or an infinity"
+        raise InvalidArgument(text, position, "non_finite") from None
+    except _NO_JSON:
+        text = f"a {'series' if key == 'series' else 'point set'} is an array of numbers, this one holds something else"
+        raise InvalidArgument(text, position, "bad_object") from None
+
+
 def _dumps(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode("ascii")
 
@@ -162,9 +175,11 @@ def add(request: Request) -> Operation[AddResult]:
     return Operation(request, _parse_add)
 
 
-def query(scope: Scope, vector: Vector, options: QueryOptions) -> Operation[Answer]:
-    """The k nearest of one vector."""
-    body = b'{"vector":' + vector_json(encode_vector(vector)) + b"," + to_json(query_fields(options), "query")[1:]
+def query(scope: Scope, given: Any, options: QueryOptions, items: str = "vectors") -> Operation[Answer]:
+    """The k nearest of one vector, or of one object of a kind of items."""
+    key = KEYS[items]
+    sent = vector_json(encode_vector(given)) if items == "vectors" else object_json(encode_object(items, given), key)
+    body = b'{"' + key.encode() + b'":' + sent + b"," + to_json(query_fields(options), "query")[1:]
     return Operation(json_request("POST", scope.query_path, body), _parse_answer)
 
 
@@ -269,11 +284,17 @@ def create_collection(name: str, config: Mapping[str, Any], exist_ok: bool) -> O
     return Operation(json_request("PUT", collection_path(name), to_json(dict(config), "configuration"), repeat), parse)
 
 
-def with_fields(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
-    """A configuration as it is sent; with fields, of the others only what was chosen: the service says what goes together."""
+def configuration(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+    """A configuration as it is sent: with fields, or of objects, only what was chosen. The service says what goes together.
+
+    Services before objects know neither `items` nor a kernel that is null.
+    """
+    kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("items", "vectors")}
+    if fields is None and not kept.keys() & {"items", "distance"}:
+        plain = {name: config[name] for name in ("dim", "sampler", "bands", "rows", "seed")}
+        return {"kernel": "ngmm", **plain, **kept}
     if fields is None:
-        return dict(config)
-    kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("kernel", "ngmm")}
+        return kept
     return {**kept, "fields": {name: dict(named(of, f"the options of field {name!r}")) for name, of in named(fields, "fields").items()}}
 
 

@@ -152,6 +152,8 @@ class SyncSender:
 
     def __init__(self, connection: Connection, transport: httpx.BaseTransport | None) -> None:
         self.connection = connection
+        self.kinds: dict[str, str] = {}
+        """Of collections that are known to the client, what their items are."""
         self._http = httpx.Client(transport=transport, **connection.options())
 
     def send(self, request: Request) -> Reply:
@@ -177,6 +179,8 @@ class AsyncSender:
 
     def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None) -> None:
         self.connection = connection
+        self.kinds: dict[str, str] = {}
+        """Of collections that are known to the client, what their items are."""
         self._http = httpx.AsyncClient(transport=transport, **connection.options())
 
     async def send(self, request: Request) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -11,7 +11,8 @@ import httpx
 
 from kinbin_client import _flows, _requests
 from kinbin_client._chunks import Chunking, OfFields
-from kinbin_client._flows import Progress
+from kinbin_client._flows import Flow, Progress
+from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
@@ -48,10 +49,16 @@ class _AsyncHandle:
 class _AsyncSearchable(_AsyncHandle):
     """Adding and querying, alike for a named collection and for the default one."""
 
+    _name = "default"
+
+    async def _of_its_kind(self, build: Callable[[str], Flow[T]]) -> T:
+        """Drive what is built for the kind of items of the collection."""
+        return await self._sender.run(_flows.of_its_kind(self._sender.kinds, self._name, self._retry, build))
+
     async def add(
         self,
         ids: Sequence[str],
-        vectors: Vectors,
+        vectors: Many,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
         *,
@@ -64,11 +71,13 @@ class _AsyncSearchable(_AsyncHandle):
 
         Usage: `await client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])`
         """
-        return await self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
+        return await self._of_its_kind(
+            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, mode, chunking, progress, self._retry)
+        )
 
     async def query(
         self,
-        vector: Vector,
+        vector: One,
         k: int = 10,
         target_recall: float = 0.9,
         min_score: float | None = None,
@@ -85,7 +94,7 @@ class _AsyncSearchable(_AsyncHandle):
         Usage: `answer = await client.query([0.1, 0, 2.5], k=5, target_recall=0.95)`
         """
         asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return await self._do(_requests.query(self._scope, vector, asked))
+        return await self._of_its_kind(lambda items: _flows.query(self._scope, vector, asked, items, self._retry))
 
     async def query_id(
         self,
@@ -110,7 +119,7 @@ class _AsyncSearchable(_AsyncHandle):
 
     async def query_batch(
         self,
-        vectors: Vectors,
+        vectors: Many,
         k: int = 10,
         target_recall: float = 0.9,
         min_score: float | None = None,
@@ -128,7 +137,7 @@ class _AsyncSearchable(_AsyncHandle):
         Usage: `for answer in await client.query_batch(matrix, k=5): print(answer.ids)`
         """
         asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return await self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
+        return await self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), asked, chunking, self._retry))
 
 
 class _AsyncStored(_AsyncHandle):
@@ -136,7 +145,7 @@ class _AsyncStored(_AsyncHandle):
 
     def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:
         super().__init__(sender, collection_scope(name), retry)
-        self.name = name
+        self.name = self._name = name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._sender.connection!r}>"
@@ -342,7 +351,7 @@ class AsyncClient(_AsyncSearchable):
         self,
         name: str,
         *,
-        kernel: Kernel = "ngmm",
+        kernel: Kernel | None = None,
         dim: int | None = None,
         sampler: Sampler | None = None,
         bands: int | None = None,
@@ -351,15 +360,19 @@ class AsyncClient(_AsyncSearchable):
         exist_ok: bool = False,
         parameters: Mapping[str, Any] | None = None,
         fields: ByField[Mapping[str, Any]] | None = None,
+        items: str = "vectors",
+        distance: str | None = None,
     ) -> AsyncCollection:
         """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.
 
         Usage: `photos = await client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        config |= {"items": items, "distance": distance}
         if parameters is not None:
             config["parameters"] = dict(parameters)
-        await self._do(_requests.create_collection(name, _requests.with_fields(config, fields), exist_ok))
+        await self._do(_requests.create_collection(name, _requests.configuration(config, fields), exist_ok))
+        self._sender.kinds[name] = items
         return self.collection(name) if fields is None else cast(AsyncCollection, self.fields_collection(name))
 
     def collection(self, name: str) -> AsyncCollection:
@@ -389,6 +402,7 @@ class AsyncClient(_AsyncSearchable):
         Usage: `await client.drop_collection("photos")`
         """
         await self._do(_requests.drop_collection(name))
+        self._sender.kinds.pop(name, None)
 
     async def limits(self) -> dict[str, Limit]:
         """The limits of the service by name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -11,7 +11,8 @@ import httpx
 
 from kinbin_client import _flows, _requests
 from kinbin_client._chunks import Chunking, OfFields
-from kinbin_client._flows import Progress
+from kinbin_client._flows import Flow, Progress
+from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
@@ -48,10 +49,16 @@ class _Handle:
 class _Searchable(_Handle):
     """Adding and querying, alike for a named collection and for the default one."""
 
+    _name = "default"
+
+    def _of_its_kind(self, build: Callable[[str], Flow[T]]) -> T:
+        """Drive what is built for the kind of items of the collection."""
+        return self._sender.run(_flows.of_its_kind(self._sender.kinds, self._name, self._retry, build))
+
     def add(
         self,
         ids: Sequence[str],
-        vectors: Vectors,
+        vectors: Many,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
         *,
@@ -69,12 +76,16 @@ class _Searchable(_Handle):
             client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])
             client.add(ids, matrix, progress=lambda done, total: print(done, "of", total))
             client.add(["c"], [{"red": 3, "apple": 1}])
+            words.add(["d"], ["kitten"])  # items="strings"
+            pictures.add(["e"], [Path("e.jpg")])  # items="images": paths, bytes, images of Pillow, arrays of uint8
         """
-        return self._sender.run(_flows.add(self._scope, ids, vectors, payloads, mode, chunking, progress, self._retry))
+        return self._of_its_kind(
+            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, mode, chunking, progress, self._retry)
+        )
 
     def query(
         self,
-        vector: Vector,
+        vector: One,
         k: int = 10,
         target_recall: float = 0.9,
         min_score: float | None = None,
@@ -91,10 +102,11 @@ class _Searchable(_Handle):
         Usage:
             client.query([0.1, 0, 2.5], k=5, target_recall=0.95)
             client.query([0.1, 0, 2.5], certify=True).recall_lower_bound
+            words.query("sitting", max_distance=3).distances
             client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
         """
         asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return self._do(_requests.query(self._scope, vector, asked))
+        return self._of_its_kind(lambda items: _flows.query(self._scope, vector, asked, items, self._retry))
 
     def query_id(
         self,
@@ -119,7 +131,7 @@ class _Searchable(_Handle):
 
     def query_batch(
         self,
-        vectors: Vectors,
+        vectors: Many,
         k: int = 10,
         target_recall: float = 0.9,
         min_score: float | None = None,
@@ -137,7 +149,7 @@ class _Searchable(_Handle):
         Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
         """
         asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return self._sender.run(_flows.query_batch(self._scope, vectors, asked, chunking, self._retry))
+        return self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), asked, chunking, self._retry))
 
 
 class _Stored(_Handle):
@@ -145,7 +157,7 @@ class _Stored(_Handle):
 
     def __init__(self, sender: SyncSender, name: str, retry: Retry) -> None:
         super().__init__(sender, collection_scope(name), retry)
-        self.name = name
+        self.name = self._name = name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._sender.connection!r}>"
@@ -353,7 +365,7 @@ class Client(_Searchable):
         self,
         name: str,
         *,
-        kernel: Kernel = "ngmm",
+        kernel: Kernel | None = None,
         dim: int | None = None,
         sampler: Sampler | None = None,
         bands: int | None = None,
@@ -362,20 +374,25 @@ class Client(_Searchable):
         exist_ok: bool = False,
         parameters: Mapping[str, Any] | None = None,
         fields: ByField[Mapping[str, Any]] | None = None,
+        items: str = "vectors",
+        distance: str | None = None,
     ) -> Collection:
         """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.
 
         `dim` None: sparse vectors and tokens; else dense (or sparse) vectors of so many features. None for
         the others: chosen by Kinbin. `parameters` are the kernel's, such as {"gamma": 2.0}; those left out have their defaults.
         `fields`: for items of several vectors, the configuration of each by its name, in the place of all others but `seed`; a
-        `FieldsCollection` is returned then.
+        `FieldsCollection` is returned then. `items`: "vectors", or objects: "strings", "series", "points", "images", which are compared
+        by a `distance` (or kernel) of theirs, such as "levenshtein"; None: their default.
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        config |= {"items": items, "distance": distance}
         if parameters is not None:
             config["parameters"] = dict(parameters)
-        self._do(_requests.create_collection(name, _requests.with_fields(config, fields), exist_ok))
+        self._do(_requests.create_collection(name, _requests.configuration(config, fields), exist_ok))
+        self._sender.kinds[name] = items
         return self.collection(name) if fields is None else cast(Collection, self.fields_collection(name))
 
     def collection(self, name: str) -> Collection:
@@ -405,6 +422,7 @@ class Client(_Searchable):
         Usage: `client.drop_collection("photos")`
         """
         self._do(_requests.drop_collection(name))
+        self._sender.kinds.pop(name, None)
 
     def limits(self) -> dict[str, Limit]:
         """The limits of the service by name.

@@ -35,11 +35,20 @@ class Hit(_Model):
     score: float
     payload: dict[str, Any] | None = None
     vector: list[float] | Sparse | None = None
+    string: str | None = None
+    series: list[float] | list[list[float]] | None = None
+    points: list[list[float]] | None = None
+    """One of these in the place of `vector`, where items are such objects; `object` is the one that is there."""
     distance: float | None = None
     parts: dict[str, float] | None = None
     """By field that was asked for, the exact score that `score` is made of, in a collection with several."""
     vectors: dict[str, list[float] | Sparse] | None = None
     """By field, in the place of `vector`."""
+
+    @property
+    def object(self) -> Any:
+        """The string, series or points, where items are objects and `include` named "vector"."""
+        return _object_of(self)
 
     @model_validator(mode="before")
     @classmethod
@@ -136,6 +145,20 @@ class Item(_Model):
     vector: list[float] | Sparse | None = None
     vectors: dict[str, list[float] | Sparse] | None = None
     """By field, in the place of `vector`, in a collection with several."""
+    string: str | None = None
+    series: list[float] | list[list[float]] | None = None
+    points: list[list[float]] | None = None
+    """One of these in the place of `vector`, where items are such objects; `object` is the one that is there."""
+
+    @property
+    def object(self) -> Any:
+        """The string, series or points, where items are objects and `include` named "vector"."""
+        return _object_of(self)
+
+
+def _object_of(item: Hit | Item) -> Any:
+    """The object of an item, whatever it is; None if there is none."""
+    return next((one for one in (item.string, item.series, item.points) if one is not None), None)
 
 
 class GetResult(_Model):
@@ -164,6 +187,8 @@ class CollectionInfo(_Model):
     """
 
     name: str
+    items: str = "vectors"
+    """What the items are: "vectors", "strings", "series", "points" or "images"."""
     kernel: str | None = None
     parameters: dict[str, float | str | list[float]] | None = {}
     dim: int | None = None

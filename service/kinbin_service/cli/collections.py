@@ -9,12 +9,16 @@ import typer
 
 from kinbin_service.cli.options import (
     DEFAULT_KERNEL,
+    DISTANCE_NAMES,
     KERNEL_NAMES,
+    KIND_NAMES,
     JsonOption,
     PlaceDataOption,
     UrlOption,
+    distance_name,
     kernel_and_parameters,
     kernel_name,
+    kind_name,
     number_of,
     numbers_of,
 )
@@ -28,14 +32,24 @@ def create_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection: a-z, 0-9, _ and -.")],
     data: PlaceDataOption = None,
     url: UrlOption = None,
-    kernel: Annotated[
+    items: Annotated[
         str,
+        typer.Option(metavar="KIND", callback=kind_name, help=f"What the items are. {KIND_NAMES}"),
+    ] = "vectors",
+    distance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", callback=distance_name, help=f"What objects are compared by; default: the first of theirs. {DISTANCE_NAMES}"
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
         typer.Option(
             metavar="KERNEL",
             callback=kernel_name,
-            help=f'What "near" means: the guide has a table. The default compares proportions of any vectors. {KERNEL_NAMES}',
+            help=f'What "near" means: the guide has a table. {DEFAULT_KERNEL}, the default, compares proportions. {KERNEL_NAMES}',
         ),
-    ] = DEFAULT_KERNEL,
+    ] = None,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,7 +59,11 @@ def create_command(
     ] = None,
     dim: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Length of its vectors; without it, it takes sparse vectors of any feature ids, and tokens."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Length of its vectors; without it, sparse ones of any feature ids, and tokens. Of series and points: their dimensions.",
+        ),
     ] = None,
     sampler: Annotated[
         str | None, typer.Option(metavar="NAME", help="How hashes are drawn, such as gcws or dart; default: chosen by Kinbin.")
@@ -65,7 +83,8 @@ def create_command(
     `kinbin import` creates its collection by itself: this is for one that is filled in other ways, or has to be of a certain kind.
     The kernel, its parameters, the dimension and the sampler of a collection never change.
     """
-    config = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
+    config: dict[str, Any] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
+    config |= {"items": items, "distance": distance}
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
         fields = _fields(field or [])
         own = _parameters(parameter or [], fields)
@@ -84,6 +103,8 @@ def _kind(about: dict[str, Any]) -> str:
     if "fields" in about:
         return "; ".join(f"field {name}: {_kind(one)}" for name, one in about["fields"].items())
     dim = "sparse" if about["dim"] is None else f"dimension {about['dim']}"
+    if about.get("items", "vectors") != "vectors":
+        dim = about["items"] if about["dim"] is None else f"{about['items']} of dimension {about['dim']}"
     return f"{kernel_and_parameters(about['kernel'], about['parameters'])}, {dim}"
 
 

@@ -45,6 +45,7 @@ def export_command(
     """Export a collection with ids, vectors and payloads, in the order of ids. `kinbin import FILE` reads it back to the same bits.
 
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index and kinbin import take them
+      (strings, series and point sets under "string", "series" and "points")
     - npz: arrays `vectors` (or a CSR matrix, of a sparse collection), `ids`, `payloads` and `payload_offsets`
 
     Items are read page by page, in bounded memory; what is written to the collection meanwhile may be in the file or not. A file has
@@ -59,17 +60,27 @@ def export_command(
         about = there.described(collection)
         if "fields" in about:
             raise Failure(f"{collection} has several fields, which files hold none of: read it with scroll, of the library or the client")
+        key = _key(about["items"])
+        if chosen == "npz" and key != "vector":
+            raise Failure(f"{collection} holds {about['items']}, which are exported as NDJSON: name a file that ends in .ndjson")
         items = _followed(there, collection, about, condition_parsed)
         if to_output:
-            _to_output(items)
+            _to_output(items, key)
             return
         from kinbin_service.exporting import export_items
 
         try:
-            done = export_items(items, file, chosen, about["dim"])
+            done = export_items(items, file, chosen, about["dim"], key)
         except FileNotFoundError as error:
             raise Failure(f"{file}: there is no folder {file.parent} to write it to") from error
     _show(collection, file, chosen, about, done, _where(there.where, url), as_json)
+
+
+def _key(items: str) -> str:
+    """What items of this kind are written under. Images are kept as counts of colours, which are vectors."""
+    from kinbin_service.objects import KEYS, VECTOR
+
+    return next((key for key, kind in KEYS.items() if kind == items and kind != "images"), VECTOR)
 
 
 def _format(file: Path, asked: ExportFormat) -> str:
@@ -100,10 +111,10 @@ def _followed(there: Place, name: str, about: dict[str, Any], condition: Any) ->
             bar.advance(done, len(page))
 
 
-def _to_output(items: Iterator[list[Stored]]) -> None:
+def _to_output(items: Iterator[list[Stored]], key: str) -> None:
     from kinbin_service.exporting.ndjson import write_ndjson
 
-    write_ndjson(items, sys.stdout.buffer)
+    write_ndjson(items, sys.stdout.buffer, key)
     sys.stdout.buffer.flush()
 
 
@@ -114,7 +125,8 @@ def _written(name: str, value: Any) -> str:
 
 def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done: Exported, where: str, as_json: bool) -> None:
     if as_json:
-        told = {"kernel": about["kernel"], "parameters": about["parameters"], "dim": about["dim"], "items": done.items, "bytes": done.bytes}
+        told = {name: about[name] for name in ("kernel", "parameters", "dim")} | {"items": done.items, "bytes": done.bytes}
+        told["holds"] = about["items"]
         print_json({"collection": collection, "file": str(file), "format": chosen, **told})
         return
     dim = "" if about["dim"] is None else f" --dim {about['dim']}"

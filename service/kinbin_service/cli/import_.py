@@ -14,10 +14,12 @@ import typer
 
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
+    DISTANCE_NAMES,
     KERNEL_NAMES,
     JsonOption,
     PlaceDataOption,
     UrlOption,
+    distance_name,
     kernel_and_parameters,
     kernel_name,
     numbers_of,
@@ -53,6 +55,8 @@ class Format(StrEnum):
     CSV = "csv"
     NDJSON = "ndjson"
     SVMLIGHT = "svmlight"
+    TEXT = "text"
+    TS = "ts"
     IMAGES = "images"
 
 
@@ -71,6 +75,10 @@ def import_command(
         typer.Option(
             metavar="KERNEL", callback=kernel_name, help=f"Kernel of a new collection; default: ngmm, of images nested. {KERNEL_NAMES}"
         ),
+    ] = None,
+    distance: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", callback=distance_name, help=f"The same of objects, whose kernels are distances. {DISTANCE_NAMES}"),
     ] = None,
     parameter: Annotated[
         list[str] | None,
@@ -109,6 +117,9 @@ def import_command(
         str | None,
         typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
     ] = None,
+    string: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="CSV column of strings (name, or position from 0): they are the items.")
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV delimiter; default: found in the first line.")] = None,
     header: Annotated[
         bool | None,
@@ -140,13 +151,15 @@ def import_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import files of vectors into a collection: .npy, .npz, CSV, NDJSON, svmlight; or a folder of images.
+    """Import files into a collection: .npy, .npz, CSV, NDJSON, svmlight, lines of text, .ts; or a folder of images.
 
     - npy: a matrix, one vector a row
     - npz: what `kinbin export` wrote, a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
-    - csv: numbers, one vector a line, with an optional header
-    - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them
+    - csv: numbers, one vector a line, with an optional header; with --string COLUMN, strings
+    - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them; or "string", "series", "points", "image" (base64)
     - svmlight: "label index:value ..." lines, sparse
+    - text: one string a line
+    - ts: time series of the UCR and UEA archives, their classes in the payload
     - a folder: its PNG, JPEG and WebP images, and those of folders below; ids are their paths
 
     Columns of a CSV file that are not named are features. One whose name (id, label, class …) or whose first cells make that doubtful
@@ -164,6 +177,8 @@ def import_command(
     directory = chosen_data(data, url)
     if url is not None and compact:
         raise typer.BadParameter("--compact merges files of this machine: the service at --url merges by itself")
+    if kernel is not None and distance is not None:
+        raise typer.BadParameter("--distance is another name for --kernel: give one of them")
     if bad_rows is not None and not skip_bad:
         raise typer.BadParameter("--bad-rows lists what --skip-bad leaves out: say --skip-bad as well")
     delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
@@ -181,8 +196,9 @@ def import_command(
         array=array,
         index_base=index_base,
         thumbnails=thumbnails,
+        string=string,
     )
-    add = AddOptions(rows=batch, mode=mode.value, wanted=Wanted(kernel, dim, numbers_of(parameter or [])))
+    add = AddOptions(rows=batch, mode=mode.value, wanted=Wanted(distance or kernel, dim, numbers_of(parameter or [])))
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
         bad = BadRows(bad_rows) if skip_bad else None
@@ -259,6 +275,7 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
                 "rows_skipped": summary.skipped,
                 "rows_bad": summary.bad.count,
                 "bad": summary.bad.first,
+                "items": kind and kind.items,
                 "kernel": kind and kind.kernel,
                 "parameters": kind and dict(kind.parameters or {}),
                 "dim": kind and kind.dim,
@@ -283,6 +300,8 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
         return
     what = kernel_and_parameters(kind.kernel, kind.parameters)
     shape = "sparse" if kind.dim is None else f"dimension {kind.dim}"
+    if kind.items != "vectors":
+        shape = kind.items if kind.dim is None else f"{kind.items} of dimension {kind.dim}"
     told = dict.fromkeys(str(columns) for columns in summary.columns.values())
     if len(told) == 1:
         typer.echo(f"{what}, {shape}; {next(iter(told))}")

@@ -17,16 +17,20 @@ __all__ = [
     "DEFAULT_COLLECTION",
     "DEFAULT_DATA",
     "DEFAULT_KERNEL",
+    "DISTANCE_NAMES",
     "KERNEL_NAMES",
+    "KIND_NAMES",
     "CollectionOption",
     "DataOption",
     "FilterOption",
     "JsonOption",
     "PlaceDataOption",
     "UrlOption",
+    "distance_name",
     "existing_database",
     "kernel_and_parameters",
     "kernel_name",
+    "kind_name",
     "number_of",
     "numbers_of",
     "parsed_json",
@@ -56,11 +60,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, a product of two or three, such as gmm*acos, or nested."
 """The kernels, as `kinbin.KERNELS` names them."""
 DEFAULT_KERNEL = "ngmm"
+KIND_NAMES = f"One of {', '.join(kinbin.KINDS)}."
+DISTANCE_NAMES = f"One of {', '.join(kinbin.OBJECT_KERNELS)}."
+
+
+def kind_name(name: str) -> str:
+    """A kind of items that is known. Raises BadParameter."""
+    if name not in kinbin.KINDS:
+        raise typer.BadParameter(f"{name} is no kind of items: there are {', '.join(kinbin.KINDS)}")
+    return name
+
+
+def distance_name(name: str | None) -> str | None:
+    """A distance of objects that is known. Raises BadParameter."""
+    if name is not None and name not in kinbin.OBJECT_KERNELS:
+        raise typer.BadParameter(f"{name} is no distance of objects: there are {', '.join(kinbin.OBJECT_KERNELS)}")
+    return name
 
 
 def kernel_name(name: str | None) -> str | None:
     """A kernel's name that is known; products are judged where they are made. Raises BadParameter."""
-    if name not in {None, "nested"} and not set(name.split("*")) <= set(kinbin.KERNELS):
+    if name is not None and name not in {"nested", *kinbin.OBJECT_KERNELS} and not set(name.split("*")) <= set(kinbin.KERNELS):
         raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}")
     return name
 

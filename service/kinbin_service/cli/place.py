@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DatabasePlace", "Place", "ServicePlace", "chosen_data", "missing", "place"]
 
-CONFIGURATION = ("kernel", "parameters", "dim", "sampler", "bands", "rows")
+CONFIGURATION = ("items", "kernel", "parameters", "dim", "sampler", "bands", "rows")
 
 
 class Place(Protocol):

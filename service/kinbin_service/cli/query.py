@@ -42,13 +42,18 @@ def _option(name: str, *flags: str) -> Any:
 
 
 def query_command(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Collection to search; the same as --collection.")] = None,
     data: PlaceDataOption = None,
     url: UrlOption = None,
-    collection: Annotated[str, typer.Option(metavar="NAME", help="Collection to search.")] = DEFAULT_COLLECTION,
+    collection: Annotated[str | None, typer.Option(metavar="NAME", help=f"Collection to search; default: {DEFAULT_COLLECTION}.")] = None,
     vector: Annotated[
         str | None,
         typer.Option(metavar="JSON", help='The query: [0.1, 0, 2.5] or {"indices": [3], "values": [1.5]} or {"tokens": {"red": 3}}.'),
     ] = None,
+    string: Annotated[str | None, typer.Option(metavar="TEXT", help="The query, in a collection of strings.")] = None,
+    series: Annotated[str | None, typer.Option(metavar="JSON", help="The query, in one of series: [0.5, 1] or [[0, 1], [1, 2]].")] = None,
+    points: Annotated[str | None, typer.Option(metavar="JSON", help="The query, in one of point sets: [[0, 0.5], [1, 1]].")] = None,
+    image: Annotated[Path | None, typer.Option(metavar="FILE", help="The query, in one of images: a PNG, JPEG or WebP file.")] = None,
     identifier: Annotated[str | None, typer.Option("--id", metavar="ID", help="Query by the vector of this stored item.")] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="Q.npy", help="Query by one vector (1-d) or many (2-d, one a row) in a .npy file.")
@@ -62,12 +67,17 @@ def query_command(
     certify: Annotated[bool, _option("certify", "--certify")] = kinbin.OPTIONS["certify"].default,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the nearest items of a vector, of a stored item, or of every row of a file.
+    """Find the nearest items of a vector, a string or another object, of a stored item, or of every row of a file.
 
-    Scores are exact. With each answer comes a proved lower bound on mean recall, or the reason why none can be stated.
+    Scores and distances are exact. With each answer comes a proved lower bound on mean recall, or the reason why none can be stated.
     """
-    if sum(given is not None for given in (vector, identifier, file)) != 1:
-        raise typer.BadParameter("give one of --vector, --id and --file")
+    if name is not None and collection is not None:
+        raise typer.BadParameter("NAME and --collection both name the collection: give one of them")
+    objects = {"strings": string, "series": series, "points": points, "images": image}
+    given = [kind for kind, one in objects.items() if one is not None]
+    if sum(one is not None for one in (vector, identifier, file)) + len(given) != 1:
+        raise typer.BadParameter("give one of --vector, --id and --file, or of --string, --series, --points and --image")
+    kind = given[0] if given else "vectors"
     options = {
         "k": k,
         "target_recall": target_recall,
@@ -76,20 +86,21 @@ def query_command(
         "filter": None if condition is None else parsed_json(condition, "--filter"),
         "mode": mode.value,
         "certify": certify,
-        "include": ("payload",),
+        # The id of a string is often a line number, which tells nobody anything.
+        "include": ("payload", "vector") if kind == "strings" else ("payload",),
     }
     with failing_in_one_line(as_json):
-        asked = _queries(vector, file) if identifier is None else identifier
+        asked: Any = _Id(identifier) if identifier is not None else _object(kind, objects[kind]) if given else _queries(vector, file)
         with place(data, url) as there:
             began = perf_counter()
             try:
-                answers = _answers(there, collection, asked, options)
+                answers = _answers(there, name or collection or DEFAULT_COLLECTION, kind, asked, options)
             except kinbin.InvalidInput as error:
                 problem = error.problems[0]
                 where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
                 raise Failure(where + problem.detail, kind=problem.code) from None
             took_ms = (perf_counter() - began) * 1_000
-    many = _many(asked)
+    many = kind == "vectors" and _many(asked)
     if as_json:
         took = {"took_ms": round(took_ms, 3)}
         print_json({"answers": answers, **took} if many else {**answers[0], **took})
@@ -110,19 +121,40 @@ def _queries(vector: str | None, file: Path | None) -> Vector:
         raise Failure(f"--vector: {error}", 2) from None
 
 
-def _answers(there: Place, name: str, asked: str | Vector, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers to an id, a vector or a matrix of them, with payloads, in the form of `POST /query`."""
+class _Id(str):
+    """The id of a stored item that is asked for, which is no string to compare."""
+
+    __slots__ = ()
+
+
+def _object(kind: str, given: Any) -> Any:
+    """The object that is asked for. Raises Failure."""
+    if kind not in {"series", "points"}:
+        return given
+    from kinbin_service.objects import object_in
+
+    try:
+        return object_in(kind, parsed_json(given, f"--{kind}"))
+    except ValueError as error:
+        raise Failure(f"--{kind}: {error}", 2) from None
+
+
+def _answers(there: Place, name: str, kind: str, asked: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers to an id, a vector, a matrix of them or an object, with payloads, in the form of `POST /query`."""
     sent = for_client(asked) if isinstance(there, ServicePlace) and not isinstance(asked, str) else asked
-    return [_answer_json(answer) for answer in _ask(there.collection(name), sent, options)]
+    return [_answer_json(answer) for answer in _ask(there.collection(name), kind, sent, options)]
 
 
-def _ask(collection: Any, asked: Any, options: dict[str, Any]) -> list[Any]:
+def _ask(collection: Any, kind: str, asked: Any, options: dict[str, Any]) -> list[Any]:
     """The answers of the library or of the client."""
     if hasattr(getattr(collection, "config", None), "fields"):
         raise Failure("the collection has several fields: ask it by the library, REST or the client")
-    if isinstance(asked, str):
-        return [collection.query_id(asked, **options)]
-    if _many(asked):
+    if isinstance(asked, _Id):
+        return [collection.query_id(str(asked), **options)]
+    items = collection.config.items if hasattr(collection, "config") else collection.info().items
+    if items != kind:
+        raise Failure(f"the collection holds {items}, and the query is one of {kind}", kind="invalid_input")
+    if kind == "vectors" and _many(asked):
         return list(collection.query_batch(asked, **options))
     return [collection.query(asked, **options)]
 
@@ -149,7 +181,12 @@ def _answer_json(answer: Any) -> dict[str, Any]:
     """An answer of the library or of the client in the form of `POST /query`."""
     items = answer.items if hasattr(answer, "items") else answer.results
     number = "distance" if answer.distances is not None else "score"
-    results = [{"id": item.id, number: float(score), "payload": item.payload} for item, score in zip(items, answer.scores, strict=True)]
+    results: list[dict[str, Any]] = [
+        {"id": item.id, number: float(score), "payload": item.payload} for item, score in zip(items, answer.scores, strict=True)
+    ]
+    for result, item in zip(results, items, strict=True):
+        if isinstance(item.object, str):
+            result["string"] = item.object
     bound: dict[str, Any] = {"recall_lower_bound": answer.recall_lower_bound}
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
@@ -163,11 +200,15 @@ def _answer_json(answer: Any) -> dict[str, Any]:
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
     console = Console()
     number = "distance" if any("distance" in hit for hit in answer["results"]) else "score"
-    table = Table("rank", "id", number, "payload", title=title, title_justify="left", box=None, pad_edge=False)
+    strings = any("string" in hit for hit in answer["results"])
+    table = Table(
+        "rank", "id", number, *(("string",) if strings else ()), "payload", title=title, title_justify="left", box=None, pad_edge=False
+    )
     table.columns[0].justify = table.columns[2].justify = "right"
     for rank, hit in enumerate(answer["results"], 1):
         shown = "" if hit["payload"] is None else orjson.dumps(hit["payload"]).decode()
-        table.add_row(str(rank), Text(hit["id"]), f"{hit[number]:.6f}", Text(shown, overflow="ellipsis", no_wrap=True))
+        text = (Text(hit["string"], overflow="ellipsis", no_wrap=True),) if strings else ()
+        table.add_row(str(rank), Text(hit["id"]), f"{hit[number]:.6f}", *text, Text(shown, overflow="ellipsis", no_wrap=True))
     console.print(table)
     line = certificate_line(answer["recall_lower_bound"], answer.get("no_bound"), answer["mode"], answer["verified"], answer["candidates"])
     tell(console, line, "dim")

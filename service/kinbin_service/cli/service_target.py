@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +74,8 @@ class ServiceTarget:
     def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         from kinbin_client.errors import NotFound
-        from kinbin_service.importing import TargetDiffers, Wanted, check_alike, refuse_fields, try_out
+        from kinbin_service.importing import Wanted, check_alike, refuse_fields, try_out
 
-        if first.items != "vectors":
-            raise TargetDiffers(f"{first.items} are imported into files of this machine: say --data in the place of --url")
         try:
             info = self._collection.info()
         except NotFound:
@@ -84,7 +83,7 @@ class ServiceTarget:
         else:
             if info.fields is not None:
                 refuse_fields(self.name)
-            check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters), wanted)
+            check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters, info.items), replace(wanted, items=first.items))
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch."""
@@ -124,7 +123,7 @@ class ServiceTarget:
             info = self._collection.info()
         except NotFound:
             return None
-        return Wanted(info.kernel, info.dim, info.parameters)
+        return Wanted(info.kernel, info.dim, info.parameters, info.items)
 
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:

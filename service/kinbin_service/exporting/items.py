@@ -1,4 +1,4 @@
-"""The items of a collection, page by page: a library's or a client's, with vectors in one form."""
+"""The items of a collection, page by page: a library's or a client's, with vectors and objects in one form."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ PAGE_VALUES = 1_048_576
 """Numbers that a page is to hold at most: wide vectors make short pages."""
 
 
+_NOTHING = np.empty(0, np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """An item as it is stored. A dense vector has float32 `values` and no `features`, a sparse one both."""
@@ -25,6 +28,8 @@ class Stored:
     values: NDArray[np.float32]
     features: NDArray[np.int64] | None
     payload: dict[str, Any] | None
+    object: Any = None
+    """A string, series or point set, which has neither of them."""
 
 
 def pages(collection: Any, dim: int | None, condition: Any) -> Iterator[list[Stored]]:
@@ -48,6 +53,9 @@ def pages(collection: Any, dim: int | None, condition: Any) -> Iterator[list[Sto
 
 
 def _stored(item: Any) -> Stored:
+    if item.object is not None:
+        stored = item.object if isinstance(item.object, str) else np.asarray(item.object, np.float32)
+        return Stored(item.id, _NOTHING, None, item.payload, stored)
     vector = item.vector
     if hasattr(vector, "indices"):
         return Stored(item.id, np.asarray(vector.values, np.float32), np.asarray(vector.indices, np.int64), item.payload)

@@ -12,6 +12,7 @@ from typing import IO
 from kinbin_service.exporting.items import Stored
 from kinbin_service.exporting.ndjson import write_ndjson
 from kinbin_service.exporting.npz import write_npz
+from kinbin_service.objects import VECTOR
 
 __all__ = ["FORMATS", "Exported", "export_items"]
 
@@ -26,13 +27,15 @@ class Exported:
     bytes: int
 
 
-def export_items(pages: Iterable[list[Stored]], path: Path, form: str, dim: int | None) -> Exported:
+def export_items(pages: Iterable[list[Stored]], path: Path, form: str, dim: int | None, key: str = VECTOR) -> Exported:
     """Write items to a file, which takes its name (and another file's place) when it is complete and on disk.
+
+    key: what objects are written under.
 
     Raises OSError, and what reading the items raises; then nothing is left behind.
     """
     with _replacing(path) as file:
-        items = write_ndjson(pages, file) if form == "ndjson" else write_npz(pages, file, dim, path.parent)
+        items = write_ndjson(pages, file, key) if form == "ndjson" else write_npz(pages, file, dim, path.parent)
         file.flush()
         size = os.fstat(file.fileno()).st_size
     return Exported(items, size)

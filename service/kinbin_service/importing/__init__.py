@@ -1,8 +1,8 @@
-"""Files into collections: readers of vectors and images as streams of batches, and resumable imports of them.
+"""Files into collections: readers of vectors, strings, series and images as streams of batches, and resumable imports of them.
 
     formats.py    which reader a file needs, and the options of all of them
     arrays.py     .npy and .npz, memory-mapped          csv_files.py, ndjson.py, svmlight.py    text, line by line (lines.py)
-    images.py     folders of images
+    images.py     folders of images                    texts.py, ts_files.py    strings and series
     batches.py    what readers hand over: items that know their row or line
     bad_rows.py   what was left out
     targets.py    where they go                          vectors.py    the forms of one vector

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from kinbin_service.importing.vectors import Vector, shown
+from kinbin_service.importing.vectors import Object, Vector, shown
 
 __all__ = [
     "BATCH_VALUES",
@@ -82,10 +82,12 @@ class Record:
     """One item of a text file, and where the next one starts."""
 
     id: str
-    vector: Vector
+    vector: Vector | Object
     payload: dict[str, Any] | None
     line: int
     end: Position
+    items: str = "vectors"
+    """What `vector` is, as `kinbin.KINDS` names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,8 @@ class Batch:
 
     path: Path
     ids: list[str]
-    vectors: NDArray[Any] | list[Vector] | list[Vector | Path]
-    """(n, d) array when every row is dense and of one length."""
+    vectors: NDArray[Any] | list[Any]
+    """(n, d) array when every row is dense and of one length; otherwise a list of vectors or objects."""
     payloads: list[dict[str, Any] | None] | None
     places: Sequence[int]
     """The line of each item (text), or its row."""
@@ -112,15 +114,17 @@ class Batch:
     bad: tuple[BadRow, ...] = ()
     """What was left out between these rows."""
     items: str = "vectors"
-    """What `vectors` are: "vectors", or "images", by their paths."""
+    """What `vectors` are, as `kinbin.KINDS` names it; images by their paths, or their bytes."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def dim(self) -> int | None:
-        """The length of the first vector when it is dense, else None. The batch holds one at least."""
+        """The length of the first vector when it is dense, the numbers of a step or point, else None. The batch holds one at least."""
         first = self.vectors[0]
+        if self.items != "vectors":
+            return first.shape[1] if isinstance(first, np.ndarray) and first.ndim == 2 else None
         return first.shape[0] if isinstance(first, np.ndarray) else None
 
     def chosen(self, positions: Sequence[int]) -> Batch:
@@ -216,17 +220,19 @@ def gather(path: Path, records: Iterable[Record | Bad], rows: int, start: Positi
 
 
 def _batch(path: Path, held: list[Record], bad: list[BadRow], end: Position) -> Batch:
-    vectors: list[Vector] = [record.vector for record in held]
+    items = held[0].items if held else "vectors"
+    vectors: list[Any] = [record.vector for record in held]
     payloads = [record.payload for record in held]
     return Batch(
         path=path,
         ids=[record.id for record in held],
-        vectors=_stacked(vectors) if vectors else vectors,
+        vectors=_stacked(vectors) if vectors and items == "vectors" else vectors,
         payloads=payloads if any(payload is not None for payload in payloads) else None,
         places=[record.line for record in held],
         in_lines=True,
         end=end,
         bad=tuple(bad),
+        items=items,
     )
 
 
@@ -238,7 +244,9 @@ def _stacked(vectors: list[Vector]) -> NDArray[Any] | list[Vector]:
     return np.stack(dense)
 
 
-def _size(vector: Vector) -> int:
+def _size(vector: Vector | Object) -> int:
     if isinstance(vector, np.ndarray):
         return int(vector.size)
+    if isinstance(vector, str | bytes):
+        return len(vector)
     return np.size(vector.indices) if isinstance(vector, kinbin.Sparse) else len(vector.counts)

@@ -1,11 +1,9 @@
-"""CSV: one dense vector a line, every column a feature but the id and those that are named otherwise."""
+"""CSV: one dense vector a line, every column a feature but the id and those that are named otherwise; or one string a line."""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinbin_service.importing.batches import Bad, BadRow, Batch, Columns, Naming, Position, Record, SourceError, gather
 from kinbin_service.importing.lines import Lines
-from kinbin_service.importing.vectors import shown
+from kinbin_service.importing.vectors import payload_value, shown
 
 __all__ = ["CsvFile", "Roles"]
 
@@ -28,8 +26,6 @@ _NO_FEATURES = frozenset({
 
 _FIRST_ROWS = 20
 
-_JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
@@ -39,6 +35,7 @@ class _Columns:
     id: int | None
     payload: list[int]
     vector: list[int]
+    string: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,13 @@ class Roles:
     payload: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    string: str | None = None
+    """Of strings: the items are those then, and columns that are not named are left out."""
 
     @property
     def named(self) -> tuple[str, ...]:
         """Every column that was named."""
-        return (*(() if self.id is None else (self.id,)), *self.payload, *self.ignored, *self.features)
+        return (*(one for one in (self.id, self.string) if one is not None), *self.payload, *self.ignored, *self.features)
 
 
 class CsvFile:
@@ -119,6 +118,8 @@ class CsvFile:
         positions = [str(position) for position in range(len(first))]
         if header is None and any(not name.isdecimal() for name in roles.named):
             header = True
+        if header is None and roles.string is not None:
+            raise SourceError(self.path, "cannot tell whether this line is a header or a row: say --header or --no-header", line=1)
         if header is None:
             header = self._looks_like_header([first[column] for column in self._assign(positions, roles).vector])
         self._columns = self._assign(first if header else positions, roles)
@@ -148,6 +149,12 @@ class CsvFile:
     def _told(self, roles: Roles) -> Columns:
         columns = self._columns
         names = [columns.names[column].strip() for column in columns.vector]
+        if columns.string is not None:
+            taken = {columns.id, columns.string, *columns.payload}
+            left = tuple(name.strip() for column, name in enumerate(columns.names) if column not in taken)
+            told = self._naming.told if columns.id is None else f'id from "{columns.names[columns.id].strip()}"'
+            payload = tuple(columns.names[column].strip() for column in columns.payload)
+            return Columns(f'strings from "{columns.names[columns.string].strip()}"', told, payload, left)
         vector = f"1 feature {names[0]}" if len(names) == 1 else f"{len(names):,} features {names[0]}…{names[-1]}"
         identifier = self._naming.told if columns.id is None else f'id from "{columns.names[columns.id].strip()}"'
         return Columns(vector, identifier, tuple(columns.names[column].strip() for column in columns.payload), roles.ignored)
@@ -169,6 +176,11 @@ class CsvFile:
         for name in roles.features:
             if self._find(names, name) in taken:
                 raise SourceError(self.path, f"column {shown(name)} is named as a feature and as something else: choose one")
+        if roles.string is not None:
+            string = self._find(names, roles.string)
+            if string in taken:
+                raise SourceError(self.path, f"column {shown(roles.string)} is named as the string and as something else: choose one")
+            return _Columns(names, identifier, payload_at, [], string)
         vector = [column for column in range(len(names)) if column not in taken]
         if not vector:
             raise SourceError(self.path, "no column is left for the vector", line=1)
@@ -230,8 +242,10 @@ class CsvFile:
         if len(cells) != width:
             detail = f"expected {width} cells, as in the first line, got {len(cells)} (delimiter {shown(self._delimiter)})"
             raise BadRow(self.path, detail, line=line)
-        payload = {columns.names[column].strip(): _payload_value(cells[column]) for column in columns.payload if cells[column] != ""}
+        payload = {columns.names[column].strip(): payload_value(cells[column]) for column in columns.payload if cells[column] != ""}
         identifier = self._naming.of(row) if columns.id is None else cells[columns.id]
+        if columns.string is not None:
+            return Record(identifier, cells[columns.string], payload or None, line, end, "strings")
         return Record(identifier, self._vector(cells, line), payload or None, line, end)
 
     def _vector(self, cells: list[str], line: int) -> NDArray[np.float64]:
@@ -257,13 +271,3 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _payload_value(text: str) -> int | float | str:
-    """A cell as JSON: what is written as a JSON number is one, all else stays text ("007", "nan" and whole numbers past 18 digits too)."""
-    if not _JSON_NUMBER.fullmatch(text):
-        return text
-    if text.removeprefix("-").isdecimal():
-        return int(text) if len(text) < 19 else text
-    number = float(text)
-    return number if math.isfinite(number) else text

@@ -15,10 +15,12 @@ from kinbin_service.importing.csv_files import CsvFile, Roles
 from kinbin_service.importing.images import ImageFolder
 from kinbin_service.importing.ndjson import NdjsonFile
 from kinbin_service.importing.svmlight import SvmlightFile
+from kinbin_service.importing.texts import TextFile
+from kinbin_service.importing.ts_files import TsFile
 
 __all__ = ["FORMATS", "ReadOptions", "brings_ids", "detect", "open_source"]
 
-FORMATS = ("npy", "npz", "csv", "ndjson", "svmlight")
+FORMATS = ("npy", "npz", "csv", "ndjson", "svmlight", "text", "ts")
 """Every format of files that can be imported, by the name --format takes; folders of images are "images"."""
 
 _SUFFIXES = {
@@ -31,6 +33,7 @@ _SUFFIXES = {
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
+    ".ts": "ts",
 }
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SVMLIGHT = re.compile(rb"\s*[^\s:,{\"]+(\s+qid:\d+)?\s+\d+:\S")
@@ -53,6 +56,7 @@ class ReadOptions:
     header: bool | None = None
     array: str | None = None
     index_base: int = 0
+    string: str | None = None
     thumbnails: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -64,9 +68,11 @@ class ReadOptions:
 _OF_FORMAT = {
     "npy": set[str](),
     "npz": {"id_column", "payload_columns", "array"},
-    "csv": {"id_column", "payload_columns", "ignore_columns", "feature_columns", "delimiter", "header"},
+    "csv": {"id_column", "payload_columns", "ignore_columns", "feature_columns", "delimiter", "header", "string"},
     "ndjson": {"id_column", "payload_columns"},
     "svmlight": {"payload_columns", "index_base"},
+    "text": set(),
+    "ts": set(),
     "images": {"thumbnails"},
 }
 """The options that mean something to each format, besides `format` and `id_format`."""
@@ -93,7 +99,7 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
             return CsvFile(
                 path,
                 naming=naming,
-                roles=Roles(options.id_column, options.payload_columns, options.ignore_columns, options.feature_columns),
+                roles=Roles(options.id_column, options.payload_columns, options.ignore_columns, options.feature_columns, options.string),
                 delimiter=options.delimiter,
                 header=options.header,
             )
@@ -104,6 +110,10 @@ def open_source(path: Path, options: ReadOptions, work: Path) -> Source:
                 payload_fields=options.payload_columns,
                 naming=naming if options.id_format else None,
             )
+        case "text":
+            return TextFile(path, naming=naming)
+        case "ts":
+            return TsFile(path, naming=naming)
         case "images":
             return ImageFolder(path, naming=naming if options.id_format else None, thumbnails=options.thumbnails)
         case _:
@@ -159,4 +169,6 @@ def _found_out(path: Path) -> str:
         return "ndjson"
     if _SVMLIGHT.match(first):
         return "svmlight"
+    if path.suffix.lower() == ".txt":
+        return "text"
     raise SourceError(path, f"cannot tell the format from the name or the first bytes: say --format {'|'.join(FORMATS)}")

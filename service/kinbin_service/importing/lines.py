@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kinbin_service.importing.batches import Bad, BadRow, Position, Record, SourceError
-from kinbin_service.importing.vectors import Vector
+from kinbin_service.importing.vectors import Object, Vector
 
 __all__ = ["LINE_BYTES", "Lines", "line_records"]
 
@@ -52,12 +52,12 @@ class Lines:
             raise BadRow(self._path, detail, line=self.number) from None
 
 
-Parse = Callable[[str, int], tuple[str, Vector, dict[str, Any] | None] | None]
+Parse = Callable[[str, int], tuple[str, Vector | Object, dict[str, Any] | None] | None]
 """Id, vector and payload of a line, which is this row if it is one; None: it is none. ValueError says what is wrong with it."""
 
 
-def line_records(path: Path, lines: Lines, row: int, parse: Parse) -> Iterator[Record | Bad]:
-    """The records of a file with one item a line, from row number `row` on."""
+def line_records(path: Path, lines: Lines, row: int, parse: Parse, items: str = "vectors") -> Iterator[Record | Bad]:
+    """The records of a file with one item a line, from row number `row` on. items: what they are, as `kinbin.KINDS` names it."""
     while True:
         try:
             line = next(lines, None)
@@ -71,4 +71,4 @@ def line_records(path: Path, lines: Lines, row: int, parse: Parse) -> Iterator[R
             continue
         if item is not None:
             row += 1
-            yield Record(*item, lines.number, Position(row, lines.offset, lines.number))
+            yield Record(*item, lines.number, Position(row, lines.offset, lines.number), items)

@@ -1,4 +1,4 @@
-"""NDJSON: one item a line, `{"id": …, "vector": …, "payload": …}`, the same item form as `POST /index` takes."""
+"""NDJSON: one item a line, `{"id": …, "vector": …, "payload": …}`, the same item form as `POST /index` takes; or with an object."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
-from kinbin_service.importing.batches import Batch, Columns, Naming, Position, gather
+from kinbin_service.importing.batches import BadRow, Batch, Columns, Naming, Position, gather
 from kinbin_service.importing.lines import Lines, line_records
-from kinbin_service.importing.vectors import FORMS, Vector, parse_vector, shown
+from kinbin_service.importing.vectors import FORMS, Object, Vector, parse_vector, shown
+from kinbin_service.objects import KEYS, VECTOR, object_in
 
 __all__ = ["NdjsonFile"]
 
@@ -28,15 +29,26 @@ class NdjsonFile:
     def __init__(self, path: Path, *, id_field: str = "id", payload_fields: tuple[str, ...] = (), naming: Naming | None = None) -> None:
         self.path = path
         self._id_field, self._payload_fields, self._naming = id_field, payload_fields, naming
-        self._known = {"vector", "payload", *payload_fields} | (set() if naming else {id_field})
-        self.columns = Columns('vectors from "vector"', naming.told if naming else f'id from "{id_field}"', ("payload", *payload_fields))
+        self._known = {"payload", *payload_fields} | (set() if naming else {id_field})
         self._file = path.open("rb")
         self.total = path.stat().st_size
+        self._key = self._first_key()
+        self.columns = Columns(
+            f'{KEYS.get(self._key, "vectors")} from "{self._key}"',
+            naming.told if naming else f'id from "{id_field}"',
+            ("payload", *payload_fields),
+        )
 
     def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
         """Batches of at most `rows` rows from `start` on."""
         lines = Lines(self.path, self._file, start)
-        return gather(self.path, line_records(self.path, lines, start.rows, self._item), rows, start, skip_bad=skip_bad)
+        return gather(
+            self.path,
+            line_records(self.path, lines, start.rows, self._item, KEYS.get(self._key, "vectors")),
+            rows,
+            start,
+            skip_bad=skip_bad,
+        )
 
     def done(self, position: Position) -> int:
         """Bytes before a position."""
@@ -46,7 +58,7 @@ class NdjsonFile:
         """Close the file."""
         self._file.close()
 
-    def _item(self, line: str, row: int) -> tuple[str, Vector, dict[str, Any] | None] | None:
+    def _item(self, line: str, row: int) -> tuple[str, Vector | Object, dict[str, Any] | None] | None:
         """Id, vector and payload of one line, None for a blank one; ValueError says what is wrong with it."""
         if not line.strip():
             return None
@@ -56,12 +68,29 @@ class NdjsonFile:
             raise ValueError(f"not a line of JSON ({error.msg}, column {error.colno}): every line must be one whole item") from None
         if not isinstance(item, dict):
             raise ValueError(f'expected an object {{"{self._id_field}": …, "vector": …}}, got {shown(item)}')  # noqa: TRY004
-        unknown = item.keys() - self._known
+        unknown = item.keys() - self._known - {self._key}
+        if unknown & {VECTOR, *KEYS}:
+            raise ValueError(f'every item carries "{self._key}", as the first one does, and not "{min(unknown & {VECTOR, *KEYS})}"')
         if unknown:
             raise ValueError(f"unknown field {shown(min(unknown))}: name it in --payload-columns to keep it, or remove it")
-        if "vector" not in item:
-            raise ValueError(f'field "vector" is missing: expected {FORMS}')
-        return self._id(item, row), parse_vector(item["vector"]), self._payload(item)
+        if self._key not in item:
+            raise ValueError(f'field "{self._key}" is missing' + (f": expected {FORMS}" if self._key == VECTOR else ""))
+        given = item[self._key]
+        return self._id(item, row), parse_vector(given) if self._key == VECTOR else object_in(self._key, given), self._payload(item)
+
+    def _first_key(self) -> str:
+        """What the items carry: the first one tells. A line that is none is judged in its turn."""
+        lines = Lines(self.path, self._file)
+        while True:
+            try:
+                line = next(lines, None)
+                item = None if line is None else orjson.loads(line)
+            except (BadRow, orjson.JSONDecodeError):
+                continue
+            if line is None:
+                return VECTOR
+            if isinstance(item, dict):
+                return next((key for key in KEYS if key in item and key not in self._known), VECTOR)
 
     def _id(self, item: dict[str, Any], row: int) -> str:
         if self._naming:

@@ -185,7 +185,7 @@ def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
     """
     config: dict[str, Any] = {"kernel": wanted.kernel or "ngmm", "dim": batch.dim if wanted.dim is None else wanted.dim}
     if batch.items != "vectors":
-        config = {"items": batch.items, "kernel": wanted.kernel, "dim": wanted.dim}
+        config = {"items": batch.items, "kernel": wanted.kernel, "dim": batch.dim if wanted.dim is None else wanted.dim}
     if wanted.parameters:
         config["parameters"] = dict(wanted.parameters)
     with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:

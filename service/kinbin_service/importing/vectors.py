@@ -1,7 +1,9 @@
-"""The forms a vector arrives in, from parsed JSON to what the library takes; nothing here reads files."""
+"""The forms a vector or a payload arrives in, from parsed JSON or text to what the library takes; nothing here reads files."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,15 @@ from numpy.typing import NDArray
 
 import kinbin
 
-__all__ = ["FORMS", "Vector", "feature_array", "parse_vector", "shown"]
+__all__ = ["FORMS", "Object", "Vector", "feature_array", "parse_vector", "payload_value", "shown"]
+
+_JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 Vector = NDArray[Any] | kinbin.Sparse | kinbin.Tokens
 """One vector as a reader hands it over: dense (1-d array), sparse or tokens."""
+
+Object = str | bytes
+"""One string, or the file of an image; series and point sets are arrays, as dense vectors."""
 
 FORMS = 'a list of numbers, {"indices": […], "values": […]} or {"tokens": {…}}'
 """The wire forms of a vector, as messages name them."""
@@ -60,3 +67,13 @@ def feature_array(indices: list[int]) -> NDArray[np.int64]:
         if not 0 <= index <= largest:
             raise ValueError(f"feature number {shown(index)} is not in 0 … {largest}")
     return np.array(indices, dtype=np.int64)
+
+
+def payload_value(text: str) -> int | float | str:
+    """A cell as JSON: what is written as a JSON number is one, all else stays text ("007", "nan" and whole numbers past 18 digits too)."""
+    if not _JSON_NUMBER.fullmatch(text):
+        return text
+    if text.removeprefix("-").isdecimal():
+        return int(text) if len(text) < 19 else text
+    number = float(text)
+    return number if math.isfinite(number) else text

@@ -25,9 +25,9 @@ def describe(collection: kinbin.Collection | kinbin.FieldsCollection) -> dict[st
     """A collection's name, configuration, size and index. Its seed stays secret: who knows it can craft colliding vectors."""
     if isinstance(collection, kinbin.FieldsCollection):
         fields = {name: _configuration(config) for name, config in collection.config.fields.items()}
-        config = dict.fromkeys(("kernel", "parameters", "dim", "sampler", "bands", "rows")) | {"fields": fields}
+        config = dict.fromkeys(("kernel", "parameters", "dim", "sampler", "bands", "rows")) | {"items": "vectors", "fields": fields}
     else:
-        config = _configuration(collection.config)
+        config = {"items": collection.config.items, **_configuration(collection.config)}
     return {"name": collection.name, **config, "count": collection.count(), "stats": collection.stats()}
 
 
@@ -53,8 +53,6 @@ async def put_collection(request: Request, name: Name) -> Response:
         wanted = asked.model_dump()
         if wanted["fields"] is None:
             del wanted["fields"]
-        elif "kernel" not in asked.model_fields_set:
-            del wanted["kernel"]
 
         def create() -> tuple[int, bytes]:
             try:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
-from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-import kinbin
-from kinbin_service.bodies import JSON, NDJSON, NPY, parse_json, parse_lines
-from kinbin_service.convert import VectorIn, item, vector_in, vectors_in
+from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
+from kinbin_service.convert import item
 from kinbin_service.default_collection import add_to_default
 from kinbin_service.documented import bulk, parameters, route
-from kinbin_service.npy import new_ids, parse_ids, parse_matrix
-from kinbin_service.problems import Entry, Place, Refusal
+from kinbin_service.objects import VECTOR, carried_by
+from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply, took_ms
-from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received, received_json
+from kinbin_service.routes.adding import check_key, parse_batch
+from kinbin_service.routes.received import DEFAULT, Name, received, received_json
 from kinbin_service.schemas.answers import AddAnswer, CountAnswer, DeleteAnswer, GetAnswer, ScrollAnswer
 from kinbin_service.schemas.requests import (
     AddOptions,
@@ -30,9 +27,10 @@ from kinbin_service.schemas.requests import (
     FieldsAddRequest,
     GetRequest,
     ItemIn,
+    ObjectItemIn,
+    ObjectsAddRequest,
     ScrollRequest,
 )  # fmt: skip
-from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
@@ -40,63 +38,9 @@ __all__ = ["router"]
 router = APIRouter(tags=["items"])
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The items of one add, from a body of any kind."""
-
-    ids: list[str]
-    vectors: Sequence[VectorIn] | NDArray[Any] | dict[str, list[VectorIn]]
-    payloads: list[dict[str, Any] | None] | None
-    mode: str
-    ids_made: bool = False
-    lines: Sequence[int] = ()
-    """The line of each item, if the body was made of lines."""
-
-
-def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
-    """The items of a body."""
-    if media_type == NPY:
-        return _matrix_batch(request, body)
-    lines: Sequence[int] = ()
-    if media_type == NDJSON:
-        values, lines = parse_lines(body)
-        content: Any = {"items": values, "mode": options(request, AddOptions).mode}
-    else:
-        no_options(request)
-        content = parse_json(body)
-    if _by_field(content):
-        given = validate(FieldsAddRequest, content, lines)
-        by_field = vectors_in([one["vectors"] for one in given.items], "#/items/{}/vectors")
-        return Batch([one["id"] for one in given.items], by_field, [one.get("payload") for one in given.items], given.mode, lines=lines)
-    asked = validate(AddRequest, content, lines)
-    vectors = [vector_in(given["vector"], f"#/items/{position}/vector") for position, given in enumerate(asked.items)]
-    return Batch([given["id"] for given in asked.items], vectors, [given.get("payload") for given in asked.items], asked.mode, lines=lines)
-
-
-def _by_field(content: Any) -> bool:
-    """Whether the first item has several vectors."""
-    items = content.get("items") if isinstance(content, dict) else None
-    return isinstance(items, list) and bool(items) and isinstance(items[0], dict) and "vectors" in items[0]
-
-
-def _matrix_batch(request: Request, body: bytes) -> Batch:
-    mode = options(request, AddOptions).mode
-    matrix = parse_matrix(body)
-    most = int(kinbin.LIMITS["batch_items"].value)
-    if len(matrix) > most:
-        raise Refusal("over_limit", f"an add has at most {most:,} items", [Entry("#/items", "too many rows")], "batch_items")
-    header = request.headers.get("x-kinbin-ids")
-    if header is None:
-        return Batch(new_ids(len(matrix)), matrix, None, mode, ids_made=True)
-    ids = parse_ids(header.encode("latin-1"))
-    if len(ids) != len(matrix):
-        raise Refusal("invalid_field", f"the matrix has {len(matrix):,} rows, and the header X-Kinbin-Ids names {len(ids):,} ids")
-    return Batch(ids, matrix, None, mode)
-
-
 async def index(request: Request, name: str) -> Response:
     """Add or replace items in one transaction; the answer means durable, and found by every worker."""
-    async with received(request, JSON, NDJSON, NPY) as (media_type, body):
+    async with received(request, JSON, NDJSON, NPY, MULTIPART) as (media_type, body):
         started = time.perf_counter()
         batch = parse_batch(request, media_type, body)
         request.state.place = Place("items", batch.ids, batch.lines)
@@ -106,10 +50,12 @@ async def index(request: Request, name: str) -> Response:
             if isinstance(batch.vectors, dict):
                 several = database.fields_collection(name)
                 done = several.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
-            elif name == DEFAULT:
+            elif name == DEFAULT and batch.key == VECTOR:
                 done = add_to_default(database, batch.ids, batch.vectors, batch.payloads, batch.mode)
             else:
-                done = database.collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
+                collection = database.collection(name)
+                check_key(collection, batch.key, "#/items/0")
+                done = collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
             if batch.ids_made:
                 content["ids"] = batch.ids
@@ -121,8 +67,8 @@ async def index(request: Request, name: str) -> Response:
 INDEX = route(
     "Add or replace items",
     AddAnswer,
-    body=(AddRequest, FieldsAddRequest),
-    other_bodies=bulk(ItemIn),
+    body=(AddRequest, FieldsAddRequest, ObjectsAddRequest),
+    other_bodies=bulk(ItemIn, ObjectItemIn),
     parameters=parameters(AddOptions, ids=True),
     refusals=frozenset({404, 409, 507}),
 )
@@ -130,7 +76,7 @@ INDEX = route(
 
 @router.post("/index", **INDEX)
 async def index_default(request: Request) -> Response:
-    """Into the collection `default`, which the first add creates: kernel ngmm, dense or sparse as its first vector is."""
+    """Into the collection `default`, which the first add of vectors creates: kernel ngmm, dense or sparse as its first vector is."""
     return await index(request, DEFAULT)
 
 
@@ -146,14 +92,16 @@ async def index_collection(request: Request, name: Name) -> Response:
 
 @router.post("/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=frozenset({404})))
 async def get_items(request: Request, name: Name) -> Response:
-    """Stored items with their payloads and vectors; ids that are not stored are listed as missing."""
+    """Stored items with their payloads and vectors, or objects; ids that are not stored are listed as missing."""
     async with received_json(request, GetRequest) as asked:
         request.state.place = Place("ids")
         database = service_of(request).database
 
         def get() -> bytes:
-            found = database.collection(name).get(asked.ids, include=tuple(asked.include))
-            items = [item(stored, asked.include) for stored in found if stored is not None]
+            collection = database.collection(name)
+            found = collection.get(asked.ids, include=tuple(asked.include))
+            key = carried_by(collection)
+            items = [item(stored, asked.include, key) for stored in found if stored is not None]
             missing = [identifier for identifier, stored in zip(asked.ids, found, strict=True) if stored is None]
             return encode({"items": items, "missing": missing})
 
@@ -186,8 +134,10 @@ async def scroll_items(request: Request, name: Name) -> Response:
         database = service_of(request).database
 
         def scroll() -> bytes:
-            page = database.collection(name).scroll(after=asked.after, limit=asked.limit, filter=asked.filter, include=tuple(asked.include))
-            return encode({"items": [item(stored, asked.include) for stored in page.items], "next": page.next})
+            collection = database.collection(name)
+            page = collection.scroll(after=asked.after, limit=asked.limit, filter=asked.filter, include=tuple(asked.include))
+            key = carried_by(collection)
+            return encode({"items": [item(stored, asked.include, key) for stored in page.items], "next": page.next})
 
         return reply(await service_of(request).work(request, scroll))
 

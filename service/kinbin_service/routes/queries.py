@@ -1,10 +1,10 @@
-"""Queries: the nearest items of one vector, of a stored item, or of many vectors."""
+"""Queries: the nearest items of one vector or object, of a stored item, or of many vectors or objects."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -13,11 +13,13 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.bodies import JSON, NPY, parse_json
-from kinbin_service.convert import answer, batch_answers, vector_in, vectors_in
+from kinbin_service.convert import answer, batch_answers, carried, vectors_in
 from kinbin_service.documented import matrix, parameters, route
 from kinbin_service.npy import parse_matrix
+from kinbin_service.objects import KEYS, VECTOR, carried_by
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
+from kinbin_service.routes.adding import check_key
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
 from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
 from kinbin_service.schemas.requests import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
@@ -48,33 +50,52 @@ def parse_query(request: Request, media_type: str, body: bytes, settings: Settin
         return _search_fields(request, validate(FieldsQueryRequest, content), settings)
     query = validate(QueryRequest, content)
     if query.queries is not None:
-        vectors = [vector_in(raw, f"#/queries/{position}") for position, raw in enumerate(query.queries)]
-        return _search_many(request, vectors, len(vectors), query.options(), settings)
+        key, vectors = _many_in(query.queries)
+        return _search_many(request, vectors, len(vectors), query.options(), settings, key)
     return _search_one(query, settings)
+
+
+def _many_in(given: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Many queries and what they carry: objects under their key, or vectors as they are."""
+    first = given[0] if given and isinstance(given[0], dict) else {}
+    key = next((name for name in KEYS if name in first), VECTOR)
+    if key == VECTOR:
+        return key, [carried(key, raw, f"#/queries/{position}") for position, raw in enumerate(given)]
+    for position, raw in enumerate(given):
+        if not isinstance(raw, dict) or raw.keys() != {key}:
+            text = f'every query carries "{key}" alone, as the first one does'
+            raise Refusal("invalid_field", text, [Entry(f"#/queries/{position}", text)])
+    return key, [carried(key, raw[key], f"#/queries/{position}/{key}") for position, raw in enumerate(given)]
 
 
 def _search_one(query: QueryFields, settings: Settings) -> Search:
     asked = query.options()
     check_answer_size(1, asked, settings)
     identifier = query.id
-    vector = None if identifier is not None else vector_in(query.vector, "#/vector")
+    given = query.one()
+    key, vector = (VECTOR, None) if given is None else (given[0], carried(given[0], given[1], f"#/{given[0]}"))
 
     def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
         collection = database.collection(name)
         if identifier is not None:
-            return answer(collection.query_id(identifier, cancel=cancel, options=asked), tuple(asked.include))
-        return answer(collection.query(vector, cancel=cancel, options=asked), tuple(asked.include))
+            found = collection.query_id(identifier, cancel=cancel, options=asked)
+        else:
+            check_key(collection, key, "#")
+            found = collection.query(vector, cancel=cancel, options=asked)
+        return answer(found, tuple(asked.include), carried_by(collection))
 
     return search
 
 
-def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.QueryOptions, settings: Settings) -> Search:
+def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.QueryOptions, settings: Settings, key: str = VECTOR) -> Search:
     request.state.place = Place("queries")
     check_answer_size(number, asked, settings)
 
     def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
-        found = database.collection(name).query_batch(vectors, cancel=cancel, options=asked)
-        return {"answers": batch_answers(found, tuple(asked.include))}
+        collection = database.collection(name)
+        check_key(collection, key, "#/queries/0")
+        found = collection.query_batch(vectors, cancel=cancel, options=asked)
+        return {"answers": batch_answers(found, tuple(asked.include), carried_by(collection))}
 
     return search
 

@@ -45,7 +45,10 @@ class Hit(BaseModel):
     score: Annotated[float | None, Field(description="the exact kernel; higher is nearer")] = None
     distance: Annotated[float | None, Field(description="in its place where the kernel prints distances; lower is nearer")] = None
     payload: Annotated[Payload | None, Field(description="if included")] = None
-    vector: Annotated[list[float] | SparseVector | None, Field(description="if included")] = None
+    vector: Annotated[list[float] | SparseVector | None, Field(description="if included; of images, their counts of colours")] = None
+    string: Annotated[str | None, Field(description="in its place, where items are strings")] = None
+    series: Annotated[list[float] | list[list[float]] | None, Field(description="in its place, where items are series")] = None
+    points: Annotated[list[list[float]] | None, Field(description="in its place, where items are point sets")] = None
     parts: Annotated[dict[str, float] | None, Field(description="where several fields were asked for, the exact score of each")] = None
     vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
 
@@ -97,6 +100,9 @@ class ItemOut(BaseModel):
     id: str
     payload: Annotated[Payload | None, Field(description="if included")] = None
     vector: Annotated[list[float] | SparseVector | None, Field(description="if included; tokens come back as hashed features")] = None
+    string: Annotated[str | None, Field(description="in its place, where items are strings")] = None
+    series: Annotated[list[float] | list[list[float]] | None, Field(description="in its place, where items are series")] = None
+    points: Annotated[list[list[float]] | None, Field(description="in its place, where items are point sets")] = None
     vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
 
 
@@ -142,7 +148,8 @@ class CollectionAnswer(BaseModel):
     """A collection: its configuration, its size, and how its index is built."""
 
     name: str
-    kernel: Annotated[str | None, Field(description="null, as the next five, where there are fields")]
+    items: Annotated[str, Field(description="what the items are: vectors, strings, series, points or images")]
+    kernel: Annotated[str | None, Field(description="or distance; null, as the next five, where there are fields")]
     parameters: Annotated[dict[str, float | str | list[float]] | None, Field(description="of the kernel; empty if it has none")]
     dim: int | None
     sampler: str | None

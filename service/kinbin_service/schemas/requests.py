@@ -10,7 +10,21 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
-from kinbin_service.schemas.vectors import STRICT, ByField, Filter, Include, Payload, Vector, largest
+from kinbin_service.objects import KEYS, VECTOR
+from kinbin_service.schemas.vectors import (
+    STRICT,
+    ByField,
+    Filter,
+    Image,
+    Include,
+    ObjectQueryIn,
+    Payload,
+    Points,
+    Series,
+    String,
+    Vector,
+    largest,
+)
 
 __all__ = [
     "REQUESTS",
@@ -25,6 +39,8 @@ __all__ = [
     "FieldsQueryRequest",
     "GetRequest",
     "ItemIn",
+    "ObjectItemIn",
+    "ObjectsAddRequest",
     "OptionFields",
     "QueryFields",
     "QueryOptions",
@@ -48,6 +64,18 @@ class FieldsItemIn(TypedDict):
     __pydantic_config__ = STRICT  # type: ignore[misc]
     id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
     vectors: SkipValidation[ByField]
+    payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+
+
+class ObjectItemIn(TypedDict):
+    """One item of an add to a collection of objects. It has one of string, series, points and image, as all items of the add."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    string: NotRequired[SkipValidation[String]]
+    series: NotRequired[SkipValidation[Series]]
+    points: NotRequired[SkipValidation[Points]]
+    image: NotRequired[SkipValidation[Image]]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
 
 
@@ -83,6 +111,23 @@ class FieldsAddRequest(BaseModel):
     mode: AddMode = "upsert"
 
 
+class ObjectsAddRequest(BaseModel):
+    """Strings, series, point sets or images to add or replace, in one transaction: all of them or none."""
+
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "examples": [
+                {"items": [{"id": "a", "string": "kitten"}, {"id": "b", "string": "sitting", "payload": {"year": 2020}}]},
+                {"items": [{"id": "c", "series": [0.5, 1, 2.5, 1]}]},
+                {"items": [{"id": "d", "points": [[0, 0.5], [1, 1], [2, 0]]}]},
+            ]
+        },
+    )
+    items: Annotated[list[ObjectItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
+    mode: AddMode = "upsert"
+
+
 class AddOptions(BaseModel):
     """Options of an add whose body is a matrix or lines: parameters of the address."""
 
@@ -110,17 +155,31 @@ class QueryFields(OptionFields):
                 {"vector": [0.1, 0, 2.5], "k": 10, "target_recall": 0.9, "filter": {"year": {"$gte": 2020}}, "include": ["payload"]},
                 {"id": "a", "k": 5},
                 {"queries": [[0.1, 0, 2.5], [0, 1.5, 2]], "mode": "exact"},
+                {"string": "kitten", "k": 5, "max_distance": 3, "include": ["vector"]},
+                {"queries": [{"points": [[0, 0.5], [1, 1]]}, {"points": [[2, 0]]}]},
             ]
         },
     )
     vector: SkipValidation[Vector | None] = None
-    id: Annotated[str | None, Field(description="query by the vector of this stored item")] = None
-    queries: Annotated[list[SkipValidation[Vector]] | None, Field(max_length=largest("batch_queries"), description="many vectors")] = None
+    string: SkipValidation[String | None] = None
+    series: SkipValidation[Series | None] = None
+    points: SkipValidation[Points | None] = None
+    image: SkipValidation[Image | None] = None
+    id: Annotated[str | None, Field(description="query by the vector, or object, of this stored item")] = None
+    queries: Annotated[
+        list[SkipValidation[Vector | ObjectQueryIn]] | None,
+        Field(max_length=largest("batch_queries"), description="many vectors, or objects, each of these under its key"),
+    ] = None
+
+    def one(self) -> tuple[str, Any] | None:
+        """The vector or object that is asked for, after its key; None: none is."""
+        given = [(key, value) for key in (VECTOR, *KEYS) if (value := getattr(self, key)) is not None]
+        return given[0] if given else None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
-        if sum(asked is not None for asked in (self.vector, self.id, self.queries)) != 1:
-            raise PydanticCustomError("one_of", "give exactly one of vector, id and queries")
+        if sum(getattr(self, name) is not None for name in (VECTOR, *KEYS, "id", "queries")) != 1:
+            raise PydanticCustomError("one_of", f"give exactly one of vector, id and queries, or of {', '.join(KEYS)}")
         return self
 
 
@@ -197,7 +256,11 @@ QueryOptions: type[OptionFields] = create_model(
     **_option_fields("filter"),
 )
 QueryRequest: type[QueryFields] = create_model(
-    "QueryRequest", __base__=QueryFields, __module__=__name__, __doc__="One of vector, id and queries; and options.", **_option_fields()
+    "QueryRequest",
+    __base__=QueryFields,
+    __module__=__name__,
+    __doc__="One of vector, an object under its key, id and queries; and options.",
+    **_option_fields(),
 )
 
 
@@ -211,9 +274,21 @@ FieldsQueryRequest: type[FieldsQueryFields] = create_model(
 
 
 def _known_kernel(name: str) -> str:
-    """The one list of kernels is the library's; it judges products itself."""
-    if name != "nested" and not set(name.split("*")) <= set(kinbin.KERNELS):
+    """The one list of kernels is the library's; it judges products itself, and which go with what items."""
+    if name != "nested" and name not in kinbin.OBJECT_KERNELS and not set(name.split("*")) <= set(kinbin.KERNELS):
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KERNELS))})
+    return name
+
+
+def _known_distance(name: str) -> str:
+    if name not in kinbin.OBJECT_KERNELS:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.OBJECT_KERNELS))})
+    return name
+
+
+def _known_kind(name: str) -> str:
+    if name not in kinbin.KINDS:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KINDS))})
     return name
 
 
@@ -227,7 +302,12 @@ KernelName = Annotated[
     str,
     AfterValidator(_known_kernel),
     WithJsonSchema(
-        {"anyOf": [{"enum": [*kinbin.KERNELS, "nested"], "type": "string"}, {"pattern": r"^\w+(\*\w+){1,2}$", "type": "string"}]}
+        {
+            "anyOf": [
+                {"enum": [*kinbin.KERNELS, "nested", *kinbin.OBJECT_KERNELS], "type": "string"},
+                {"pattern": r"^\w+(\*\w+){1,2}$", "type": "string"},
+            ]
+        }
     ),
 ]
 
@@ -263,12 +343,38 @@ class CollectionRequest(BaseModel):
                 {"kernel": "ngmm", "dim": 512},
                 {"kernel": "minmax"},
                 {"fields": {"colour": {"kernel": "chi2", "dim": 512}, "words": {}}},
+                {"items": "strings", "distance": "levenshtein"},
+                {"items": "series", "distance": "dtw", "parameters": {"window": 0.1}, "dim": 3},
+                {"items": "points", "distance": "hausdorff", "dim": 2},
+                {"items": "images", "kernel": "nested", "parameters": {"levels": 3, "base": "tv", "epsilon": [0.5]}},
             ]
         },
     )
-    kernel: Annotated[KernelName, Field(description="the similarity that scores are values of; gmm*acos is a product of two")] = "ngmm"
+    items: Annotated[
+        str,
+        AfterValidator(_known_kind),
+        WithJsonSchema({"enum": list(kinbin.KINDS), "type": "string"}),
+        Field(description="what the items are; objects have kernels, or distances, of their own"),
+    ] = "vectors"
+    kernel: Annotated[
+        KernelName | None,
+        Field(description="the similarity that scores are values of; gmm*acos is a product of two; null: ngmm, or that of the items"),
+    ] = None
+    distance: (
+        Annotated[
+            str,
+            AfterValidator(_known_distance),
+            WithJsonSchema({"enum": list(kinbin.OBJECT_KERNELS), "type": "string"}),
+        ]
+        | None
+    ) = Field(None, description="in the place of kernel, of one that prints distances")
     dim: Annotated[
-        int | None, Field(ge=1, le=largest("dimension"), description="length of dense vectors; null: sparse, with unbounded feature ids")
+        int | None,
+        Field(
+            ge=1,
+            le=largest("dimension"),
+            description="length of dense vectors; null: sparse, with unbounded feature ids. Of series and points: their dimensions",
+        ),
     ] = None
     sampler: Annotated[str, AfterValidator(_known_sampler)] | None = Field(None, description="how vectors are hashed")
     bands: Annotated[int | None, Field(ge=1, description="bands of a run")] = None
@@ -332,6 +438,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     FieldsAddRequest,
     FieldsQueryRequest,
     GetRequest,
+    ObjectsAddRequest,
     QueryOptions,
     QueryRequest,
     ScrollRequest,

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 import kinbin
 from kinbin.errors import suggestion
 from kinbin_service.problems import Entry, Refusal
-from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, ItemIn
+from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, ItemIn, ObjectItemIn, ObjectsAddRequest
 
 __all__ = ["validate"]
 
@@ -23,6 +23,9 @@ LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_it
 
 SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit": "is a whole number from 1 on"}
 """What a field has to be, in the library's words, which are those of the client's users as well."""
+
+_ITEMS: dict[type[BaseModel], type[Any]] = {FieldsAddRequest: FieldsItemIn, ObjectsAddRequest: ObjectItemIn}
+"""The items of adds other than those of vectors."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -46,7 +49,7 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
     if kind == "extra_forbidden":
         path.pop()
-        item = FieldsItemIn if issubclass(model, FieldsAddRequest) else ItemIn
+        item = next((item for adds, item in _ITEMS.items() if issubclass(model, adds)), ItemIn)
         known = list(item.__annotations__ if len(path) == 2 else model.model_fields)
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
     elif kind == "literal_error":

@@ -1,14 +1,31 @@
-"""The forms of vectors and the parts that several models share."""
+"""The forms of vectors and objects, and the parts that several models share."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from typing_extensions import TypedDict
 
 from kinbin.limits import LIMITS
 
-__all__ = ["STRICT", "ByField", "DenseVector", "Filter", "Include", "Payload", "SparseVector", "TokenVector", "Vector", "largest"]
+__all__ = [
+    "STRICT",
+    "ByField",
+    "DenseVector",
+    "Filter",
+    "Image",
+    "Include",
+    "ObjectQueryIn",
+    "Payload",
+    "Points",
+    "Series",
+    "SparseVector",
+    "String",
+    "TokenVector",
+    "Vector",
+    "largest",
+]
 
 
 def largest(name: str) -> int:
@@ -51,6 +68,42 @@ TokenList = Annotated[
 ]
 Vector = DenseVector | TokenList | SparseVector | TokenVector
 ByField = Annotated[dict[str, Vector], Field(min_length=1, description="by field", examples=[{"colour": [0.1, 0, 2.5]}])]
+Numbers = Annotated[list[float], Field(min_length=1)]
+String = Annotated[str, Field(min_length=1, max_length=largest("string_length"), description="compared as it is: no normal form is made")]
+Series = Annotated[
+    Numbers | Annotated[list[Numbers], Field(min_length=1)],
+    Field(
+        description=f"numbers, or steps of as many numbers as the collection has dimensions; at most {largest('series_numbers'):,} in all",
+        examples=[[0.5, 1, 2.5, 1]],
+    ),
+]
+Points = Annotated[
+    list[Numbers],
+    Field(
+        min_length=1,
+        description=f"points of as many numbers as the collection has dimensions; at most {largest('points_numbers'):,} in all",
+        examples=[[[0, 0.5], [1, 1]]],
+    ),
+]
+Image = Annotated[
+    str,
+    Field(
+        description=f"a PNG, JPEG or WebP file of at most {largest('image_pixels'):,} pixels, in base64",
+        json_schema_extra={"contentEncoding": "base64"},
+    ),
+]
+
+
+class ObjectQueryIn(TypedDict, total=False):
+    """One of many queries of a collection of objects: one of these, the same in all of them."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    string: SkipValidation[String]
+    series: SkipValidation[Series]
+    points: SkipValidation[Points]
+    image: SkipValidation[Image]
+
+
 Payload = dict[str, Any]
 Filter = Annotated[
     dict[str, Any],
