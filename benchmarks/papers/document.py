@@ -184,8 +184,8 @@ def _sets(summary: Summary) -> str:
         for name, public in rows.items():
             train, test, features = summary.rows.get(f"{paper}/{name}", (None, None, None))
             split = DRAWN_FROM[public.split]
-            lines.append([name, paper, public.source, train, test, features, split, public.scaling])
-    header = ["row of the paper", "paper", "from", "train", "test", "features", "training rows", "scaling"]
+            lines.append([name, paper, f"`{public.file}.npz`", public.source, train, test, features, split, public.scaling])
+    header = ["row of the paper", "paper", "file", "from", "train", "test", "features", "training rows", "scaling"]
     return table(header, lines).replace("---:", "---")
 
 

@@ -18,7 +18,7 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatc
 from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
-from kinbin.items.kind import Form
+from kinbin.items.kind import Form, Kind
 from kinbin.items.kinds import kind_named
 from kinbin.limits import limit
 from kinbin.options import QueryOptions, check_cancel, chosen, options_of
@@ -38,6 +38,7 @@ from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
 from kinbin.spaces.registry import object_space_of
+from kinbin.spaces.space import Space
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
@@ -47,12 +48,21 @@ from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
 from kinbin.upkeep.sealing import Upkeep, must_seal
 
-__all__ = ["Collection"]
+__all__ = ["Collection", "what_is_stored"]
 
 _Planned = tuple[Plan, Wanted, Masks, Any]
 WRITE_MODES = ("upsert", "insert", "update")
 _FILTERED_SLICE = 1_000
 """Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
+
+
+def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
+    """What items of a collection are, how they are compared, and what else is said of them."""
+    kind = kind_named(data.items)
+    space = object_space_of(kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
+    # What is stored is the length of rows.
+    dim = data.dim if space.pyramid is None else space.pyramid.dim
+    return kind, space, Form(dim, space.signed, dict(space.parameters))
 
 
 class Collection:
@@ -72,12 +82,9 @@ class Collection:
         except BaseException:
             self._store.close()
             raise
-        self._kind = kind_named(data.items)
-        self._space = object_space_of(self._kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
-        # What is stored is the length of rows.
-        dim = data.dim if self._space.pyramid is None else self._space.pyramid.dim
-        self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._space.parameters), data.items)
-        self._form = Form(dim, self._space.signed, self.config.parameters)
+        self._kind, self._space, self._form = what_is_stored(data)
+        dim = self._form.dim
+        self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._form.parameters), data.items)
         self._wide = self._kind.wide(self._form)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
         if self._space.roots:
@@ -403,6 +410,9 @@ class Collection:
         Pages come first, by a reader of their own: of a store whose trees are damaged nothing else is looked at.
         """
         try:
+            with self._store.read() as reader:
+                if reader.state().dropped:
+                    raise CollectionNotFound("the collection was removed")
             if problems := survey_store(self._store):
                 return CheckReport(False, 0, 0, 0, problems)
             with self._store.read() as reader:

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.collection import Collection
+from kinbin.collection import Collection, what_is_stored
 from kinbin.errors import CorruptData
 from kinbin.fields.collection import FieldsCollection
-from kinbin.query.search import is_wide
 from kinbin.records import RepairReport
 from kinbin.rows.rows import Rows
 from kinbin.saving import SavedStore
@@ -89,10 +88,10 @@ class Damaged:
     def _rows(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], dict[str, Rows]]:
         """Which rows are whole (in every field), and by field ("" without fields) the rows of these."""
         if isinstance(self.configuration, Configuration):
-            found, rows = self._first.rows_of(numbers, is_wide(self.configuration.dim))
+            found, rows = self._first.rows_of(numbers, _wide(self.configuration))
             return found, {"": rows}
         assert self.fields is not None
-        parts = {name: store.rows_of(numbers, is_wide(self.fields[name].dim)) for name, store in self._stores.items()}
+        parts = {name: store.rows_of(numbers, _wide(self.fields[name])) for name, store in self._stores.items()}
         everywhere = np.logical_and.reduce([found for found, _ in parts.values()])
         return everywhere, {name: rows.take(np.flatnonzero(everywhere[found])) for name, (found, rows) in parts.items()}
 
@@ -102,6 +101,8 @@ class Damaged:
         for name, store in {"": self._first, **self._stores}.items():
             where = f"field {name}: " if name else ""
             saved = store.saved
+            if not saved.newest_known:
+                out.append(f"{where}a meta page is damaged: this may be the state before the last commit, which added or deleted items")
             if saved.pages_lost:
                 out.append(f"{where}{saved.pages_lost} pages are named that cannot be read")
             if saved.entries_lost:
@@ -126,6 +127,12 @@ def _add(
         target._add(keys, payloads, {name: part.take(which) for name, part in rows.items()}, "upsert")
     else:
         target._add(target._prepare(keys, payloads, rows[""].take(which)), "upsert")
+
+
+def _wide(data: Configuration) -> bool:
+    """Whether rows carry 64-bit feature ids."""
+    kind, _, form = what_is_stored(data)
+    return kind.wide(form)
 
 
 def _told(keys: list[bytes]) -> list[str]:

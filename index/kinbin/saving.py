@@ -101,6 +101,11 @@ class SavedStore:
         saved = self.saved
         if not saved.doubtful_items and not saved.doubtful_owners:
             return
+        if not saved.free_known:
+            self.problems.append(
+                "the list of free pages is damaged: pages that no tree reaches may be old, and were not looked at for items"
+            )
+            return
         dead = self._dead_rows()
         for row, ids in saved.doubtful_owners.items():
             if row not in saved.owners and row not in dead:

@@ -208,7 +208,7 @@ def test_tables_are_made_from_finished_cells() -> None:
     assert f"4 of {len(list(cells(full=False))):,} cells" in parts["run"]
     assert "With kinbin 1 at abc, numpy 2." in parts["run"]
     assert "| gint/Vowel | curves | 2 | 240 |" in parts["run"]
-    assert "| Vowel | gint | R's ElemStatLearn | 10 | 20 | 3 | all rows, at random | raw |" in parts["sets"]
+    assert "| Vowel | gint | `vowel264.npz` | R's ElemStatLearn | 10 | 20 | 3 | all rows, at random | raw |" in parts["sets"]
 
 
 def test_the_document_is_what_the_results_say() -> None:

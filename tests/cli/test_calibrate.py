@@ -22,6 +22,12 @@ NAMES = [one.name for one in fields(kinbin.Costs)]
 FOUND = {"band": 31.23456, "node": 6.5, "walk": 1234.5}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    """No kernel is compiled during a command: it would tell of it on standard error."""
+    kinbin.warm_up()
+
+
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """What measuring finds."""

@@ -129,7 +129,7 @@ def test_a_filter_chooses_items(filled: Path, run: Run, tmp_path: Path) -> None:
     told = run("export", tmp_path / "f.jsonl", "--data", filled, "--collection", "dense", "--filter", '{"yes": true}', "--json")
     assert orjson.loads(told.stdout) == {
         "collection": "dense", "file": str(tmp_path / "f.jsonl"), "format": "ndjson", "kernel": "gmm", "parameters": {}, "dim": 10,
-        "items": 625, "bytes": (tmp_path / "f.jsonl").stat().st_size,
+        "items": 625, "bytes": (tmp_path / "f.jsonl").stat().st_size, "holds": "vectors",
     }  # fmt: skip
     lines = [orjson.loads(line) for line in (tmp_path / "f.jsonl").read_bytes().splitlines()]
     assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)

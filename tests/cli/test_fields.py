@@ -52,7 +52,7 @@ def test_parameters_are_those_of_a_field(run: Run, data: Path) -> None:
     assert {name: one["parameters"] for name, one in shown["fields"].items()} == {"a": {"rbf.gamma": 2.0}, "b": {}}
     for wrong in ("rbf.gamma=2", "c:gamma=2", "a:=2", "=2"):
         assert "FIELD:NAME=NUMBER" in run(*command, "--parameter", wrong).stderr
-    assert "NAME=NUMBER" in run(*command, "--parameter", "a:rbf.gamma=two").stderr
+    assert "rbf.gamma is a number from 0.001 to 1000, not 'two'" in run(*command, "--parameter", "a:rbf.gamma=two").stderr
     assert "kernel cosine has no parameter" in run(*command, "--parameter", "b:gamma=2").stderr
 
 

@@ -61,7 +61,7 @@ TEXT_PROBLEMS: dict[str, tuple[str, str | bytes, str]] = {
     "svmlight no label": ("t.svm", "1 2:1\n3:1 4:1\n", ":2: expected a label before the first index:value, got '3:1'"),
     "svmlight empty": ("t.svm", "1 2:1\n0\n", ":2: the vector is empty"),
     "not UTF-8": ("t.csv", b"a,b\n1,2\n\xff,4\n", ":3: byte 1 of the line is not UTF-8: save the file as UTF-8"),
-    "unknown format": ("t.txt", "hello\n", ": cannot tell the format"),
+    "unknown format": ("t.data", "hello\n", ": cannot tell the format"),
     "packed": ("t.csv", b"\x1f\x8b\x08\x00", ": is packed with gzip: unpack it first"),
 }
 
@@ -160,8 +160,9 @@ def test_missing_file(tmp_path: Path, refused: Refused) -> None:
 
 
 def test_folder(tmp_path: Path, refused: Refused) -> None:
-    """A folder is no file."""
-    assert refused(tmp_path) == f"{tmp_path}: is a folder: name the files in it"
+    """A folder is no file, but for images; one without any says which files these are."""
+    assert refused(tmp_path).startswith(f"{tmp_path}: has no images: files that end in .png")
+    assert refused(tmp_path, "--format", "ndjson") == f"{tmp_path}: is a folder: name the files in it"
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,18 @@ def write_ndjson(path: Path, matrix: NDArray[np.float64]) -> None:
     path.write_bytes(b"".join(orjson.dumps({"id": str(row), "vector": vector}) + b"\n" for row, vector in enumerate(matrix.tolist())))
 
 
+def write_ts(path: Path, matrix: NDArray[np.float64]) -> None:
+    """Series behind a header."""
+    path.write_text("@data\n" + "".join(",".join(map(repr, row)) + "\n" for row in matrix.tolist()))
+
+
 WRITERS: dict[str, Callable[[Path, NDArray[np.float64]], object]] = {
     "npy": np.save,
     "npz": lambda path, matrix: scipy.sparse.save_npz(path, scipy.sparse.csr_matrix(matrix)),
     "csv": write_csv,
     "ndjson": write_ndjson,
+    "text": write_csv,
+    "ts": write_ts,
     "svmlight": lambda path, matrix: dump_svmlight_file(matrix, np.zeros(len(matrix)), str(path)),
 }
 

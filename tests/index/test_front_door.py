@@ -44,6 +44,8 @@ def test_the_public_names() -> None:
 
 
 PARAMETERS = {
+    "Database.recover": "(name, transaction)",
+    "Database.recoverable": "(name)",
     "Database.create_collection": (
         "(name, *, kernel=None, dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None, fields=None, "
         "items='vectors', distance=None)"

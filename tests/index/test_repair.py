@@ -50,7 +50,14 @@ def repaired(folder: Path, specimen: Specimen) -> tuple[kinbin.RepairReport, set
         collection = database.collection(report.name)
         stored = stored_items(collection)
         places = {name: i for i, name in enumerate(specimen.names)}
+        if any("meta page" in problem for problem in report.problems):
+            # The last commit deleted three items: it may be undone, and that is told.
+            assert len(set(stored) - set(places)) in (0, 3)
+        else:
+            assert set(stored) <= set(places)
         for name, (vector, payload) in stored.items():
+            if name not in places:
+                continue
             assert np.array_equal(vector, specimen.vectors[places[name]]), name
             assert payload == (None if name in report.bare_ids else specimen.payloads[places[name]]), name
         assert report.items == len(stored) == collection.count()
@@ -76,7 +83,7 @@ def test_a_flipped_bit_loses_nothing(specimen: tuple[Specimen, bytes], tmp_path:
     sound, data = specimen
     for number, harm in enumerate(flips(PageMap.of(data), random.Random(SEED), 30)):
         report, names = repaired(damaged(tmp_path / str(number), harm.done_to(data)), sound)
-        assert names == set(sound.names), harm.where
+        assert names >= set(sound.names), harm.where
         assert (report.lost, report.bare) == (0, 0), harm.where
 
 
@@ -96,6 +103,7 @@ def test_what_is_intact_is_saved(specimen: tuple[Specimen, bytes], tmp_path: Pat
         kinds = {pages.kinds[page] for page in hit(harm)}
         report, names = repaired(damaged(tmp_path / str(number), harm.done_to(data)), sound)
         missing = set(sound.names) - names
+        assert "meta" not in kinds or any("meta page" in problem for problem in report.problems), harm.where
         if not any(kind.startswith(("items", "owners")) for kind in kinds):
             assert not report.bare, harm.where
         if not kinds & {"runs r:value", "journal:value", "journal:leaf", "runs:leaf", "runs:branch", "runs n:value", "runs h:value"}:

@@ -58,8 +58,8 @@ def distributions_of(module: str) -> set[str]:
 
 
 def test_library_declares_what_it_imports() -> None:
-    """The library imports what an installation without extras brings, and nothing else."""
-    assert imported("index", but="index/kinbin/features").keys() - {"kinbin"} <= names(BASE)
+    """The library imports what an installation without extras brings, and nothing else but what decodes images, whose absence it tells."""
+    assert imported("index", but="index/kinbin/features").keys() - {"kinbin"} <= names(BASE) | names(EXTRAS["images"])
 
 
 def test_features_declare_what_they_import() -> None:
@@ -69,11 +69,11 @@ def test_features_declare_what_they_import() -> None:
 
 
 def test_command_line_declares_what_it_imports() -> None:
-    """The command line needs no extra but the client's, whose absence it tells."""
+    """The command line needs no extra but those of the client and of images, whose absence it tells."""
     used = imported("service/kinbin_service/cli", "service/kinbin_service/importing", "service/kinbin_service/exporting").keys() - {
         "kinbin"
     }
-    assert used <= names(BASE) | names(EXTRAS["client"])
+    assert used <= names(BASE) | names(EXTRAS["client"]) | names(EXTRAS["images"])
 
 
 def test_commands_on_files_need_no_extra(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ async def test_no_key_is_needed_where_none_is_set(app: App) -> None:
         ({}, "unsupported_media_type"),
         ({"content-type": "text/plain"}, "unsupported_media_type"),
         ({"content-type": "application/x-www-form-urlencoded"}, "unsupported_media_type"),
-        ({"content-type": "multipart/form-data; boundary=x"}, "unsupported_media_type"),
+        ({"content-type": "multipart/mixed; boundary=x"}, "unsupported_media_type"),
         ({"content-type": "application/x-npz"}, "unsupported_media_type"),
         ({"content-type": "application/octet-stream"}, "unsupported_media_type"),
         ({"content-type": "application/json; charset=utf-16"}, "unsupported_media_type"),

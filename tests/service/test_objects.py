@@ -282,7 +282,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown distance": ({"items": "strings", "distance": "hamming"}, "invalid_field", "#/distance"),
     "a distance of others": ({"items": "strings", "distance": "dtw"}, "bad_parameter", "#/distance"),
     "a kernel of vectors": ({"items": "points", "kernel": "ngmm", "dim": 2}, "bad_parameter", "#/kernel"),
-    "a distance of vectors": ({"distance": "levenshtein"}, "bad_parameter", "#/kernel"),
+    "a distance of vectors": ({"distance": "levenshtein"}, "bad_parameter", "#/distance"),
     "both names": ({"items": "strings", "distance": "levenshtein", "kernel": "levenshtein"}, "bad_parameter", "#/distance"),
     "points without a dimension": ({"items": "points"}, "bad_parameter", "#/dim"),
     "strings with one": ({"items": "strings", "dim": 3}, "bad_parameter", "#/dim"),

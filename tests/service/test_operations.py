@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ import kinbin
 from kinbin.warmup import warm_up
 from kinbin_service.kernels import GROUPS
 from kinbin_service.limits import all_limits
+from kinbin_service.objects import KEYS
 from kinbin_service.openapi import COMMITTED, document, text
 from kinbin_service.settings import Settings
 from service_app import App, eventually, problem, running_app
@@ -171,14 +173,22 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
 
 
 async def test_examples_of_the_document_work(app: App) -> None:
-    """Every example body of an add is accepted by a fresh collection, and every example query is answered."""
+    """Every example of a collection makes one, every example of an add is accepted by one, and every example query is answered."""
     described = await app.get("/openapi.json")
+    made = described["paths"]["/v1/collections/{name}"]["put"]["requestBody"]["content"]["application/json"]["examples"]
+    for number, example in enumerate(made.values()):
+        await app.put(f"/v1/collections/made{number}", example["value"])
+    for items in ("strings", "series", "points"):
+        await app.put(f"/v1/collections/{items}", {"items": items, "dim": 2 if items == "points" else None})
     bodies = described["paths"]["/v1/collections/{name}/index"]["post"]["requestBody"]["content"]["application/json"]["examples"]
     for number, example in enumerate(bodies.values()):
         first = example["value"]["items"][0]
         if "vectors" in first:
             await app.put("/v1/collections/fields", {"fields": {"colour": {"dim": 3}, "words": {}}})
             await app.post("/v1/collections/fields/index", example["value"])
+            continue
+        if "vector" not in first:
+            await app.post(f"/v1/collections/{objects_of(first)}/index", example["value"])
             continue
         vector = first["vector"]
         dim = 3 if isinstance(vector, list) and not isinstance(vector[0], str) else None
@@ -188,7 +198,13 @@ async def test_examples_of_the_document_work(app: App) -> None:
         content = described["paths"][f"/v1/collections/{{name}}/{route}"][method]["requestBody"]["content"]["application/json"]
         for example in content["examples"].values():
             several = route == "query" and any(f'"{word}"' in str(example["value"]).replace("'", '"') for word in ("vectors", "fields"))
-            await app.post(f"/v1/collections/{'fields' if several else 'c0'}/{route}", example["value"])
+            name = "fields" if several else objects_of(example["value"].get("queries", [example["value"]])[0]) if route == "query" else "c0"
+            await app.post(f"/v1/collections/{name}/{route}", example["value"])
+
+
+def objects_of(sent: Any) -> str:
+    """The collection of objects that an item or a query is for; of vectors `c0`."""
+    return next((kind for key, kind in KEYS.items() if isinstance(sent, dict) and key in sent), "c0")
 
 
 async def test_vectors_are_described_to_the_letter(app: App) -> None:

@@ -130,7 +130,8 @@ def dense_numbers(given: Any, one: str) -> NDArray[np.float32]:
         raise Fault("non_finite", f"the numbers of a {one} are finite, this one has a NaN or an infinity")
     if values.size and np.abs(values).max() > limit("value"):
         raise Fault("out_of_range", f"the numbers of a {one} are between -{limit('value'):.0e} and {limit('value'):.0e}; rescale it")
-    return np.ascontiguousarray(values, np.float32)
+    # Not `ascontiguousarray`, which makes a list of a single number.
+    return np.asarray(values, np.float32, order="C")
 
 
 def sequence_rows(values: NDArray[np.float32], sizes: NDArray[np.int64]) -> Rows:

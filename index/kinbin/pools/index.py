@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kinbin.errors import CorruptData
+from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import decode_json, encode_json
-from kinbin.storage.store import sync_directory
 
 __all__ = ["CALIBRATED_K", "POOLS", "Calibration", "Index"]
 
@@ -51,8 +51,8 @@ class Calibration:
         share: of the rows that a filter lets through. forced: take the best there is, though it serves less, or is no faster.
         """
         known = next((str(one) for one in CALIBRATED_K if one >= k), None)
-        # No pool promises everything.
-        if known is None or known not in self.recall or (target >= 1.0 and not forced):
+        # No pool promises everything; and a filter that lets nothing through needs none.
+        if known is None or known not in self.recall or (target >= 1.0 and not forced) or share <= 0.0:
             return None
         aim = target + min(_MARGIN, 0.5 * (1.0 - target))
         for pool, recall, ns in zip(self.pools, self.recall[known], self.ns, strict=True):

@@ -185,7 +185,12 @@ class Pools:
 
     def look(self, view: View) -> None:
         """See to what a query has seen: whoever wrote these objects may be gone."""
-        if self._is_due(view, quiet=True):
+        try:
+            due = self._is_due(view, quiet=True)
+        except StorageError:
+            # The query is answered; whoever builds finds out what is the matter.
+            due = True
+        if due:
             self._thread.wake()
 
     def _least(self, view: View) -> int:

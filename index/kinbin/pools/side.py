@@ -79,7 +79,7 @@ class Side:
         with self._store.write() as writer:
             state = writer.state()
             writer.put_manifest([*writer.manifest(), number])
-            writer.put_state(state.with_(manifest=state.manifest + 1, next_row=int(numbers[-1]) + 1))
+            writer.put_state(state.with_(manifest=state.manifest + 1, next_row=int(numbers[-1]) + 1, rows=(state.rows or 0) + len(numbers)))
 
     def link(self, progress: Progress | None = None) -> None:
         """Link all rows that are there."""

@@ -186,6 +186,8 @@ def answer_batch(
     else:
         below = space.falls_short(scores, limit)
         names[below], scores[below] = None, np.nan
+        if space.ascending:
+            scores = np.minimum(scores, limit)
     return AnswerBatch(
         names, scores, certificate, _reasons(found, certificate), answers.verified, answers.candidates,
         [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.steps,
@@ -207,8 +209,10 @@ def answer_one(
             if name is None:
                 continue
             score = space.printed(one_score)
-            if limit is not None and space.falls_short(score, limit):
-                continue
+            if limit is not None:
+                if space.falls_short(score, limit):
+                    continue
+                score = min(score, limit) if space.ascending else score
             for one in name if isinstance(name, tuple) else (name,):
                 if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
                     ids.append(one)

@@ -47,6 +47,8 @@ _OBJECT_HOMES = {
 _OF_ONE_LENGTH = {"nested": "kinbin.spaces.nested:NESTED"}
 """Kernels of vectors whose length follows from the kernel's parameters: no part of products, nor of what is said of any vectors."""
 _TIMES = "*"
+_TOLD = 1e15
+"""Numbers that are larger are told by what they are."""
 _MOST_PARTS = 3
 
 
@@ -133,9 +135,15 @@ def object_space_of(kind: Kind, name: object, parameters: object = None, dim: in
     Raises:
         InvalidInput: as `space_of`; `field` may be `word`.
     """
+    from kinbin.errors import InvalidInput
+    from kinbin.items.kinds import KINDS
     from kinbin.parameters import one_of
 
     if not kind.kernels:
+        if isinstance(name, str) and name in OBJECT_KERNELS:
+            owner = next(other for other, one in KINDS.items() if name in one.kernels)
+            text = f'{name} compares {owner}, these items are vectors: say items="{owner}"'
+            raise InvalidInput.of("bad_parameter", text, field=word)
         return space_of(name, parameters)
     one_of(word, name, kind.kernels)
     space = _with(OBJECT_KERNELS[str(name)] if name in OBJECT_KERNELS else kernel_named(name), parameters)
@@ -168,7 +176,7 @@ def _judged(space: Space, parameters: object) -> dict[str, Value]:
 
 def _judged_value(key: str, parameter: Parameter, value: object) -> Value:
     from kinbin.errors import InvalidInput
-    from kinbin.parameters import arrived
+    from kinbin.parameters import arrived, is_number
 
     if parameter.words:
         if isinstance(value, str) and value in parameter.words:
@@ -178,7 +186,8 @@ def _judged_value(key: str, parameter: Parameter, value: object) -> Value:
             return tuple(float(one) for one in value)
     elif _fits(parameter, value):
         return int(value) if parameter.whole else float(value)  # type: ignore[arg-type, call-overload]
-    raise InvalidInput.of("bad_parameter", f"the parameter {key} {parameter.says}, not {arrived(value)}", field="parameters")
+    told = f"{value:g}" if is_number(value) and -_TOLD < value < _TOLD else arrived(value)  # type: ignore[operator]
+    raise InvalidInput.of("bad_parameter", f"the parameter {key} {parameter.says}, not {told}", field="parameters")
 
 
 def _fits(parameter: Parameter, value: object) -> bool:

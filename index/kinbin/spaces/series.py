@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def _warping_ns(numbers: float) -> float:
     return 100.0 + 2.0 * numbers
 
 
-def _dtw(values: Mapping[str, float], dims: int = 1) -> Space:
+def _dtw(values: Mapping[str, Any], dims: int = 1) -> Space:
     record = _WARPED.record(dims=dims, window=values["window"], room=int(limit("series_numbers")) // dims)
     return Space(
         "dtw", "dynamic time warping", "√ of the least Σ |x − y|² over the pairs of steps of a path", shapes=False, signed=True,
@@ -115,7 +116,7 @@ def _dtw(values: Mapping[str, float], dims: int = 1) -> Space:
     )  # fmt: skip
 
 
-def _of_one_length(values: Mapping[str, float], dims: int | None = None) -> Space:
+def _of_one_length(values: Mapping[str, Any], dims: int | None = None) -> Space:
     """The Euclidean distance of series of so many steps.
 
     Raises:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinbin.items.embedding import Embedding
 from kinbin.parameters import Value
 from kinbin.rows.rows import Rows
+from kinbin.spaces.ordered import distance_of
 from kinbin.spaces.pairwise import Pairwise
 from kinbin.spaces.prints import Parameter
 
@@ -167,8 +168,14 @@ class Space:
             object.__setattr__(self, "codes", False)
 
     def falls_short(self, printed: Any, limit: float) -> Any:
-        """Whether a printed number (or each of an array) is farther than a limit."""
-        return printed > limit if self.ascending else printed < limit
+        """Whether a printed number (or each of an array) is farther than a limit.
+
+        What is measured is kept as a score, and what is printed of it may be a rounding more: 49.00000000000001 of 49. So the limit is
+        rounded alike, and nothing within it is left out.
+        """
+        if not self.ascending:
+            return printed < limit
+        return printed > (max(limit, distance_of(self.score_of(limit))) if self.printed is distance_of else limit)
 
     def stored_dim(self, dim: int | None) -> int | None:
         """The length of the rows of vectors of this length; None: rows have no length."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,13 +106,17 @@ class DataFile:
     """`data.mdb` of one store, as it was when it was opened. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        """Look at the file; nothing stays open.
+        """Look at the file; a descriptor stays open as long as this is used.
 
         Raises:
             FormatMismatch: there is none, or it is something else. CorruptData: its meta pages do not fit each other.
         """
         self._path = folder / DATA
         self._name = str(self._path)
+        with translated():
+            self._descriptor = _opened(self._path)
+        self.close = weakref.finalize(self, os.close, self._descriptor)
+        """Let go of the descriptor."""
         self.meta, found = self._look(_TRIES)
         self._is = found.st_dev, found.st_ino
         self.pages = found.st_size // self.meta.page_bytes
@@ -118,7 +124,7 @@ class DataFile:
     def _look(self, tries: int) -> tuple[Meta, os.stat_result]:
         """The last meta page; again if the two do not fit each other: a writer may be at them just now."""
         with translated():
-            head, found = head_of(self._path)
+            head, found = os.pread(self._descriptor, _HEAD, 0), os.fstat(self._descriptor)
         try:
             return newest(metas_of(head)), found
         except CorruptData:
@@ -127,10 +133,13 @@ class DataFile:
         return self._look(tries - 1)
 
     def grown(self, pages: int) -> int:
-        """The pages that the file has, looked at again if it should have more than are known."""
+        """The pages that the file has, looked at again if it should have more than are known.
+
+        It may have lost its name: whoever has a dropped collection open still has to read that it is.
+        """
         if pages > self.pages:
             with translated():
-                self.pages = max(self.pages, os.stat(self._name).st_size // self.meta.page_bytes)  # noqa: PTH116 - a third of the time
+                self.pages = max(self.pages, os.fstat(self._descriptor).st_size // self.meta.page_bytes)
         return self.pages
 
     def check_named(self) -> None:
@@ -139,6 +148,8 @@ class DataFile:
         Raises:
             CorruptData: it was removed, replaced or cut off.
         """
+        # Before the look at the file: it may grow, and be seen to have grown by another thread, right behind it.
+        pages = self.pages
         try:
             found = os.stat(self._name)  # noqa: PTH116 - a third of the time
         except OSError as error:
@@ -148,8 +159,21 @@ class DataFile:
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._is:
             raise CorruptData(f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more; open it again")
-        if found.st_size < self.pages * self.meta.page_bytes:
+        if found.st_size < pages * self.meta.page_bytes:
             raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more; restore a copy")
+
+
+def _opened(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+            raise FormatMismatch("this is not a store of Kinbin") from None
+        raise
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FormatMismatch("this is not a store of Kinbin")
+    return descriptor
 
 
 def head_of(path: Path) -> tuple[bytes, os.stat_result]:
@@ -158,15 +182,8 @@ def head_of(path: Path) -> tuple[bytes, os.stat_result]:
     Raises:
         FormatMismatch: there is none.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
-            raise FormatMismatch("this is not a store of Kinbin") from None
-        raise
+    descriptor = _opened(path)
     try:
         return os.pread(descriptor, _HEAD, 0), os.fstat(descriptor)
-    except IsADirectoryError:
-        raise FormatMismatch("this is not a store of Kinbin") from None
     finally:
         os.close(descriptor)

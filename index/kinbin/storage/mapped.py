@@ -68,11 +68,13 @@ def check_free(base: int, file: DataFile, trees: Trees) -> None:
     """
     page_bytes, pages = file.meta.page_bytes, trees.pages
     found = [np.empty(0, np.uint64)]
-    level = [] if trees.meta.free_root < 0 else [trees.meta.free_root]
+    # Keys are the transactions that freed the pages. LMDB takes lists by key, and ends the process if one is not found again.
+    whole = range(1, trees.meta.transaction + 1)
+    level = [] if trees.meta.free_root < 0 else [(trees.meta.free_root, whole)]
     for _ in range(_MOST_DEPTH):
-        below: list[int] = []
-        for number in level:
-            below += _free_page(base, page_bytes, pages, number, found)
+        below: list[tuple[int, range]] = []
+        for number, keys in level:
+            below += _free_page(base, page_bytes, pages, number, keys, found)
         level = below
         if not level:
             break
@@ -85,38 +87,48 @@ def check_free(base: int, file: DataFile, trees: Trees) -> None:
         raise CorruptData("the file ends before its last page: it was cut off, or is an incomplete copy; restore a copy")
 
 
-def _free_page(base: int, page_bytes: int, pages: int, number: int, found: list[np.ndarray]) -> list[int]:
-    """Read one page of the tree of free pages: its lists are added to `found`. Returns the pages below it."""
+def _free_page(base: int, page_bytes: int, pages: int, number: int, keys: range, found: list[np.ndarray]) -> list[tuple[int, range]]:
+    """Read one page of the tree of free pages: its lists are added to `found`. Returns the pages below it.
+
+    keys: those that it may have; below it the same.
+    """
     if not 2 <= number < pages:
         raise _bad_list()
     page = ctypes.string_at(base + number * page_bytes, page_bytes)
     flags, low, high = (int.from_bytes(page[at : at + 2], "little") for at in (10, 12, 14))
     if int.from_bytes(page[:8], "little") != number or flags not in (_BRANCH, _LEAF) or not _PAGE_HEADER <= low <= high <= page_bytes:
         raise _bad_list()
-    below = []
+    below: list[int] = []
+    seen: list[int] = []
     for at in np.frombuffer(page[_PAGE_HEADER:low], "<u2").tolist():
         if not high <= at <= page_bytes - _NODE:
             raise _bad_list()
         size, kind, key_bytes = (int.from_bytes(page[at + a : at + b], "little") for a, b in ((0, 4), (4, 6), (6, 8)))
+        place = at + _NODE + key_bytes
+        # The first key of a branch is never compared, and may be left out.
+        first_branch = flags == _BRANCH and not below
+        key = keys.start if first_branch else int.from_bytes(page[at + _NODE : place], "little")
+        if key not in keys or (seen and key <= seen[-1]) or (key_bytes != 8 and not (first_branch and not key_bytes)):
+            raise _bad_list()
+        seen.append(key)
         if flags == _BRANCH:
             below.append(size | kind << 32)
             continue
-        place = at + _NODE + key_bytes
         if kind == 1:
             first = int.from_bytes(page[place : place + 8], "little")
-            if key_bytes != 8 or place + 8 > page_bytes or first < 2 or first + -(-(size + _PAGE_HEADER) // page_bytes) > pages:
+            if place + 8 > page_bytes or first < 2 or first + -(-(size + _PAGE_HEADER) // page_bytes) > pages:
                 raise _bad_list()
             body = ctypes.string_at(base + first * page_bytes + _PAGE_HEADER, size)
         else:
             body = page[place : place + size]
         numbers = np.frombuffer(body[: len(body) // 8 * 8], "<u8")
-        if key_bytes != 8 or kind > 1 or len(body) != size or not len(numbers) or len(numbers) <= numbers[0]:
+        if kind > 1 or len(body) != size or not len(numbers) or len(numbers) <= numbers[0]:
             raise _bad_list()
         listed = numbers[1 : 1 + int(numbers[0])]
         if (listed[:-1] <= listed[1:]).any():
             raise _bad_list()
         found.append(listed)
-    return below
+    return [(child, range(least, beyond)) for child, least, beyond in zip(below, seen, [*seen[1:], keys.stop], strict=False)]
 
 
 def _bad_list() -> CorruptData:

@@ -21,6 +21,7 @@ from kinbin.storage.errors import translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lookups import NAMES, Trees
 from kinbin.storage.store import Store, name_of
+from kinbin.storage.survey import proved_last_page
 
 __all__ = ["Recoverable", "recover", "recoverable"]
 
@@ -68,7 +69,10 @@ def recover(folder: Path, transaction: int) -> None:
         with (folder / DAMAGED_COPY).open("rb") as copied:
             os.fsync(copied.fileno())
         with (folder / DATA).open("r+b") as file:
-            last = file.seek(0, os.SEEK_END) // page_bytes - 1
+            # Up to the end of the file would be safe as well, but pages of the state that is given up would never be used again.
+            last = proved_last_page(file.fileno(), _PAGE_NUMBER.unpack_from(page)[0])
+            if last is None:
+                last = file.seek(0, os.SEEK_END) // page_bytes - 1
             for one in (transaction, transaction - 1):
                 number = one & 1
                 body = _PAGE_NUMBER.pack(number) + page[_PAGE_NUMBER.size : META_BYTES - _LAST.size] + _LAST.pack(last, max(one, 0))

@@ -20,7 +20,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
 from kinbin.storage.headers import numbers
-from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord
+from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
 
 __all__ = ["PartKey", "Salvage", "Saved"]
 
@@ -50,6 +50,10 @@ class Saved:
     doubtful_owners: dict[int, list[bytes]] = field(default_factory=dict)
     stale_parts: dict[PartKey, tuple[int, int]] = field(default_factory=dict)
     """The same as parts, from pages that are free: true for runs that are listed, for runs never change and numbers never return."""
+    newest_known: bool = True
+    """Whether both meta pages are whole and follow each other. Else this may be the state before the last commit."""
+    free_known: bool = True
+    """Whether the list of free pages is whole. Else pages that no tree reaches may be old ones, and what was deleted may stand there."""
     entries_lost: int = 0
     """Entries of leaves that no checksum proves."""
     pages_lost: int = 0
@@ -82,6 +86,9 @@ class Salvage:
                         for leaf in self._leaves(TreeRecord.decode(value), out):
                             self._take(leaf, key, out)
         free = self._free()
+        out.free_known = self._free_is_whole()
+        transactions = [meta.transaction for meta in self._metas]
+        out.newest_known = len(transactions) == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
         for page in range(2, self._pages.last_page + 1):
             if page not in self._reached and page not in self._own:
                 self._take_stray(page, out, free=page in free)
@@ -217,6 +224,20 @@ class Salvage:
                             out.update(struct.unpack_from(f"<{count}Q", data, 8))
                             break
         return out
+
+    def _free_is_whole(self) -> bool:
+        """Whether the newest list of free pages reads as one."""
+        if not self._metas:
+            return False
+        try:
+            for _, leaf, _, _ in walk(self._pages, self._metas[0].free, lambda key: int.from_bytes(key, "little")):
+                for node in leaf.nodes:
+                    value = self._pages.value(node)
+                    if len(node.key) != 8 or not 0 < int.from_bytes(value[:8], "little") <= len(value) // 8 - 1:
+                        return False
+        except CorruptData:
+            return False
+        return True
 
     # -- records
 

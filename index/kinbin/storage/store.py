@@ -126,6 +126,7 @@ class Store:
                     reader.end()
             except BaseException:
                 self._env.close()
+                self._file.close()
                 raise
 
     def _find_base(self, state_at: int) -> int:
@@ -219,9 +220,13 @@ class Store:
         if newest is not None and newest.transaction == transaction:
             return newest
         page_bytes = self._file.meta.page_bytes
-        page = string_at(self._base + (transaction & 1) * page_bytes, META_BYTES)
+        place = self._base + (transaction & 1) * page_bytes
+        page = string_at(place, META_BYTES)
         meta = Meta.of(page, transaction & 1)
-        if meta is None or meta.transaction != transaction or page != string_at(self._base + (transaction & 1) * page_bytes, META_BYTES):
+        if page != string_at(place, META_BYTES):
+            # Just now it is written over.
+            return None
+        if meta is None or meta.transaction != transaction:
             if meta is not None and meta.transaction > transaction:
                 return None
             raise damaged_pages()
@@ -256,6 +261,7 @@ class Store:
             if self._closed:
                 if not self._users:
                     self._env.close()
+                    self._file.close()
                 self._idle.notify_all()
 
     @contextmanager
@@ -332,6 +338,7 @@ class Store:
             if self._users:
                 raise StorageBusy("the store failed while writing and is being opened anew: try again")
             self._env.close()
+            self._file.close()
             self._open()
             self._failed = False
 
@@ -352,6 +359,7 @@ class Store:
             self._closed = True
             if self._idle.wait_for(lambda: self._users == 0, timeout=60):
                 self._env.close()
+                self._file.close()
 
 
 def name_of(path: Path) -> str:

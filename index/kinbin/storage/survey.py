@@ -15,7 +15,7 @@ from kinbin.storage.lookups import NAMES
 from kinbin.storage.store import Store
 from kinbin.storage.trees import Leaf, Meta, Node, Pages, TreeRecord, walk
 
-__all__ = ["TREES", "Survey", "survey", "survey_store"]
+__all__ = ["TREES", "Survey", "proved_last_page", "survey", "survey_store"]
 
 TREES = tuple(name.decode() for name in NAMES)
 """The trees that a store has."""
@@ -82,6 +82,16 @@ def survey(descriptor: int, transaction: int | None = None, trees: tuple[str, ..
     _compare_metas(sound, newest, out)
     _Surveyor(Pages(descriptor, newest.page_bytes, newest.last_page), newest, out).look(trees)
     return out
+
+
+def proved_last_page(descriptor: int, number: int) -> int | None:
+    """The last page of the state of a meta page (0 or 1), if every page up to it is used or free; None: that is not so."""
+    meta = Pages.metas(descriptor)[number]
+    if isinstance(meta, CorruptData):
+        return None
+    out = Survey()
+    _Surveyor(Pages(descriptor, meta.page_bytes, meta.last_page), meta, out).look(TREES)
+    return None if out.problems else meta.last_page
 
 
 def _compare_metas(metas: list[Meta], newest: Meta, out: Survey) -> None:

@@ -145,4 +145,7 @@ def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
         for problem in report["problems"]:
             tell(console, f"  {one_line(problem)}")
     if any(not report["ok"] for report in reports.values()):
-        tell(console, "Restore a snapshot, or import the damaged collections again from their source.")
+        tell(
+            console,
+            "Restore a snapshot, import the damaged collections again from their source, or save what is whole: kinbin repair NAME.",
+        )

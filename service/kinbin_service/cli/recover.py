@@ -14,7 +14,7 @@ __all__ = ["recover_command"]
 
 
 def recover_command(
-    collection: Annotated[str, typer.Argument(help="The collection; of one with fields also NAME/FIELD.")],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="The collection; of one with fields also NAME/FIELD.")],
     data: DataOption = DEFAULT_DATA,
     transaction: Annotated[int | None, typer.Option(help="The state to go on with; without it the states are listed.")] = None,
     as_json: JsonOption = False,

@@ -145,7 +145,9 @@ class Batch:
 
     def error_at(self, position: int, detail: str) -> BadRow:
         """An error about the item at this position of the batch."""
-        place = self.places[position]
+        place, object_ = self.places[position], self.vectors[position]
+        if isinstance(object_, Path):
+            detail = f"{object_.relative_to(self.path).as_posix()!r}: {detail}"
         return BadRow(self.path, detail, line=place) if self.in_lines else BadRow(self.path, detail, row=place)
 
 

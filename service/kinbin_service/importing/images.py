@@ -98,9 +98,10 @@ class ImageFolder:
 
 def _thumbnail(path: Path) -> str:
     """A small JPEG of an image, as an address that browsers show. Raises InvalidInput."""
+    pixels = kinbin.image_pixels(path)  # Says what to install, where Pillow is missing.
     from PIL import Image
 
-    small = Image.fromarray(kinbin.image_pixels(path))
+    small = Image.fromarray(pixels)
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     out = BytesIO()
     small.save(out, "JPEG", quality=_QUALITY)

@@ -8,12 +8,15 @@ from typing import Any
 
 import orjson
 
-from kinbin_service.importing.batches import BadRow, Batch, Columns, Naming, Position, gather
+from kinbin_service.importing.batches import BadRow, Batch, Columns, Naming, Position, SourceError, gather
 from kinbin_service.importing.lines import Lines, line_records
 from kinbin_service.importing.vectors import FORMS, Object, Vector, parse_vector, shown
 from kinbin_service.objects import KEYS, VECTOR, object_in
 
 __all__ = ["NdjsonFile"]
+
+_FIRST_LINES = 1_000
+"""Lines that are looked through for an item."""
 
 
 class NdjsonFile:
@@ -81,16 +84,17 @@ class NdjsonFile:
     def _first_key(self) -> str:
         """What the items carry: the first one tells. A line that is none is judged in its turn."""
         lines = Lines(self.path, self._file)
-        while True:
+        for _ in range(_FIRST_LINES):
             try:
                 line = next(lines, None)
                 item = None if line is None else orjson.loads(line)
             except (BadRow, orjson.JSONDecodeError):
                 continue
-            if line is None:
-                return VECTOR
+            except SourceError:
+                break
             if isinstance(item, dict):
                 return next((key for key in KEYS if key in item and key not in self._known), VECTOR)
+        return VECTOR
 
     def _id(self, item: dict[str, Any], row: int) -> str:
         if self._naming:

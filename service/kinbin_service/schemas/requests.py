@@ -346,7 +346,7 @@ class CollectionRequest(BaseModel):
                 {"items": "strings", "distance": "levenshtein"},
                 {"items": "series", "distance": "dtw", "parameters": {"window": 0.1}, "dim": 3},
                 {"items": "points", "distance": "hausdorff", "dim": 2},
-                {"items": "images", "kernel": "nested", "parameters": {"levels": 3, "base": "tv", "epsilon": [0.5]}},
+                {"items": "images", "kernel": "nested", "parameters": {"levels": 3, "base": "tv", "epsilon": 0.5}},
             ]
         },
     )

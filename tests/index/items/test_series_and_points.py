@@ -109,6 +109,20 @@ def test_limits_and_filters(name: str, db: kinbin.Database, rng: np.random.Gener
         np.testing.assert_array_equal(hit.object, objects[int(hit.id)])
 
 
+def test_what_lies_on_the_limit_is_within_it(db: kinbin.Database, quiet: None) -> None:
+    """A distance that is `max_distance`, to the bit, is answered, and none is printed that is more: in whole numbers, and in any."""
+    apart = np.concatenate([np.arange(1, 300), np.random.default_rng(3).uniform(0, 9, 300).astype(np.float32)])
+    for items, distance in (("points", "hausdorff"), ("points", "modified_hausdorff"), ("series", "dtw")):
+        collection = db.create_collection(distance, items=items, distance=distance, dim=1)
+        collection.add([str(i) for i in range(len(apart))], apart[:, None, None])
+        for limit in apart.tolist():
+            found = collection.query([[0.0]], k=600, max_distance=limit)
+            assert len(found.ids) == (apart <= limit).sum()
+            assert found.scores.max() <= limit
+        both = collection.query_batch([[[0.0]]] * 2, k=600, max_distance=49.0)
+        assert (both.scores == 49.0).sum() == 2
+
+
 def test_series_of_one_dimension_are_flat(db: kinbin.Database, quiet: None) -> None:
     """Without `dim` a series is an array (n,), comes back as one, and may come as (n, 1) or as whole numbers."""
     collection = db.create_collection("c", items="series")
@@ -117,6 +131,8 @@ def test_series_of_one_dimension_are_flat(db: kinbin.Database, quiet: None) -> N
     assert (collection.config.kernel, collection.config.dim, collection.config.parameters) == ("dtw", 1, {"window": 0.1})
     assert collection.query([1.0, 2.0], k=2).ids == ["a", "b"]
     assert collection.query_id("c", k=1).ids == ["c"]
+    with refused("bad_object", "a series of this collection is an array (steps,), this one has shape ()", field="series"):
+        collection.query(5)
 
 
 def test_the_number_of_points_counts(db: kinbin.Database, quiet: None) -> None:
@@ -150,7 +166,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "points", np.zeros(2), "bad_object",
         "a point set of this collection is an array (points, 2), this one has shape (2,); put a single point into a list",
     ),
-    ("points", 5, "bad_object", "a point set of this collection is an array (points, 2), this one has shape (1,)"),
+    ("points", 5, "bad_object", "a point set of this collection is an array (points, 2), this one has shape ()"),
 ]  # fmt: skip
 
 
@@ -194,7 +210,7 @@ SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"items": "series", "dim": 1025}, "dim", "dim is the numbers of a step, from 1 to 1024, not 1025"),
     ({"items": "points", "dim": 2, "distance": "dtw"}, "distance", "distance is one of hausdorff, modified_hausdorff"),
     ({"items": "series", "kernel": "hausdorff"}, "kernel", "kernel is one of dtw, euclidean"),
-    ({"items": "series", "parameters": {"window": 1.5}}, "parameters", "the parameter window is a number from 0 to 1, not float"),
+    ({"items": "series", "parameters": {"window": 1.5}}, "parameters", "the parameter window is a number from 0 to 1, not 1.5"),
     ({"items": "series", "distance": "euclidean"}, "parameters", "the Euclidean distance is of series of one length: say it"),
     ({"items": "series", "distance": "euclidean", "parameters": {"length": 2.5}}, "parameters", "the Euclidean distance is of series"),
     (

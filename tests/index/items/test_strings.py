@@ -225,8 +225,8 @@ SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"items": "strings", "distance": "ngmm"}, "distance", "distance is one of levenshtein, damerau, indel, jaro_winkler"),
     ({"items": "strings", "distance": "levenshtein", "kernel": "levenshtein"}, "distance", "distance is another name for kernel"),
     ({"items": "strings", "parameters": {"gamma": 1.0}}, "parameters", "kernel levenshtein has no parameter 'gamma': it takes none"),
-    ({"kernel": "levenshtein"}, "kernel", "kernel is one of minmax"),
-    ({"distance": "levenshtein"}, "kernel", "kernel is one of minmax"),
+    ({"kernel": "levenshtein"}, "kernel", 'levenshtein compares strings, these items are vectors: say items="strings"'),
+    ({"distance": "levenshtein"}, "distance", 'levenshtein compares strings, these items are vectors: say items="strings"'),
     ({"distance": "ngmm"}, "distance", "ngmm prints scores, no distances: name it as kernel"),
     ({"items": "strings", "fields": {"a": {}}}, "fields", "items of several fields are vectors"),
 ]

@@ -149,6 +149,13 @@ def test_filters_deepen_pools(shared: kinbin.Collection, rng: np.random.Generato
             assert set(found.modes) == {"exact"}
 
 
+@pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
+def test_a_filter_that_nothing_passes_has_no_answers(shared: kinbin.Collection, texts: list[str], mode: str) -> None:
+    """In any mode."""
+    assert shared.query(texts[0], filter={"place": -1}, mode=mode).ids == []
+    assert shared.query_batch(texts[:2], filter={"place": -1}, mode=mode).ids.tolist() == [[None] * 10] * 2
+
+
 def test_queries_unlike_all_are_scanned(shared: kinbin.Collection, texts: list[str]) -> None:
     """A query farther from its neighbours than every calibrated one is answered completely, and told."""
     collection = shared

@@ -216,6 +216,27 @@ def test_the_list_of_free_pages_is_looked_at_before_it_is_used(place: Path) -> N
         flip(place, listed + byte, bit)
 
 
+def test_keys_of_the_list_of_free_pages_are_looked_at(place: Path) -> None:
+    """LMDB ends the process if a list of free pages is not found under its key: keys that do not ascend, or are to come, are refused."""
+    data = (place / DATA).read_bytes()
+    meta = newest(metas_of(data))
+    number = meta.free_root * PAGE
+    low, _, *slots = struct.unpack_from("<4H", data, number + 12)
+    assert (low - 16) // 2 >= 2
+    for slot in slots:
+        for byte, bit in ((0, 7), (2, 3), (5, 6)):
+            flip(place, number + slot + 8 + byte, bit)
+            store = Store(place)
+            assert len(everything(store)["items"]) == 20
+            with pytest.raises(CorruptData, match="free pages"):
+                add_row(store, 20)
+            store.close()
+            flip(place, number + slot + 8 + byte, bit)
+    store = Store(place)
+    add_row(store, 20)
+    store.close()
+
+
 def test_the_first_commit_syncs_all_directories(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever made the directories may have been killed before their names were on disk: the first commit of an opening syncs them."""
     synced: list[Path] = []

@@ -73,6 +73,23 @@ def test_an_older_state_is_taken_deliberately(path: Path) -> None:
         assert database.collection("c").count() == 51
 
 
+def test_pages_of_the_state_that_is_given_up_are_used_again(path: Path) -> None:
+    """A last commit that made the file longer leaves nothing behind that `check` calls damage, before and after the next write."""
+    with kinbin.open(path) as database, no_background():
+        many = np.random.default_rng(2).random((3000, 8))
+        database.collection("c").add([f"more{i}" for i in range(3000)], many)
+    damage(path, last=True, place=16)
+    with kinbin.open(path) as database, no_background():
+        (state,) = database.recoverable("c")
+        assert state.items == 60
+        database.recover("c", state.transaction)
+        collection = database.collection("c")
+        assert not collection.check().problems
+        assert database.check(["c"])["c"].ok
+        assert collection.add(["new"], [[1] * 8]).count == 61
+        assert database.check(["c"])["c"].ok
+
+
 def test_a_damaged_copy_is_never_overwritten(path: Path) -> None:
     """A second recovery is refused while the first one's copy lies there, and changes nothing."""
     damage(path, last=True)
