@@ -39,6 +39,12 @@ class Kernels:
         """End the warm-up at hand."""
         self._stopped = True
 
+    @property
+    def compiling(self) -> bool:
+        """Whether kernels are being compiled; loading those that are on disk takes a second or two."""
+        state = self._state
+        return state is not None and bool(state.pending)
+
     def count(self) -> str:
         """How many kernels are there, for people; empty if none is compiled."""
         state = self._state

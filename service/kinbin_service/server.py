@@ -1,6 +1,7 @@
 """Serving: one process, or several workers that share the data directory.
 
-1. Workers are spawned; each opens the database itself. Settings reach them as environment variables.
+1. The port takes connections from the moment that "listening" is logged; they wait until a process accepts them.
+   Workers are spawned; each opens the database itself. Settings reach them as environment variables.
 2. SIGTERM and SIGINT stop listening, answer what is in flight, and end with status 0.
 3. A worker whose parent has died stops by itself, so that nothing keeps the port or the data.
 """
@@ -76,6 +77,8 @@ def run(
     config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
     listening = config.bind_socket()
     _check_data(settings)
+    # Before anything is said to be ready: whoever reads that may connect at once.
+    listening.listen(config.backlog)
     address = reached_at(settings.host, listening.getsockname()[1])
     log.info("listening", extra={"fields": {"url": address, "docs": f"{address}/docs", "data": str(settings.data_dir)}})
     if settings.workers == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +23,8 @@ __all__ = ["Service", "service_of"]
 
 Result = TypeVar("Result")
 State = Literal["starting", "ready", "stopping", "failed"]
+
+_LOOK_SECONDS = 0.02
 
 log = logging.getLogger("kinbin.service")
 
@@ -45,12 +48,15 @@ class Service:
         """Open the database, warm up in the background; at the end finish what was started and close.
 
         Requests are taken as soon as the kernels of small collections are there. The others are compiled meanwhile, by processes of
-        low priority; a request that needs one of them waits for it in its own thread, or compiles it there.
+        low priority; a request that needs one of them waits for it in its own thread, or compiles it there. One of several workers
+        accepts no connection before its kernels are loaded: the others answer meanwhile.
         """
         database = await asyncio.to_thread(kinbin.open, settings.data_dir)
         service = cls(settings, database)
         service._warming.start()
         try:
+            if multiprocessing.parent_process() is not None:
+                await service._until_loaded()
             yield service
         finally:
             service.state = "stopping"
@@ -93,6 +99,15 @@ class Service:
         except Exception:
             log.exception("warm-up failed")
             self._become("failed")
+
+    async def _until_loaded(self) -> None:
+        """Return when all kernels are loaded; where some have to be compiled first, when those of small collections are."""
+
+        def waiting() -> bool:
+            return self.state == "starting" or (self.state == "ready" and bool(self.kernels.pending) and not self.kernels.compiling)
+
+        while waiting():  # noqa: ASYNC110 - the thread that warms up changes it
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _become(self, state: State) -> None:
         def change() -> None:

@@ -21,6 +21,7 @@ import pytest
 import kinbin
 from kinbin_service import server
 from kinbin_service.settings import Settings
+from nursery import until
 from service_process import ServerProcess, free_port
 
 pytestmark = pytest.mark.server
@@ -233,6 +234,48 @@ def test_a_killed_worker_is_replaced_and_loses_nothing(two: ServerProcess) -> No
     for _ in range(8):
         with two.pinned() as client:
             assert client.post("/v1/collections/kept/count", json={}).json() == {"count": 1}
+
+
+def test_the_port_takes_connections_once_it_is_said_to_listen(tmp_path: Path) -> None:
+    """From the line "listening" on no connection is refused: it waits until the service answers."""
+    running = ServerProcess(tmp_path / "data")
+    running.launch()
+    try:
+        until(lambda: bool(running.events("listening")), seconds=60)
+        assert running.client.get("/livez").status_code == 200
+    finally:
+        running.close()
+
+
+def test_a_replaced_worker_costs_the_requests_that_it_held(two: ServerProcess) -> None:
+    """While one of two workers is killed and replaced, no request gets a 503, and at most one of each client is lost."""
+    clients = 4
+    over = threading.Event()
+
+    def add(number: int) -> list[int]:
+        statuses: list[int] = []
+        while not over.is_set():
+            body = {"items": [{"id": f"{number}-{len(statuses)}", "vector": [1, 2, 3]}]}
+            try:
+                with two.pinned() as client:
+                    statuses.append(client.post("/v1/collections/replaced/index", json=body).status_code)
+            except httpx.TransportError:
+                statuses.append(0)
+        return statuses
+
+    with two.pinned() as client:
+        client.put("/v1/collections/replaced", json={"dim": 3})
+    ready = len(two.events("ready"))
+    with ThreadPoolExecutor(clients) as pool:
+        adding = [pool.submit(add, number) for number in range(clients)]
+        os.kill(min(worker_pids(two)), signal.SIGKILL)
+        two.wait_until_ready(ready + 1)
+        time.sleep(0.5)
+        over.set()
+        statuses = [one.result(60) for one in adding]
+    assert {status for one in statuses for status in one} <= {200, 0}
+    assert all(one.count(0) <= 1 for one in statuses), statuses
+    assert min(one.count(200) for one in statuses) > 10
 
 
 ADDED = 2_000
