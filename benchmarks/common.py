@@ -39,6 +39,7 @@ __all__ = [
     "K",
     "Options",
     "Skipped",
+    "all_cores",
     "data_set",
     "ids_of",
     "in_new_process",
@@ -180,6 +181,12 @@ def _pin() -> None:
         os.sched_setaffinity(0, {max(_cores())})
     else:
         print("this system cannot pin a process to a core: threads of libraries are limited by their own settings only", file=sys.stderr)
+
+
+def all_cores() -> None:
+    """Let this process, and those that it starts, use every core again: for what is measured as a whole, with its load."""
+    if _cores():
+        os.sched_setaffinity(0, _cores())
 
 
 def other_core() -> int | None:

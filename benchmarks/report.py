@@ -34,6 +34,7 @@ BENCHMARKS = (
     "images",
     "series_and_points",
     "restart",
+    "service",
 )
 """In the order in which they run and stand in the document."""
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +14,7 @@ import kinbin
 from common import SPREAD, K, Options, data_set, ids_of, run, spread, workspace
 from databases import fill
 from report import paragraphs, table
+from servers import PATIENCE, serving
 
 COLLECTION = "histograms"
 BATCH = 20
@@ -27,7 +22,6 @@ BATCH = 20
 IDS_AT_ONCE = 1_000
 PAUSE = 0.002
 """Between two tries."""
-PATIENCE = 300.0
 STEPS = {"listening": "it listens", "ready": "`/readyz` says ready", "answered": "its first correct answer"}
 
 
@@ -43,10 +37,10 @@ def measure(options: Options) -> dict[str, Any]:
         rounds = []
         acknowledged: list[str] = []
         for turn in range(options.rounds(5)):
-            with _server(database, folder / "log") as (process, client, _):
+            with serving(database, folder / "log") as (process, client, _, _):
                 _wait(process, client, rows)
                 acknowledged += _write_until_killed(process, client, written, f"w{turn}-", options.pick(2.0, 0.5))
-            with _server(database, folder / "log") as (process, client, started):
+            with serving(database, folder / "log") as (process, client, _, started):
                 times = _wait(process, client, rows)
                 rounds.append({step: 1e3 * (at - started) for step, at in times.items()})
                 _check_everything(client, rows, acknowledged)
@@ -58,27 +52,6 @@ def measure(options: Options) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------- the server
-
-
-@contextmanager
-def _server(database: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client, float]]:
-    """A server of its own process, a client for it and when it was started; it is killed at the end, if it still runs."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
-    command = [sys.executable, "-m", "kinbin_service.cli", "serve", "--data", str(database), "--port", str(port)]
-    with log.open("ab") as output, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0, trust_env=False) as client:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        try:
-            yield process, client, started
-        except Exception:
-            print(log.read_text(errors="replace")[-2_000:], file=sys.stderr)
-            raise
-        finally:
-            process.kill()
-            process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], client: httpx.Client, rows: NDArray[Any]) -> dict[str, float]:

@@ -1,11 +1,12 @@
 """Admission: a bounded queue before a bounded pool of threads.
 
-1. All state is touched on the event loop only; threads run library calls and nothing else.
-2. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries.
-3. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429).
-4. Work that waited longer than the deadline is refused (503), and work whose client has left is
+1. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries.
+2. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429), before its body is parsed.
+3. Work that waited longer than the deadline is refused (503), and work whose client has left is
    dropped; neither is started. A write that was started is finished: it is then durable, though nobody heard of it.
    A search that was started is told when its client has left, and ends at its next look.
+4. A thread that is done takes the next work itself, under one lock: under overload the event loop is busy with refusals,
+   and threads that waited for it would stand idle.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from kinbin_service.problems import Refusal
@@ -40,6 +41,7 @@ class _Job:
         self.call = call
         self.writes = writes
         self.done = done
+        """Touched on the event loop only."""
         self.started = False
 
 
@@ -54,6 +56,10 @@ class Admission:
         self.running = 0
         self.writing = 0
         self._waiting: deque[_Job] = deque()
+        self._lock = threading.Lock()
+        """Around the four above, and `started`."""
+        self._unheard = 0
+        """Calls whose end the event loop has not seen."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
@@ -64,6 +70,11 @@ class Admission:
         """How many requests wait for a thread."""
         return len(self._waiting)
 
+    def check_room(self) -> None:
+        """Refuse when as many requests wait as may wait."""
+        if len(self._waiting) >= self.queue_length:
+            raise Refusal("overloaded", "as many requests wait as may wait; try again", limit="queue_length")
+
     async def run(
         self, call: Callable[[], Result], *, writes: bool, gone: Callable[[], Awaitable[object]], cancel: threading.Event | None = None
     ) -> Result:
@@ -72,10 +83,14 @@ class Admission:
         `gone` returns when the client has left: a waiting call is dropped then, a running one is told by `cancel`, if it takes that.
         """
         job = _Job(call, writes, self._loop.create_future())
-        if self._may_start(job):
-            self._start(job)
-        elif len(self._waiting) >= self.queue_length:
-            raise Refusal("overloaded", "as many requests wait as may wait; try again", limit="queue_length")
+        with self._lock:
+            if not self._begin(job):
+                self.check_room()
+                self._waiting.append(job)
+        if job.started:
+            self._unheard += 1
+            self._idle.clear()
+            self._pool.submit(self._work, job)
         else:
             await self._wait(job, gone)
         result: Result = await (job.done if cancel is None else self._watched(job, gone, cancel))
@@ -102,59 +117,83 @@ class Admission:
 
     async def close(self) -> None:
         """Wait for what runs, then end the threads. Requests that still wait are refused."""
-        for job in self._waiting:
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for job in waiting:
             if not job.done.done():
                 job.done.set_exception(Refusal("stopping", "the service is stopping"))
-        self._waiting.clear()
         await self._idle.wait()
         self._pool.shutdown()
 
-    def _may_start(self, job: _Job) -> bool:
-        return self.running < self.threads and not (job.writes and self.writing >= self.write_threads)
-
-    def _start(self, job: _Job) -> None:
+    def _begin(self, job: _Job) -> bool:
+        """Note that a job is started, if it may be. Under the lock."""
+        if self.running >= self.threads or (job.writes and self.writing >= self.write_threads):
+            return False
         job.started = True
         self.running += 1
         self.writing += job.writes
-        self._idle.clear()
-        self._pool.submit(job.call).add_done_callback(lambda ended: self._loop.call_soon_threadsafe(self._finish, job, ended))
+        return True
 
-    def _finish(self, job: _Job, ended: Future[Any]) -> None:
-        self.running -= 1
-        self.writing -= job.writes
+    def _work(self, job: _Job | None) -> None:
+        """Make calls in a thread, until none that may be made waits."""
+        while job is not None:
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = job.call()
+            except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited
+                error = raised
+            ended, (job, others) = job, self._next(job)
+            # Heard of before any of them can end.
+            self._loop.call_soon_threadsafe(self._hear, ended, result, error, len(others) + (job is not None))
+            for other in others:
+                self._pool.submit(self._work, other)
+
+    def _next(self, ended: _Job) -> tuple[_Job | None, list[_Job]]:
+        """What is started now that a job has ended, in order of arrival: a read may pass writes that wait for other writes.
+
+        The first is for the thread that asks; others, such as a read and a write at once, are for threads that are free.
+        """
+        with self._lock:
+            self.running -= 1
+            self.writing -= ended.writes
+            started: list[_Job] = []
+            passed: list[_Job] = []
+            while self._waiting and self.running < self.threads:
+                job = self._waiting.popleft()
+                (started if self._begin(job) else passed).append(job)
+            self._waiting.extendleft(reversed(passed))
+        return (started[0] if started else None), started[1:]
+
+    def _hear(self, job: _Job, result: Any, error: BaseException | None, begun: int) -> None:
+        """Pass on how a call ended; begun: calls that were started in its place."""
         if not job.done.done():
-            error = ended.exception()
             if error is None:
-                job.done.set_result(ended.result())
+                job.done.set_result(result)
             else:
                 job.done.set_exception(error)
-        self._start_waiting()
-        if not self.running:
+        self._unheard += begun - 1
+        if not self._unheard:
             self._idle.set()
-
-    def _start_waiting(self) -> None:
-        """Start what may start, in order of arrival: a read may pass writes that wait for other writes."""
-        passed: list[_Job] = []
-        while self._waiting and self.running < self.threads:
-            job = self._waiting.popleft()
-            if self._may_start(job):
-                self._start(job)
-            else:
-                passed.append(job)
-        self._waiting.extendleft(reversed(passed))
 
     async def _wait(self, job: _Job, gone: Callable[[], Awaitable[object]]) -> None:
         """Wait until a job is started; drop it when its deadline passes, its client leaves or this task is cancelled."""
-        self._waiting.append(job)
         leaving = asyncio.ensure_future(gone())
         try:
             await asyncio.wait((job.done, leaving), timeout=self.deadline_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if job.started or job.done.done():
+            if job.done.done() or not self._withdrawn(job):
                 return
             if leaving.done():
                 raise ClientGone
             raise Refusal("deadline", f"no thread was free within {self.deadline_seconds:g} seconds; try again", limit="deadline_seconds")
         finally:
             leaving.cancel()
+            self._withdrawn(job)
+
+    def _withdrawn(self, job: _Job) -> bool:
+        """Take a job back; False if it was started."""
+        with self._lock:
             if not job.started and job in self._waiting:
                 self._waiting.remove(job)
+            return not job.started

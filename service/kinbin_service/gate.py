@@ -2,17 +2,19 @@
 
 In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
 (421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401). Nothing of the body
-has been read by then. Out: a request id, one line in
+has been read by then. Then, as long as the queue is full, whatever would have to wait in it (429). Out: a request id, one line in
 the access log, and a problem document for whatever nobody foresaw.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
 import secrets
 import time
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -34,6 +36,12 @@ OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"})
 """Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
+
+IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/limits"}
+"""Paths that ask the library for nothing, and are answered however much there is to do."""
+
+SHORT_BYTES = 65_536
+SHORT_SECONDS = 1.0
 
 KEY_PARAMETERS = frozenset({"api_key", "api-key", "apikey", "key", "token", "access_token", "x-api-key", "authorization"})
 CLIENT_LEFT = 499
@@ -97,6 +105,8 @@ class Gate:
             if scope["path"] not in OPEN_PATHS:
                 self._hosts.check(headers)
             self._check_key(scope, headers)
+            if scope["path"] not in IDLE_PATHS:
+                await _check_room(scope, headers, receive)
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
@@ -124,6 +134,21 @@ class Gate:
         given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
         if not hmac.compare_digest(hashlib.sha256(given.encode("latin-1", "replace")).digest(), self._key_digest):
             raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
+
+
+async def _check_room(scope: Scope, headers: Headers, receive: Receive) -> None:
+    """Refuse a request that could not even wait: before routing and parsing, since under overload refusals are most of the work."""
+    try:
+        scope["app"].state.service.admission.check_room()
+    except Refusal:
+        # A short body has mostly arrived with its head. Once it is read, the connection can be kept.
+        declared = headers.get("content-length", "0")
+        if "transfer-encoding" not in headers and declared.isdecimal() and int(declared) <= SHORT_BYTES:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SHORT_SECONDS):
+                    while (await receive()).get("more_body", False):
+                        pass
+        raise
 
 
 def _access_fields(scope: Scope, request_id: str, status: int, started: float) -> dict[str, Any]:

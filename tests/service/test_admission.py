@@ -89,6 +89,39 @@ async def test_waiting_requests_start_in_order_of_arrival(calls: Calls) -> None:
     await admission.close()
 
 
+async def test_threads_take_what_waits_though_the_event_loop_is_busy(calls: Calls) -> None:
+    """Under overload the loop is busy with refusals: a thread that is done goes on with what waits, in order, without asking the loop."""
+    admission = Admission(1, 10, 30.0)
+    tasks = [begin(admission, calls, name, writes=name == "c") for name in "abcd"]
+    await eventually(lambda: admission.waiting == 3)
+    calls.gate.set()
+    end = time.monotonic() + 30
+    while len(calls.ran) < 4 and time.monotonic() < end:
+        time.sleep(0.001)  # noqa: ASYNC251 - it blocks the loop on purpose
+    assert calls.ran == list("abcd")
+    assert await asyncio.gather(*tasks) == list("abcd")
+    await admission.close()
+    assert (admission.running, admission.writing, admission.waiting) == (0, 0, 0)
+
+
+async def test_a_read_and_a_write_may_both_start_when_a_write_ends(calls: Calls) -> None:
+    """A call that ends may free more than one place in line: all that may run then, runs."""
+    admission = Admission(3, 10, 30.0)
+    first = Calls()
+    blocking = [begin(admission, first, name, writes=True) for name in ("w1", "w2")]
+    await eventually(lambda: len(first.ran) == 2)
+    waiting = begin(admission, calls, "w3", writes=True)
+    reads = [begin(admission, calls, name) for name in ("r1", "r2")]
+    await eventually(lambda: calls.ran == ["r1"])
+    assert admission.waiting == 2
+    first.gate.set()
+    assert await asyncio.gather(*blocking) == ["w1", "w2"]
+    await eventually(lambda: len(calls.ran) == 3)
+    calls.gate.set()
+    assert await asyncio.gather(waiting, *reads) == ["w3", "r1", "r2"]
+    await admission.close()
+
+
 async def test_writes_leave_a_thread_for_reads(admission: Admission, calls: Calls) -> None:
     """Writes never take the last thread: a query passes writes that wait."""
     writes = [begin(admission, calls, name, writes=True) for name in ("w1", "w2")]
@@ -226,6 +259,23 @@ async def test_overload_is_refused_in_milliseconds_with_health_intact(small: App
     assert sorted(response.status_code for response in await asyncio.gather(*requests)) == [200] * 5 + [429] * 35
     await small.post("/query", QUERY)
     assert len(held.begun) == 6, "no refused request ever reached the library"
+
+
+async def test_an_overloaded_server_refuses_before_it_parses(small: App) -> None:
+    """While the queue is full a body that is no JSON is 429 as any other, and so is one that is long; afterwards it is 400."""
+    held = HeldDatabase(small.service.database)
+    small.service.database = held  # type: ignore[assignment]
+    requests = [asyncio.create_task(small.client.post("/query", json=QUERY)) for _ in range(5)]
+    await eventually(lambda: small.service.admission.waiting == 3)
+    headers = {"content-type": "application/json"}
+    for body in (b"{", b"{" * 100_000):
+        refused = await small.client.post("/query", content=body, headers=headers)
+        assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, "overloaded", "1")
+        # What was read in full leaves a connection that may be used again.
+        assert ("connection" in refused.headers) == (len(body) > 65_536)
+    held.gate.set()
+    await asyncio.gather(*requests)
+    assert (await small.client.post("/query", content=b"{", headers=headers)).status_code == 400
 
 
 async def test_a_client_that_leaves_the_queue_is_not_worked_for(small: App) -> None:
