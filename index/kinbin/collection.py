@@ -3,69 +3,51 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Unpack
 
 import numpy as np
 
 from kinbin.chunks import chunks, distinct_ids
 from kinbin.edits import NewItems, Transaction
-from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, InvalidInput, KinbinError
-from kinbin.hashing import HASH_VERSION, content_hash, make_sampler
+from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
+from kinbin.front import Entry, Front, check_adding
+from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
-from kinbin.items.kind import Form, Kind
-from kinbin.items.kinds import kind_named
-from kinbin.limits import limit
-from kinbin.options import QueryOptions, check_cancel, chosen, options_of
-from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.options import Asked, QueryOptions, check_cancel, options_of
+from kinbin.parameters import at_most
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
-from kinbin.query.filters import compile_filter
-from kinbin.query.found import Found, FoundOne
 from kinbin.query.matching import Filters
 from kinbin.query.plan import Plan, plan_query
+from kinbin.query.reading import Reading
 from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.view import View, Views
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, DeleteResult, Item, Page
-from kinbin.rows.identity import check_ids, encode_payloads
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item
+from kinbin.rows.identity import check_ids
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.spaces.registry import object_space_of
-from kinbin.spaces.space import Space
 from kinbin.storage.group import Edit, GroupCommit
-from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
+from kinbin.stored import configuration_of, what_is_stored
 from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
+from kinbin.upkeep.pooling import PoolIndex
 from kinbin.upkeep.sealing import Upkeep, must_seal
 
-__all__ = ["Collection", "what_is_stored"]
+__all__ = ["Collection"]
 
 _Planned = tuple[Plan, Wanted, Masks, Any]
-WRITE_MODES = ("upsert", "insert", "update")
-_FILTERED_SLICE = 1_000
-"""Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
 
 
-def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
-    """What items of a collection are, how they are compared, and what else is said of them."""
-    kind = kind_named(data.items)
-    space = object_space_of(kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
-    # What is stored is the length of rows.
-    dim = data.dim if space.pyramid is None else space.pyramid.dim
-    return kind, space, Form(dim, space.signed, dict(space.parameters))
-
-
-class Collection:
+class Collection(Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
@@ -78,7 +60,7 @@ class Collection:
         self.name = name
         self._store = Store(path)
         try:
-            data = _configuration(self._store)
+            data = configuration_of(self._store)
         except BaseException:
             self._store.close()
             raise
@@ -126,72 +108,20 @@ class Collection:
 
         Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
-        one_of("mode", mode, WRITE_MODES)
-        if not isinstance(atomic, bool):
-            raise InvalidInput.of("bad_parameter", "atomic is true or false", field="atomic")
-        if progress is not None and not callable(progress):
-            raise InvalidInput.of("bad_parameter", "progress is something to call, or None", field="progress")
+        check_adding(mode, atomic, progress)
         keys = distinct_ids(ids)
-        encoded: list[bytes] | None = None
-        done, result = 0, AddResult(0, 0, 0, 0)
-        try:
-            for rows in chunks(X, len(keys), self._rows, atomic=atomic, what=self._kind.name):
-                if encoded is None:
-                    encoded = encode_payloads(payloads, len(keys))
-                if not keys:
-                    return replace(result, count=self.count())
-                part = slice(done, done + len(rows))
-                result = result.plus(self._add(self._prepare(keys[part], encoded[part], rows), mode))
-                done += len(rows)
-                if progress is not None:
-                    progress(done, len(keys))
-        except KinbinError as error:
-            if not done:
-                raise
-            # A copy: the adds of other threads that shared the transaction have the same error.
-            told = copy(error)
-            told.acknowledged = done
-            raise told from error.__cause__
-        return result
+        parts = chunks(X, len(keys), self._rows, atomic=atomic, what=self._kind.name)
+
+        def write(keys: list[bytes], payloads: list[bytes], rows: Rows) -> AddResult:
+            return self._add(self._prepare(keys, payloads, rows), mode)
+
+        return self._add_parts(parts, keys, payloads, len, write, progress)
 
     def _add(self, items: NewItems, mode: str) -> AddResult:
         """One transaction of an add."""
         result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
         self._wake(result.count)
         return result
-
-    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
-        """Remove items by id, or all that a filter matches; ids that are not there are passed over.
-
-        By ids: one transaction. By filter: the candidates are those that match in one snapshot, and they go in transactions
-        of 1,000 at most, so that other writers need not wait for all of them. Each is deleted only if it matches in the
-        transaction that deletes it: what was replaced meanwhile, and matches no more, stays. Items that begin to match during
-        the call may stay. After an error in between, some are deleted and others are not; the call may be repeated.
-
-        Raises:
-            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
-        """
-        if (ids is None) == (filter is None):
-            raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
-        matches = None
-        if ids is not None:
-            keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
-            at_most("batch_items", len(keys), "ids")
-        else:
-            matches = compile_filter(filter)
-            with self._reading() as (reader, _):
-                keys = [key for key, _, payload in reader.scan_items(None) if matches(payload)]
-        self._store.refuse_fork()
-        deleted = 0
-        count = None
-        slice_items = int(limit("batch_items")) if matches is None else int(min(limit("batch_items"), _FILTERED_SLICE))
-        for start in range(0, len(keys), slice_items):
-            part = keys[start : start + slice_items]
-            result = self._writes.submit(lambda transaction, part=part: transaction.delete(part, matches))
-            deleted, count = deleted + result.deleted, result.count
-        count = self.count() if count is None else count
-        self._wake(count)
-        return DeleteResult(deleted, count)
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
@@ -235,18 +165,15 @@ class Collection:
     # -- searching
 
     def query(
-        self, x: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
-        options: QueryOptions | None = None,
+        self, x: Any, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
+        options: QueryOptions | None = None, **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
-        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
-        return self._query_one(self._one(x), asked if options is None else chosen(options, asked), cancel)
+        return self._query_one(self._one(x), options_of(options, k, target_recall, asked), cancel)
 
     def query_id(
-        self, id: str, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
-        options: QueryOptions | None = None,
+        self, id: str, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
+        options: QueryOptions | None = None, **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector (itself among them).
 
@@ -254,18 +181,16 @@ class Collection:
             InvalidInput: code "unknown_id": there is no such item.
         """
         (key,) = check_ids([id])
-        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
-        return self._query_one(key, asked if options is None else chosen(options, asked), cancel)
+        return self._query_one(key, options_of(options, k, target_recall, asked), cancel)
 
     def query_batch(
-        self, Q: Any, k: int = 10, target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto",
-        certify: bool = False, include: Iterable[str] = (), cancel: threading.Event | None = None, *, max_distance: float | None = None,
-        options: QueryOptions | None = None,
+        self, Q: Any, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
+        options: QueryOptions | None = None, **asked: Unpack[Asked],
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
-        k, target_recall, min_score, filter, mode, certify, include, max_distance: see `kinbin.QueryOptions`. options: all of them
-        in one, instead. cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the
+        k, target_recall, and asked: min_score, max_distance, filter, mode, certify, include: see `kinbin.QueryOptions`. options: all
+        of them in one, instead. cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the
         search ends.
 
         Raises:
@@ -277,16 +202,14 @@ class Collection:
             at_most("batch_queries", shape[0], "queries")
         rows = self._rows(Q)
         at_most("batch_queries", len(rows), "queries")
-        asked = options_of(k, target_recall, min_score, filter, mode, certify, include, max_distance)
-        if options is not None:
-            asked = chosen(options, asked)
+        wanted = options_of(options, k, target_recall, asked)
         check_cancel(cancel)
         with self._reading() as (reader, view):
-            answer = self._search(reader, view, rows, asked, cancel)
-            if asked.include:
+            answer = self._search(reader, view, rows, wanted, cancel)
+            if wanted.include:
                 ids = [identifier for row in answer.ids.tolist() for identifier in row if identifier is not None]
-                answer = replace(answer, items=self._contents.of(reader, view, ids, tuple(asked.include)))
-        self._look_after(view, asked.mode)
+                answer = replace(answer, items=self._contents.of(reader, view, ids, tuple(wanted.include)))
+        self._look_after(view, wanted.mode)
         return answer
 
     def _query_one(self, query: Rows | bytes, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
@@ -356,35 +279,6 @@ class Collection:
 
     # -- reading
 
-    def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
-        """The items of these ids, in their order; None where there is none."""
-        keys = check_ids(sequence_of("ids", ids), unique=False)
-        at_most("batch_items", len(keys), "ids")
-        wanted = included(include)
-        with self._reading() as (reader, view):
-            known = reader.items(keys)
-            present = [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None]
-            items = iter(self._contents.items(view, present, wanted))
-            return [None if item is None else next(items) for item in known]
-
-    def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
-        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
-        wanted = included(include)
-        at_most("page", whole("limit", limit), "limit")
-        start = None if after is None else open_cursor(after)
-        predicate = None if filter is None else compile_filter(filter)
-        with self._reading() as (reader, view):
-            found: list[tuple[bytes, int, bytes]] = []
-            more = False
-            for entry in reader.scan_items(start):
-                if predicate is None or predicate(entry[2]):
-                    if len(found) == limit:
-                        more = True
-                        break
-                    found.append(entry)
-            items = self._contents.items(view, found, wanted)
-        return Page(items, cursor_after(found[-1][0]) if more else None)
-
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
         with self._reading() as (reader, view):
@@ -434,9 +328,15 @@ class Collection:
         """Seal and merge everything into one run now; deleted rows leave the files."""
         self._upkeep.merge_all()
 
-    def _reading(self) -> _Reading:
+    def _reading(self) -> Reading:
         """A snapshot and the view of its state, for the block of a `with` statement."""
-        return _Reading(self._store, self._views)
+        return Reading(self._store, self._views)
+
+    def _reader(self, at: tuple[Reader, View]) -> Reader:
+        return at[0]
+
+    def _items(self, at: tuple[Reader, View], entries: list[Entry], wanted: Sequence[str]) -> list[Item]:
+        return self._contents.items(at[1], entries, wanted)
 
     # -- life
 
@@ -444,19 +344,6 @@ class Collection:
     def _seed(self) -> int:
         """Of the hashes; secret, unless it was given, and so no part of what users see."""
         return self._sampler.seed
-
-    def _is_current(self) -> bool:
-        """Whether the collection is still there: neither closed nor removed by any process."""
-        try:
-            with self._store.read() as reader:
-                return not reader.state().dropped
-        except Closed:
-            return False
-
-    def _mark_dropped(self) -> None:
-        """Refuse every further use, in every process."""
-        with self._store.write() as writer:
-            writer.put_state(writer.state().with_(dropped=True))
 
     def close(self) -> None:
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
@@ -472,78 +359,3 @@ class Collection:
         """Fresh rows that wait to be sealed."""
         with self._reading() as (_, view):
             return view.fresh.rows
-
-
-class PoolIndex(Protocol):
-    """What `kinbin.pools.Pools` is to a collection."""
-
-    def search_one(self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks) -> FoundOne | None:
-        """The answer to one query; None: search without."""
-
-    def search(self, at: tuple[Reader, View], plan: Plan, queries: Rows, wanted: Wanted, masks: Masks) -> Found | None:
-        """The same for m queries."""
-
-    def wake(self) -> None:
-        """Tell of a write."""
-
-    def look(self, view: View) -> None:
-        """Tell of what a query has seen."""
-
-    def build(self, progress: Progress | None) -> None:
-        """Cover every object now."""
-
-    def describe(self, view: View) -> dict[str, Any] | None:
-        """What `stats` tells."""
-
-    def report(self) -> dict[str, Any]:
-        """What failed in the background."""
-
-    def close(self) -> None:
-        """Let go of the files."""
-
-
-class _Reading:
-    """See `Collection._reading`. Every query passes here: a class costs a third of what nested generators do."""
-
-    def __init__(self, store: Store, views: Views) -> None:
-        self._store = store
-        self._views = views
-
-    def __enter__(self) -> tuple[Reader, View]:
-        while True:
-            self._snapshot = snapshot = self._store.read()
-            reader = snapshot.__enter__()
-            try:
-                view = self._views.at(reader)
-                if view is not None and view.state.dropped:
-                    raise CollectionNotFound("the collection was removed")
-            except BaseException as error:
-                snapshot.__exit__(type(error), error, error.__traceback__)
-                raise
-            if view is not None:
-                return reader, view
-            snapshot.__exit__(None, None, None)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._snapshot.__exit__(kind, error, trace)
-
-
-def _configuration(store: Store) -> Configuration:
-    """What a collection was created with.
-
-    Raises:
-        FormatMismatch: it was written in another format, with other hashes, or has a kernel that this version does not know.
-    """
-    with store.read() as reader:
-        reader.state()
-        data = reader.configuration()
-    if data.hash_version != HASH_VERSION:
-        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
-    try:
-        samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
-    except InvalidInput as error:
-        what = f"{data.items} under the kernel {data.kernel!r}"
-        raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None
-    if samplers and data.sampler not in samplers:
-        raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
-    return data

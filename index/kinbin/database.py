@@ -10,29 +10,29 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
-
-import numpy as np
+from typing import Any, Unpack, cast
 
 from kinbin.apart import check_apart
 from kinbin.collection import Collection
+from kinbin.creating import (
+    CollectionOptions,
+    checked_options,
+    configuration_of_fields,
+    configuration_of_items,
+    differing,
+    exists_already,
+)
 from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
-from kinbin.fields.collection import FieldsCollection, in_field
-from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler, golden_digest
-from kinbin.items.kind import Kind
-from kinbin.items.kinds import kind_named
+from kinbin.fields.collection import FieldsCollection
+from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
 from kinbin.limits import limit
-from kinbin.parameters import arrived, one_of, told_values
-from kinbin.pools.pools import Pools
 from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
 from kinbin.rows.identity import check_name
-from kinbin.spaces.registry import object_space_of, space_of
-from kinbin.spaces.space import Space
+from kinbin.sharing import SHARED
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
@@ -41,7 +41,6 @@ from kinbin.storage.store import FIELDS, Store
 
 __all__ = ["Database", "open"]
 
-MOST_BANDS = 255
 _FOLDER = "collections"
 _OLD_SECONDS = 3600.0
 
@@ -69,9 +68,8 @@ class Database:
             _remove_leftovers(self._folder)
 
     def create_collection(
-        self, name: str, *, kernel: str | None = None, dim: int | None = None, sampler: str | None = None, bands: int | None = None,
-        rows: int | None = None, seed: int | None = None, exist_ok: bool = False, parameters: Mapping[str, Any] | None = None,
-        fields: Mapping[str, Mapping[str, Any]] | None = None, items: str = "vectors", distance: str | None = None,
+        self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors", distance: str | None = None,
+        exist_ok: bool = False, fields: Mapping[str, Mapping[str, Any]] | None = None, **options: Unpack[CollectionOptions],
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
@@ -88,30 +86,19 @@ class Database:
             InvalidInput, CollectionExists.
         """
         check_name(name)
-        dim = _whole_or_none("dim", dim, 1, int(limit("dimension")), f"{limit('dimension')}")
-        bands = _whole_or_none("bands", bands, 1, MOST_BANDS, f"{MOST_BANDS}")
-        rows = _whole_or_none("rows", rows, 1, MAX_ROWS, f"{MAX_ROWS}")
-        seed = _whole_or_none("seed", seed, 0, 2**64 - 1, "2**64-1")
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
+        asked = checked_options(kernel, dim, options)
         if fields is not None:
             if items != "vectors" or distance is not None:
                 raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
-            alone = {
-                "kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows,
-                "parameters": parameters,
-            }  # fmt: skip
-            configs = _field_configurations(fields, alone, seed)
+            configs = configuration_of_fields(fields, asked)
             names = FieldNames(tuple(configs), HASH_VERSION)
             return self._created(
                 name, lambda: Store.create(self._folder / name, names, configs),
-                lambda again: self._existing_fields(name, fields, configs, seed, exist_ok or again),
+                lambda again: self._existing_fields(name, fields, configs, asked["seed"], exist_ok or again),
             )  # fmt: skip
-        kind = kind_named(items)
-        own = kind.dimension(dim)
-        space = _space_of(kind, kernel, distance, parameters, own)
-        config = replace(_configuration(space, own if space.pyramid is None else dim, sampler, bands, rows, seed), items=kind.name)
-        asked = {"sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
+        config = configuration_of_items(items, distance, asked)
         return self._created(
             name, lambda: Store.create(self._folder / name, config),
             lambda again: self._existing(name, config, asked, exist_ok or again),
@@ -159,24 +146,14 @@ class Database:
         with translated():
             return (self._folder / name / "data.mdb").exists()
 
-    def _existing(self, name: str, wanted: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
+    def _existing(self, name: str, config: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
         there = self.collection(name)
         if isinstance(there, FieldsCollection):
             raise CollectionExists("the collection exists with fields; choose another name or drop it first")
-        have = there.config
-        pairs: dict[str, tuple[object, object]] = {"items": (wanted.items, have.items), "kernel": (wanted.kernel, have.kernel)}
-        pairs["dim"] = (wanted.dim, there._space.stored_dim(have.dim))
-        if wanted.kernel == have.kernel:
-            pairs["parameters"] = (wanted.parameters, have.parameters)
-        pairs |= {key: (asked[key], getattr(have, key)) for key in ("sampler", "bands", "rows") if asked[key] is not None}
-        differing = [f"{key} {_told(got)}, not {_told(one)}" for key, (one, got) in pairs.items() if one != got]
-        if asked["seed"] is not None and asked["seed"] != there._seed:
-            differing.append("another seed")
-        if differing or not exist_ok:
-            raise CollectionExists(
-                f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first"
-            )
+        apart = differing(config, there, asked)
+        if apart or not exist_ok:
+            raise exists_already(apart)
         return there
 
     def _existing_fields(
@@ -186,21 +163,11 @@ class Database:
         there: object = self.collection(name)
         have = there._fields if isinstance(there, FieldsCollection) else {}
         told = f"the fields {', '.join(have)}" if have else "no fields"
-        differing = [] if list(have) == list(wanted) else [told]
-        for field, one in have.items() if not differing else ():
-            pairs: dict[str, tuple[object, object]] = {"kernel": (wanted[field].kernel, one.config.kernel)}
-            pairs["dim"] = (wanted[field].dim, one._space.stored_dim(one.config.dim))
-            if wanted[field].kernel == one.config.kernel:
-                pairs["parameters"] = (wanted[field].parameters, one.config.parameters)
-            named = {"sampler": wanted[field].sampler, "bands": wanted[field].bands, "rows": wanted[field].r}
-            pairs |= {key: (value, getattr(one.config, key)) for key, value in named.items() if asked[field].get(key) is not None}
-            differing += [f"{key} {_told(got)}, not {_told(want)}, in field {field}" for key, (want, got) in pairs.items() if want != got]
-            if seed is not None and wanted[field].seed != one._seed:
-                differing.append(f"another seed in field {field}")
-        if differing or not exist_ok or not isinstance(there, FieldsCollection):
-            raise CollectionExists(
-                f"the collection exists{' with ' + ', '.join(differing) if differing else ''}; choose another name or drop it first"
-            )
+        apart = [] if list(have) == list(wanted) else [told]
+        for field, one in have.items() if not apart else ():
+            apart += differing(wanted[field], one, {**asked[field], "seed": seed}, field)
+        if apart or not exist_ok or not isinstance(there, FieldsCollection):
+            raise exists_already(apart)
         return there
 
     def collection(self, name: str) -> Collection:
@@ -217,7 +184,7 @@ class Database:
             if used is not None and not used._is_current():
                 # Another process dropped it, and perhaps made a new one of the same name.
                 del self._used[name]
-                _SHARED.release(used)
+                SHARED.release(used)
                 used = None
             if used is None:
                 used = self._used[name] = self._acquire(name)
@@ -241,7 +208,7 @@ class Database:
         found = self._open(name, path)
         if found._is_current():
             return found
-        _SHARED.release(found, forget=True)
+        SHARED.release(found, forget=True)
         with self._removing():
             self._bury_if_dropped(name)
         return self._open(name, path)
@@ -250,7 +217,7 @@ class Database:
         """Open or share the collection in a directory that may vanish meanwhile."""
         try:
             if self._is_there(name):
-                return _SHARED.acquire(name, path)
+                return SHARED.acquire(name, path)
         except StorageError:
             if self._is_there(name):
                 raise
@@ -270,7 +237,7 @@ class Database:
         except CollectionNotFound:
             return
         dropped = not found._is_current()
-        _SHARED.release(found, forget=dropped)
+        SHARED.release(found, forget=dropped)
         if dropped:
             self._bury(name)
 
@@ -398,7 +365,7 @@ class Database:
                 there._mark_dropped()
                 self._bury(name)
             del self._used[name]
-            _SHARED.release(there, forget=True)
+            SHARED.release(there, forget=True)
 
     def close(self) -> None:
         """Let go of all collections. Harmless when repeated, and in a forked child, whose parent they belong to."""
@@ -408,7 +375,7 @@ class Database:
             if not self._closed:
                 self._closed = True
                 for used in self._used.values():
-                    _SHARED.release(used)
+                    SHARED.release(used)
                 self._used.clear()
 
     def _check_open(self) -> None:
@@ -422,52 +389,6 @@ class Database:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _opened(name: str, path: Path) -> Collection | FieldsCollection:
-    """The collection in a directory."""
-    with translated():
-        has_fields = (path / FIELDS).is_dir()
-    if has_fields:
-        return FieldsCollection(name, path)
-    collection = Collection(name, path)
-    if collection._space.embeddings:
-        collection._pools = Pools(collection)
-    return collection
-
-
-class _Shared:
-    """The collections open in this process, by path: an environment must not be opened twice."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[Path, tuple[Collection | FieldsCollection, int]] = {}
-
-    def acquire(self, name: str, path: Path) -> Collection | FieldsCollection:
-        """Open a collection, or count one more user of it."""
-        with self._lock:
-            there, users = self._open.get(path, (None, 0))
-            if there is None or not there._is_current():
-                there, users = _opened(name, path), 0
-            self._open[path] = there, users + 1
-            return there
-
-    def release(self, collection: Collection | FieldsCollection, *, forget: bool = False) -> None:
-        """One user less; the last one closes it (`forget`: at once, it was dropped)."""
-        with self._lock:
-            last = True
-            for path, (there, users) in list(self._open.items()):
-                if there is collection:
-                    last = users == 1 or forget
-                    if last:
-                        del self._open[path]
-                    else:
-                        self._open[path] = there, users - 1
-        if last:
-            collection.close()
-
-
-_SHARED = _Shared()
 
 
 def open(path: str | os.PathLike[str]) -> Database:
@@ -504,104 +425,3 @@ def _refuse_other_hashes() -> None:
     """Hashes are stored for ever: check once that this process computes the ones in the files."""
     if golden_digest() != EXPECTED_GOLDEN_DIGEST:
         raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")
-
-
-def _configuration(space: Space, dim: int | None, sampler: str | None, bands: int | None, r: int | None, seed: int | None) -> Configuration:
-    """What is stored of a new collection; the sampler is checked here."""
-    if sampler is not None:
-        one_of("sampler", sampler, SAMPLERS)
-        if space.samplers and sampler not in space.samplers:
-            text = f"kernel {space.name} is hashed by {' or '.join(space.samplers)}, not by {sampler}"
-            raise InvalidInput.of("bad_parameter", text, field="sampler")
-    dim = _row_dimension(space, dim)
-    return Configuration(
-        space.name, dim, sampler or _default_sampler(space, dim), bands, r,
-        secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
-    )  # fmt: skip
-
-
-def _space_of(kind: Kind, kernel: object, distance: object, parameters: object, dim: int | None) -> Space:
-    """The kernel of a new collection, by either name.
-
-    Raises:
-        InvalidInput: code "bad_parameter": both came, or one that such items do not have, or it is the wrong name for what is printed.
-    """
-    if kernel is not None and distance is not None:
-        raise InvalidInput.of("bad_parameter", "distance is another name for kernel: give one of them", field="distance")
-    word = "kernel" if distance is None else "distance"
-    default = kind.kernels[0] if kind.kernels else "ngmm"
-    space = object_space_of(kind, (default if kernel is None else kernel) if distance is None else distance, parameters, dim, word)
-    if distance is not None and not space.ascending:
-        text = f"{space.name} prints scores, no distances: name it as kernel"
-        raise InvalidInput.of("bad_parameter", text, field="distance")
-    return space
-
-
-def _row_dimension(space: Space, dim: int | None) -> int | None:
-    """The length of the rows of vectors of this length, which some kernels' parameters tell."""
-    if space.pyramid is not None and dim not in (None, space.pyramid.dim):
-        text = f"kernel {space.name} of {space.pyramid.levels} level(s) takes vectors of dimension {space.pyramid.dim}, not {dim}"
-        raise InvalidInput.of("bad_parameter", f"{text}; leave dim out, or choose other levels", field="dim")
-    return space.stored_dim(dim)
-
-
-def _default_sampler(space: Space, dim: int | None) -> str:
-    """The faster one of those that are preferred. A kernel that is not hashed stores a name that nobody reads."""
-    law = SAMPLERS[space.samplers[0]] if space.samplers else "minmax"
-    return default_sampler(space.shapes, dim, law)
-
-
-def _told(value: object) -> str:
-    """A part of a configuration, for people."""
-    return told_values(value) if isinstance(value, dict) else str(value)
-
-
-def _field_configurations(fields: object, alone: Mapping[str, Any], seed: int | None) -> dict[str, Configuration]:
-    """What is stored of each field of a new collection. alone: the options that were given for the whole, which is refused.
-
-    Raises:
-        InvalidInput: codes "bad_parameter", "bad_name", "over_limit".
-    """
-    if given := [name for name, value in alone.items() if value is not None]:
-        raise InvalidInput.of("bad_parameter", f"{', '.join(given)} came beside fields: each field has its own", field=given[0])
-    if not isinstance(fields, Mapping) or not fields:
-        raise InvalidInput.of("bad_parameter", 'fields are a mapping, as {"colour": {"kernel": "chi2", "dim": 512}}', field="fields")
-    if len(fields) > limit("fields"):
-        raise InvalidInput.of("over_limit", f"a collection has at most {limit('fields')} fields", field="fields", limit="fields")
-    configs = {}
-    for i, (name, asked) in enumerate(fields.items()):
-        check_name(name, "field")
-        if not isinstance(asked, Mapping):
-            raise InvalidInput.of(
-                "bad_parameter", f"field {name!r} is a mapping of {', '.join(alone)}, not {arrived(asked)}", field="fields"
-            )
-        for option in asked:
-            if option not in alone:
-                text = f"field {name!r}: {arrived(option)} is none of {', '.join(alone)}{suggestion(option, alone)}"
-                raise InvalidInput.of("bad_parameter", text, field="fields")
-        try:
-            configs[name] = _field_configuration(asked, None if seed is None else (seed + i) % 2**64)
-        except InvalidInput as error:
-            raise in_field(name, error) from None
-    return configs
-
-
-def _field_configuration(asked: Mapping[str, Any], seed: int | None) -> Configuration:
-    """The same of one field."""
-    space = space_of(asked.get("kernel") or "ngmm", asked.get("parameters"))
-    if space.ascending:
-        text = f"{space.name} prints distances, which cannot be combined with scores; take a kernel that prints scores"
-        raise InvalidInput.of("bad_parameter", text, field="fields")
-    dim = _whole_or_none("dim", asked.get("dim"), 1, int(limit("dimension")), f"{limit('dimension')}")
-    bands = _whole_or_none("bands", asked.get("bands"), 1, MOST_BANDS, f"{MOST_BANDS}")
-    rows = _whole_or_none("rows", asked.get("rows"), 1, MAX_ROWS, f"{MAX_ROWS}")
-    return _configuration(space, dim, asked.get("sampler"), bands, rows, seed)
-
-
-def _whole_or_none(name: str, value: object, least: int, most: int, most_text: str) -> int | None:
-    """A whole number of a range, NumPy's among them, as Python's; None stays None."""
-    if value is None:
-        return None
-    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or not least <= value <= most:
-        raise InvalidInput.of("bad_parameter", f"{name} is a whole number from {least} to {most_text}, or null", field=name)
-    return int(value)

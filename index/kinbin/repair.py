@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.collection import Collection, what_is_stored
+from kinbin.collection import Collection
 from kinbin.errors import CorruptData
 from kinbin.fields.collection import FieldsCollection
 from kinbin.records import RepairReport
@@ -17,6 +17,7 @@ from kinbin.rows.rows import Rows
 from kinbin.saving import SavedStore
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.store import FIELDS
+from kinbin.stored import what_is_stored
 
 __all__ = ["Damaged"]
 

@@ -235,7 +235,7 @@ def test_an_abandoned_database_keeps_nobody_waiting(folder: Path) -> None:
 
 def _close_forgotten() -> None:
     """Close what the test above forgot, so that no other test finds it open."""
-    from kinbin.database import _SHARED
+    from kinbin.sharing import SHARED
 
-    for collection, _ in list(_SHARED._open.values()):
-        _SHARED.release(collection, forget=True)
+    for collection, _ in list(SHARED._open.values()):
+        SHARED.release(collection, forget=True)

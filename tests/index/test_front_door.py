@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import importlib.util
 import inspect
 import pickle
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,7 @@ import kinbin.records
 
 TESTS = Path(__file__).resolve().parents[1]
 
-FIELDS_ASKED = "k=10, target_recall=0.9, min_score=None, filter=None, mode='auto', certify=False, include=(), cancel=None, *, options=None"
-ASKED = FIELDS_ASKED.replace("*, ", "*, max_distance=None, ")
+ASKED = "k=10, target_recall=0.9, *, cancel=None, options=None, **asked"
 PUBLIC = [
     "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
     "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
@@ -47,8 +48,7 @@ PARAMETERS = {
     "Database.recover": "(name, transaction)",
     "Database.recoverable": "(name)",
     "Database.create_collection": (
-        "(name, *, kernel=None, dim=None, sampler=None, bands=None, rows=None, seed=None, exist_ok=False, parameters=None, fields=None, "
-        "items='vectors', distance=None)"
+        "(name, *, kernel=None, dim=None, items='vectors', distance=None, exist_ok=False, fields=None, **options)"
     ),
     "Database.collection": "(name)",
     "Database.fields_collection": "(name)",
@@ -74,9 +74,9 @@ PARAMETERS = {
     "Collection.close": "()",
     "FieldsCollection.add": "(ids, vectors, payloads=None, mode='upsert', *, atomic=False, progress=None)",
     "FieldsCollection.delete": "(ids=None, filter=None)",
-    "FieldsCollection.query": f"(vectors, weights=None, combine='sum', {FIELDS_ASKED})",
-    "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {FIELDS_ASKED.replace('*, ', '*, fields=None, ')})",
-    "FieldsCollection.query_batch": f"(vectors, weights=None, combine='sum', {FIELDS_ASKED})",
+    "FieldsCollection.query": f"(vectors, weights=None, combine='sum', {ASKED})",
+    "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {ASKED.replace('options', 'fields=None, options')})",
+    "FieldsCollection.query_batch": f"(vectors, weights=None, combine='sum', {ASKED})",
     "FieldsCollection.get": "(ids, include=('vector', 'payload'))",
     "FieldsCollection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
     "FieldsCollection.count": "(filter=None)",
@@ -102,10 +102,40 @@ def test_the_parameters_of_public_methods(name: str) -> None:
     assert inspect.getdoc(function)
 
 
+WORDS = {
+    "query": ["min_score", "filter", "mode", "certify", "include", "max_distance"],
+    "create_collection": ["parameters", "sampler", "bands", "rows", "seed"],
+}
+"""What a method takes by name only, besides its parameters."""
+
+
+@pytest.mark.parametrize("name", [name for name, text in PARAMETERS.items() if "**" in text])
+def test_what_public_methods_take_by_name(name: str) -> None:
+    """Names of the options that stand behind ** are part of the contract; of a query they are those of `QueryOptions`."""
+    owner, method = name.split(".")
+    words = WORDS[method.removesuffix("_id").removesuffix("_batch")]
+    hints = typing.get_type_hints(getattr(getattr(kinbin, owner), method))
+    told = hints["asked" if "asked" in hints else "options"]
+    assert list(typing.get_args(told)[0].__annotations__) == words
+    if "query" in method:
+        assert ["k", "target_recall", *words] == [one.name for one in dataclasses.fields(kinbin.QueryOptions)]
+
+
+def test_an_option_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    """A misspelt option is a TypeError that tells which one may be meant, and nothing is made."""
+    with kinbin.open(tmp_path) as database:
+        with pytest.raises(TypeError, match="no option 'sed'; did you mean 'seed'"):
+            database.create_collection("c", sed=1)  # type: ignore[call-arg]
+        assert database.collections() == []
+        collection = database.create_collection("c")
+        with pytest.raises(TypeError, match="no option 'max_distanc'; did you mean 'max_distance'"):
+            collection.query([1.0], max_distanc=1)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("owner", ["Database", "Collection", "FieldsCollection"])
 def test_every_public_method_is_meant_for_users(owner: str) -> None:
     """What has no underscore is in the table of parameters: what only the library needs is hidden."""
-    public = {name for name, thing in vars(getattr(kinbin, owner)).items() if not name.startswith("_")}
+    public = {name for name in dir(getattr(kinbin, owner)) if not name.startswith("_")}
     assert public == {name.partition(".")[2] for name in PARAMETERS if name.startswith(f"{owner}.")}
 
 

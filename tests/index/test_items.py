@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinbin
-import kinbin.collection
+import kinbin.front
 from kinbin import AddResult, DeleteResult
 from refusals import contents, unchanged
 
@@ -265,7 +265,7 @@ def test_delete_by_filter_decides_in_the_transaction_that_deletes(collection: ki
 
 def test_delete_by_filter_in_slices(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many matching items go in several transactions, each of which looks anew; others write in between."""
-    monkeypatch.setattr(kinbin.collection, "_FILTERED_SLICE", 10)
+    monkeypatch.setattr(kinbin.front, "FILTERED_SLICE", 10)
     names = [f"{i:02}" for i in range(45)]
     collection.add(names, np.random.default_rng(1).random((45, 3)) + 0.1, [{"n": i} for i in range(45)])
 

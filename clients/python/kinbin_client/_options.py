@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from kinbin_client.errors import InvalidArgument
 
-__all__ = ["Filter", "Include", "QueryMode", "QueryOptions", "chosen", "names"]
+__all__ = ["Asked", "Filter", "Include", "QueryMode", "QueryOptions", "names", "options_of"]
 
 Filter: TypeAlias = Mapping[str, Any]
 """{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
@@ -21,6 +21,17 @@ Include: TypeAlias = Sequence[Literal["payload", "vector"]]
 QueryMode: TypeAlias = Literal["auto", "bands", "links", "exact"]
 _MODES: tuple[QueryMode, ...] = ("auto", "bands", "links", "exact")
 _CONTENTS: Include = ("vector", "payload")
+
+
+class Asked(TypedDict, total=False):
+    """The options that queries take by their names only. See `QueryOptions`, which has each of them."""
+
+    min_score: float | None
+    filter: Filter | None
+    mode: QueryMode
+    certify: bool
+    include: Include
+    max_distance: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,12 @@ class QueryOptions:
 _FIELDS = {one.name: one for one in fields(QueryOptions)}
 
 
-def chosen(options: object, single: QueryOptions) -> QueryOptions:
-    """The options that came as one, or else those that came one by one; InvalidArgument if both came."""
+def options_of(options: object, k: int, target_recall: float, asked: Asked) -> QueryOptions:
+    """The options that came as one, or else those that came one by one; InvalidArgument if both came, TypeError if there is no such."""
+    for name in asked:
+        if name not in _FIELDS:
+            raise TypeError(f"a query has no option {name!r}; there are {', '.join(_FIELDS)}")
+    single = QueryOptions(k, target_recall, **asked)
     if options is None:
         return single
     if not isinstance(options, QueryOptions):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
@@ -28,6 +28,19 @@ Kernel: TypeAlias = str
 """A kernel's name, or a product as "gmm*acos". The service says which there are."""
 Sampler: TypeAlias = Literal["gcws", "dart", "argmax", "sign", "cauchy", "gcws_sign", "dart_sign"]
 """How vectors are hashed. The service says which of them a kernel may be hashed by."""
+
+
+class CollectionOptions(TypedDict, total=False):
+    """Options of a new collection that few need: see `Client.create_collection`."""
+
+    parameters: Mapping[str, Any] | None
+    sampler: Sampler | None
+    bands: int | None
+    rows: int | None
+    seed: int | None
+
+
+_CONFIGURATION = {"kernel", "dim", "items", "distance", *CollectionOptions.__annotations__}
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
@@ -287,11 +300,16 @@ def create_collection(name: str, config: Mapping[str, Any], exist_ok: bool) -> O
 def configuration(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
     """A configuration as it is sent: with fields, or of objects, only what was chosen. The service says what goes together.
 
-    Services before objects know neither `items` nor a kernel that is null.
+    Services before objects know neither `items` nor a kernel that is null. TypeError for an option that there is not.
     """
+    for name in config:
+        if name not in _CONFIGURATION:
+            raise TypeError(f"a new collection has no option {name!r}; there are {', '.join(CollectionOptions.__annotations__)}")
     kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("items", "vectors")}
+    if "parameters" in kept:
+        kept["parameters"] = dict(kept["parameters"])
     if fields is None and not kept.keys() & {"items", "distance"}:
-        plain = {name: config[name] for name in ("dim", "sampler", "bands", "rows", "seed")}
+        plain = {name: config.get(name) for name in ("dim", "sampler", "bands", "rows", "seed")}
         return {"kernel": "ngmm", **plain, **kept}
     if fields is None:
         return kept

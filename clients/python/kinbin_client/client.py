@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
@@ -13,14 +13,14 @@ from kinbin_client import _flows, _requests
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
 from kinbin_client._objects import Many, One, of_kind
-from kinbin_client._options import Filter, Include, QueryMode, QueryOptions, chosen
+from kinbin_client._options import Asked, Filter, Include, QueryOptions, options_of
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     AddMode,
+    CollectionOptions,
     Combine,
     Kernel,
     Operation,
-    Sampler,
     Scope,
     collection_scope,
 )
@@ -88,14 +88,9 @@ class _Searchable(_Handle):
         vector: One,
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
-        max_distance: float | None = None,
         options: QueryOptions | None = None,
+        **asked: Unpack[Asked],
     ) -> Answer:
         """The k nearest items of a vector, best first, with a lower bound on their recall or the reason why there is none.
 
@@ -105,51 +100,41 @@ class _Searchable(_Handle):
             words.query("sitting", max_distance=3).distances
             client.query({3: 1.5, 70001: 2.0}, filter={"year": {"$gte": 2020}}, include=("payload", "vector"))
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return self._of_its_kind(lambda items: _flows.query(self._scope, vector, asked, items, self._retry))
+        wanted = options_of(options, k, target_recall, asked)
+        return self._of_its_kind(lambda items: _flows.query(self._scope, vector, wanted, items, self._retry))
 
     def query_id(
         self,
         id: str,
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
-        max_distance: float | None = None,
         options: QueryOptions | None = None,
+        **asked: Unpack[Asked],
     ) -> Answer:
         """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
 
         Usage: `client.query_id("a", k=5)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return self._do(_requests.query_id(self._scope, id, asked))
+        wanted = options_of(options, k, target_recall, asked)
+        return self._do(_requests.query_id(self._scope, id, wanted))
 
     def query_batch(
         self,
         vectors: Many,
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
-        max_distance: float | None = None,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        **asked: Unpack[Asked],
     ) -> AnswerBatch:
         """One answer for each of many vectors, in their order; many travel in several requests.
 
         Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include, max_distance))
-        return self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), asked, chunking, self._retry))
+        wanted = options_of(options, k, target_recall, asked)
+        return self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, self._retry))
 
 
 class _Stored(_Handle):
@@ -257,20 +242,16 @@ class FieldsCollection(_Stored):
         combine: Combine = "sum",
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
         options: QueryOptions | None = None,
+        **asked: Unpack[Asked],
     ) -> Answer:
         """The k nearest items by the combined score of some fields: Σ weight · score, or their product. Hits tell the `parts`.
 
         Usage: `pictures.query({"colour": [0.1, 0, 2.5], "words": ["red"]}, weights={"colour": 0.7, "words": 0.3})`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
-        return self._do(_requests.query_fields_of(self._scope, vectors, _requests.combined(weights, combine), asked))
+        wanted = options_of(options, k, target_recall, asked)
+        return self._do(_requests.query_fields_of(self._scope, vectors, _requests.combined(weights, combine), wanted))
 
     def query_id(
         self,
@@ -279,21 +260,17 @@ class FieldsCollection(_Stored):
         combine: Combine = "sum",
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
         fields: Sequence[str] | None = None,
         options: QueryOptions | None = None,
+        **asked: Unpack[Asked],
     ) -> Answer:
         """The k nearest items of a stored item, by the fields that `fields` or `weights` name, or by all.
 
         Usage: `pictures.query_id("a", fields=["colour"])`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
-        return self._do(_requests.query_id_of(self._scope, id, _requests.combined(weights, combine, fields), asked))
+        wanted = options_of(options, k, target_recall, asked)
+        return self._do(_requests.query_id_of(self._scope, id, _requests.combined(weights, combine, fields), wanted))
 
     def query_batch(
         self,
@@ -302,22 +279,18 @@ class FieldsCollection(_Stored):
         combine: Combine = "sum",
         k: int = 10,
         target_recall: float = 0.9,
-        min_score: float | None = None,
-        filter: Filter | None = None,
-        mode: QueryMode = "auto",
-        certify: bool = False,
-        include: Include = (),
         *,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        **asked: Unpack[Asked],
     ) -> AnswerBatch:
         """One answer for each of many queries, in their order: for each field as many vectors as there are queries.
 
         Usage: `for answer in pictures.query_batch({"colour": matrix}): print(answer.ids)`
         """
-        asked = chosen(options, QueryOptions(k, target_recall, min_score, filter, mode, certify, include))
+        wanted = options_of(options, k, target_recall, asked)
         several = OfFields(vectors, _requests.combined(weights, combine))
-        return self._sender.run(_flows.query_batch(self._scope, several, asked, chunking, self._retry))
+        return self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, self._retry))
 
 
 class Client(_Searchable):
@@ -367,15 +340,11 @@ class Client(_Searchable):
         *,
         kernel: Kernel | None = None,
         dim: int | None = None,
-        sampler: Sampler | None = None,
-        bands: int | None = None,
-        rows: int | None = None,
-        seed: int | None = None,
-        exist_ok: bool = False,
-        parameters: Mapping[str, Any] | None = None,
-        fields: ByField[Mapping[str, Any]] | None = None,
         items: str = "vectors",
         distance: str | None = None,
+        exist_ok: bool = False,
+        fields: ByField[Mapping[str, Any]] | None = None,
+        **options: Unpack[CollectionOptions],
     ) -> Collection:
         """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.
 
@@ -387,11 +356,8 @@ class Client(_Searchable):
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """
-        config: dict[str, object] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows, "seed": seed}
-        config |= {"items": items, "distance": distance}
-        if parameters is not None:
-            config["parameters"] = dict(parameters)
-        self._do(_requests.create_collection(name, _requests.configuration(config, fields), exist_ok))
+        asked = {"kernel": kernel, "dim": dim, "items": items, "distance": distance, **options}
+        self._do(_requests.create_collection(name, _requests.configuration(asked, fields), exist_ok))
         self._sender.kinds[name] = items
         return self.collection(name) if fields is None else cast(Collection, self.fields_collection(name))
 

@@ -4,48 +4,44 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from kinbin.chunks import chunks, distinct_ids
-from kinbin.collection import WRITE_MODES, Collection
-from kinbin.errors import Closed, CorruptData, FormatMismatch, InvalidInput, KinbinError, Problem
+from kinbin.collection import Collection
+from kinbin.errors import CorruptData, InvalidInput
 from kinbin.fields.combining import Combination, all_fields, combination_of
 from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.search import Search
-from kinbin.fields.writing import Batch, Prepared, Writing
-from kinbin.hashing import HASH_VERSION
+from kinbin.fields.vectors import aligned, taking
+from kinbin.fields.writing import Prepared, Writing
+from kinbin.front import Entry, Front, check_adding
 from kinbin.inspection import MOST_PROBLEMS, check_store
-from kinbin.limits import limit
-from kinbin.options import QueryOptions, check_cancel, chosen, options_of
-from kinbin.parameters import INCLUDE, arrived, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
-from kinbin.query.filters import compile_filter
+from kinbin.options import Asked, QueryOptions, check_cancel, options_of
+from kinbin.parameters import arrived, at_most
 from kinbin.query.route import Wanted
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, DeleteResult, FieldsConfig, Item, Page
-from kinbin.rows.identity import check_ids, encode_payloads
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item
+from kinbin.rows.identity import check_ids
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
 from kinbin.storage.group import GroupCommit
 from kinbin.storage.store import FIELDS, Store
 from kinbin.storage.survey import survey_store
+from kinbin.storage.transactions import Reader
+from kinbin.stored import field_names_of
 from kinbin.upkeep.linking import Progress
 
-__all__ = ["FieldsCollection", "in_field"]
-
-_FILTERED_SLICE = 1_000
-"""Items that a filter deletes in one commit."""
-_Entry = tuple[bytes, int, bytes]
+__all__ = ["FieldsCollection"]
 
 
-class FieldsCollection:
+class FieldsCollection(Front[Moment]):
     """Items with an id, a payload and several vectors, each searched by a kernel of its own.
 
     Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is
@@ -57,7 +53,7 @@ class FieldsCollection:
         self._store = Store(path)
         self._fields: dict[str, Collection] = {}
         try:
-            for field in _field_names(self._store):
+            for field in field_names_of(self._store):
                 self._fields[field] = Collection(f"{name}/{field}", path / FIELDS / field)
             self.config = FieldsConfig({field: one.config for field, one in self._fields.items()})
             self._spaces = {field: one._space for field, one in self._fields.items()}
@@ -86,53 +82,21 @@ class FieldsCollection:
 
         Cost: for each field what an add takes, and one fsync more; where rows are replaced, one for each field again.
         """
-        one_of("mode", mode, WRITE_MODES)
-        if not isinstance(atomic, bool):
-            raise InvalidInput.of("bad_parameter", "atomic is true or false", field="atomic")
-        if progress is not None and not callable(progress):
-            raise InvalidInput.of("bad_parameter", "progress is something to call, or None", field="progress")
+        check_adding(mode, atomic, progress)
         all_fields(self._spaces, vectors, "vectors")
         keys = distinct_ids(ids)
-        encoded: list[bytes] | None = None
-        done, result = 0, AddResult(0, 0, 0, 0)
-        try:
-            for rows in self._chunks(vectors, len(keys), atomic=atomic):
-                if encoded is None:
-                    encoded = encode_payloads(payloads, len(keys))
-                if not keys:
-                    return replace(result, count=self.count())
-                count = len(next(iter(rows.values())))
-                part = slice(done, done + count)
-                result = result.plus(self._add(keys[part], encoded[part], rows, mode))
-                done += count
-                if progress is not None:
-                    progress(done, len(keys))
-        except KinbinError as error:
-            if not done:
-                raise
-            # A copy: the adds of other threads that shared the commit have the same error.
-            told = copy(error)
-            told.acknowledged = done
-            raise told from error.__cause__
-        return result
+        parts = self._chunks(vectors, len(keys), atomic=atomic)
+
+        def write(keys: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows]) -> AddResult:
+            return self._add(keys, payloads, rows, mode)
+
+        return self._add_parts(parts, keys, payloads, lambda rows: len(next(iter(rows.values()))), write, progress)
 
     def _chunks(self, vectors: Mapping[str, Any], n: int, *, atomic: bool) -> Iterator[dict[str, Rows]]:
         """The vectors as canonical rows, in parts that hold the same items of every field."""
-        sources = {name: chunks(vectors[name], n, self._taking(name, field._rows), atomic=atomic) for name, field in self._fields.items()}
+        sources = {name: chunks(vectors[name], n, taking(name, field._rows), atomic=atomic) for name, field in self._fields.items()}
         waiting = {name: next(source) for name, source in sources.items()}
-        yield from _aligned(waiting, sources)
-
-    @staticmethod
-    def _taking(name: str, rows_of: Callable[[Any], Rows]) -> Callable[[Any], Rows]:
-        """The same, with errors that name the field."""
-
-        def take(X: Any) -> Rows:
-            try:
-                return rows_of(X)
-            except InvalidInput as error:
-                raise in_field(name, error) from None
-
-        return take
+        yield from aligned(waiting, sources)
 
     def _add(self, keys: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows], mode: str) -> AddResult:
         """One transaction of an add."""
@@ -143,33 +107,6 @@ class FieldsCollection:
         self._wake(result.count)
         return result
 
-    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
-        """Remove items by id, or all that a filter matches: see `Collection.delete`.
-
-        Raises:
-            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
-        """
-        if (ids is None) == (filter is None):
-            raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
-        matches = None
-        if ids is not None:
-            keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
-            at_most("batch_items", len(keys), "ids")
-        else:
-            matches = compile_filter(filter)
-            with self._moments.open() as moment:
-                keys = [key for key, _, payload in moment.reader.scan_items(None) if matches(payload)]
-        self._store.refuse_fork()
-        deleted, count = 0, None
-        size = int(limit("batch_items")) if matches is None else _FILTERED_SLICE
-        for start in range(0, len(keys), size):
-            part = keys[start : start + size]
-            result = self._writes.submit(lambda batch, part=part: _deleted(batch, part, matches))
-            deleted, count = deleted + result.deleted, result.count
-        count = self.count() if count is None else count
-        self._wake(count)
-        return DeleteResult(deleted, count)
-
     def _wake(self, items: int) -> None:
         for field in self._fields.values():
             field._wake(items)
@@ -178,19 +115,18 @@ class FieldsCollection:
 
     def query(
         self, vectors: Mapping[str, Any], weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10,
-        target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False,
-        include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+        target_recall: float = 0.9, *, cancel: threading.Event | None = None, options: QueryOptions | None = None, **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip
         """The k nearest items by the combined score of some fields. vectors: one for each. See `query_batch`."""
-        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        wanted = self._asked(options_of(options, k, target_recall, asked))
         combination = combination_of(self._spaces, vectors, weights, combine)
-        queries = {name: self._single(name, vectors[name]) for name in combination.names}
-        return self._answer(combination, queries, asked, cancel)[0]
+        queries = {name: taking(name, self._fields[name]._one)(vectors[name]) for name in combination.names}
+        return self._answer(combination, queries, wanted, cancel)[0]
 
     def query_id(
-        self, id: str, weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10, target_recall: float = 0.9,
-        min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False, include: Iterable[str] = (),
-        cancel: threading.Event | None = None, *, fields: Iterable[str] | None = None, options: QueryOptions | None = None,
+        self, id: str, weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10, target_recall: float = 0.9, *,
+        cancel: threading.Event | None = None, fields: Iterable[str] | None = None, options: QueryOptions | None = None,
+        **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vectors (itself among them).
 
@@ -199,17 +135,16 @@ class FieldsCollection:
         Raises:
             InvalidInput: code "unknown_id": there is no such item.
         """
-        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        wanted = self._asked(options_of(options, k, target_recall, asked))
         (key,) = check_ids([id])
         if fields is not None:
             fields = _names_of(fields)
         named = dict.fromkeys(fields if fields is not None else weights if isinstance(weights, Mapping) else self._spaces)
-        return self._answer(combination_of(self._spaces, named, weights, combine), key, asked, cancel)[0]
+        return self._answer(combination_of(self._spaces, named, weights, combine), key, wanted, cancel)[0]
 
     def query_batch(
         self, vectors: Mapping[str, Any], weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10,
-        target_recall: float = 0.9, min_score: float | None = None, filter: Any = None, mode: str = "auto", certify: bool = False,
-        include: Iterable[str] = (), cancel: threading.Event | None = None, *, options: QueryOptions | None = None,
+        target_recall: float = 0.9, *, cancel: threading.Event | None = None, options: QueryOptions | None = None, **asked: Unpack[Asked],
     ) -> AnswerBatch:  # fmt: skip
         """The k items of greatest combined score for each of m queries, from one moment.
 
@@ -217,36 +152,29 @@ class FieldsCollection:
         by field (from 0 on, used as they are; None: 1 / number of fields that are asked for), or "product": Π K_f. Scores are exact, and
         `parts` tells what each field's kernel prints. Ties go to the item that was written earlier.
 
-        k … include, cancel: see `kinbin.QueryOptions`; min_score is one of the combined score. auto: candidates of every field that
+        k, target_recall, asked: see `kinbin.QueryOptions`; min_score is one of the combined score. auto: candidates of every field that
         weighs something, as deep as measured on stored items for `target_recall` (`fields.depths`), or every item where that is faster.
         certify: prove the target by bands, or score everything.
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
         """
-        asked = self._asked(options_of(k, target_recall, min_score, filter, mode, certify, include, None), options)
+        wanted = self._asked(options_of(options, k, target_recall, asked))
         combination = combination_of(self._spaces, vectors, weights, combine)
         queries: dict[str, Rows] = {}
         for name in combination.names:
             shape = getattr(vectors[name], "shape", None)
             if isinstance(shape, tuple) and len(shape) == 2:
                 at_most("batch_queries", shape[0], "queries")
-            queries[name] = self._taking(name, self._fields[name]._rows)(vectors[name])
+            queries[name] = taking(name, self._fields[name]._rows)(vectors[name])
             at_most("batch_queries", len(queries[name]), "queries")
         if len({len(rows) for rows in queries.values()}) > 1:
             told = ", ".join(f"{len(rows)} for {name}" for name, rows in queries.items())
             raise InvalidInput.of("bad_parameter", f"fields have vectors of different numbers of queries: {told}", field="vectors")
-        return self._answer(combination, queries, asked, cancel)
-
-    def _single(self, name: str, x: Any) -> Rows:
-        try:
-            return self._fields[name]._one(x)
-        except InvalidInput as error:
-            raise in_field(name, error) from None
+        return self._answer(combination, queries, wanted, cancel)
 
     @staticmethod
-    def _asked(single: QueryOptions, options: QueryOptions | None) -> QueryOptions:
-        asked = single if options is None else chosen(options, single)
+    def _asked(asked: QueryOptions) -> QueryOptions:
         if asked.max_distance is not None:
             raise InvalidInput.of("bad_parameter", "fields print scores: use min_score, not max_distance", field="max_distance")
         return asked
@@ -341,22 +269,18 @@ class FieldsCollection:
 
     # -- reading
 
-    def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
-        """The items of these ids, in their order; None where there is none. "vector" in include: `Item.vectors`, of all fields."""
-        keys = check_ids(sequence_of("ids", ids), unique=False)
-        at_most("batch_items", len(keys), "ids")
-        wanted = included(include)
-        with self._moments.open() as moment:
-            known = moment.reader.items(keys)
-            items = iter(self._items(moment, [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None], wanted))
-            return [None if item is None else next(items) for item in known]
+    def _reading(self) -> AbstractContextManager[Moment]:
+        return self._moments.open()
 
-    def _items(self, moment: Moment, entries: list[_Entry], wanted: Sequence[str]) -> list[Item]:
+    def _reader(self, at: Moment) -> Reader:
+        return at.reader
+
+    def _items(self, at: Moment, entries: list[Entry], wanted: Sequence[str]) -> list[Item]:
         """Items of (id, number, payload), with what is wanted of them."""
         vectors: list[dict[str, Any] | None] = [None] * len(entries)
         if "vector" in wanted and entries:
             numbers = np.array([number for _, number, _ in entries], np.uint64)
-            rows = {name: field._space.vectors_of(moment.rows(name, numbers)) for name, field in self._fields.items()}
+            rows = {name: field._space.vectors_of(at.rows(name, numbers)) for name, field in self._fields.items()}
             vectors = [
                 {name: field._kind.item(rows[name], i, field._form) for name, field in self._fields.items()} for i in range(len(entries))
             ]  # fmt: skip
@@ -365,24 +289,6 @@ class FieldsCollection:
             Item(key.decode(), None, orjson.loads(data) if payload and data else None, by_field)
             for (key, _, data), by_field in zip(entries, vectors, strict=True)
         ]
-
-    def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
-        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
-        wanted = included(include)
-        at_most("page", whole("limit", limit), "limit")
-        start = None if after is None else open_cursor(after)
-        predicate = None if filter is None else compile_filter(filter)
-        with self._moments.open() as moment:
-            found: list[_Entry] = []
-            more = False
-            for entry in moment.reader.scan_items(start):
-                if predicate is None or predicate(entry[2]):
-                    if len(found) == limit:
-                        more = True
-                        break
-                    found.append(entry)
-            items = self._items(moment, found, wanted)
-        return Page(items, cursor_after(found[-1][0]) if more else None)
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
@@ -455,18 +361,9 @@ class FieldsCollection:
 
     # -- life
 
-    def _is_current(self) -> bool:
-        """Whether the collection is still there: neither closed nor removed by any process."""
-        try:
-            with self._store.read() as reader:
-                return not reader.state().dropped
-        except Closed:
-            return False
-
     def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""
-        with self._store.write() as writer:
-            writer.put_state(writer.state().with_(dropped=True))
+        super()._mark_dropped()
         for field in self._fields.values():
             field._mark_dropped()
 
@@ -475,19 +372,6 @@ class FieldsCollection:
         for field in self._fields.values():
             field.close()
         self._store.close()
-
-
-def _field_names(store: Store) -> tuple[str, ...]:
-    """The fields a collection was created with.
-
-    Raises:
-        FormatMismatch: it was written with other hashes.
-    """
-    with store.read() as reader:
-        data = reader.field_names()
-    if data.hash_version != HASH_VERSION:
-        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
-    return data.names
 
 
 def _names_of(fields: object) -> list[str]:
@@ -500,31 +384,6 @@ def _names_of(fields: object) -> list[str]:
     if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidInput.of("bad_parameter", f"fields is a list of names of fields, not {arrived(fields)}", field="fields")
     return names
-
-
-def _deleted(batch: Batch, ids: list[bytes], matches: Any) -> DeleteResult:
-    return batch.delete(ids, matches)
-
-
-def in_field(name: str, error: InvalidInput) -> InvalidInput:
-    """The error with the field in which its problems are."""
-    problems = []
-    for one in error.problems:
-        field = f"vectors/{name}" if one.field == "vector" else one.field
-        problems.append(Problem(one.code, f"field {name!r}: {one.detail}", one.position, field, one.limit))
-    return InvalidInput(problems)
-
-
-def _aligned(waiting: dict[str, Rows], sources: Mapping[str, Iterator[Rows]]) -> Iterator[dict[str, Rows]]:
-    """Parts of the same items from sources that are cut at different places. waiting: the first of each."""
-    while True:
-        size = min(len(rows) for rows in waiting.values())
-        yield {name: rows.slice(0, size) for name, rows in waiting.items()}
-        for name, rows in waiting.items():
-            rest = rows.slice(size, len(rows)) if len(rows) > size else next(sources[name], None)
-            if rest is None:
-                return
-            waiting[name] = rest
 
 
 def _of_width(values: NDArray[Any], filler: object, k: int) -> NDArray[Any]:
