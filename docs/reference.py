@@ -12,7 +12,9 @@ from pathlib import Path
 import kinbin
 from kinbin.spaces.registry import space_of
 from kinbin_service.cli.output import EXIT_CODES
+from kinbin_service.collection_metrics import COLLECTION_METRICS
 from kinbin_service.limits import all_limits
+from kinbin_service.metrics import METRICS
 from kinbin_service.problems import CODES
 from kinbin_service.settings import Settings
 
@@ -69,6 +71,11 @@ def reference() -> str:
             (f"`KINBIN_{name.upper()}`", "by the number of cores" if name == "threads" else f"`{field.default}`", field.description)
             for name, field in fields.items()
         ),
+    )
+    lines += ["## Metrics of the service", "", "`GET /metrics`, in the text format of Prometheus. Counters end in `_total`.", ""]
+    lines += _table(
+        ("name", "kind", "what it is", "labels"),
+        ((f"`kinbin_{x.name}`", x.kind, x.text, ", ".join(f"`{one}`" for one in x.labels)) for x in (*METRICS, *COLLECTION_METRICS)),
     )
     lines += ["## Costs", "", "What things take, in nanoseconds: ways to answer a query are weighed by it. `kinbin calibrate` measures"]
     lines += ["these on a machine. `KINBIN_COSTS` names a JSON file of costs by name, read when the library is first used, in any"]

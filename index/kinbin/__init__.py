@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kinbin.rows.tokens import token_feature
     from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
     from kinbin.spaces.space import Kernel
+    from kinbin.storage.commits import watch_commits
     from kinbin.upkeep.thresholds import Thresholds, set_upkeep
     from kinbin.warmup import Compiling, warm_up
     from kinbin.warmup.display import showing_compilation
@@ -115,6 +116,7 @@ __all__ = [
     "showing_compilation",
     "token_feature",
     "warm_up",
+    "watch_commits",
 ]
 
 # Names are imported when they are first asked for: numba takes a third of a second, and a program that prints its help needs none of it.
@@ -141,6 +143,7 @@ _HOMES = {
     "kinbin.query.threads": "set_threads",
     "kinbin.rows.shingles": "shingles",
     "kinbin.rows.tokens": "token_feature",
+    "kinbin.storage.commits": "watch_commits",
     "kinbin.upkeep.thresholds": "Thresholds set_upkeep",
     "kinbin.warmup": "Compiling warm_up",
     "kinbin.warmup.display": "showing_compilation",

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 import kinbin
 from kinbin_service.gate import Gate
+from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
 from kinbin_service.routes import collections, items, operations, queries
 from kinbin_service.service import Service
@@ -20,10 +21,11 @@ __all__ = ["create_app"]
 
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application of these settings. Opens nothing yet: the database is opened when a process begins to serve."""
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with Service.running(settings) as service:
+        async with Service.running(settings, metrics) as service:
             app.state.service = service
             yield
 
@@ -33,5 +35,5 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)
-    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app

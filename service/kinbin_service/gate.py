@@ -26,7 +26,8 @@ from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
 from kinbin_service.hosts import Hosts
 from kinbin_service.limits import body_limit
-from kinbin_service.problems import Refusal
+from kinbin_service.metrics import Metrics
+from kinbin_service.problems import REFUSED, Refusal
 from kinbin_service.settings import Settings
 
 __all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
@@ -54,8 +55,9 @@ access_log = logging.getLogger("kinbin.access")
 class Gate:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self.app = app
+        self._metrics = metrics
         self.settings = settings
         self._hosts = Hosts(settings)
         self._key_digest = hashlib.sha256(settings.key.encode()).digest() if settings.key else None
@@ -96,8 +98,14 @@ class Gate:
                 failure = Refusal("internal", f"the log of the server tells more about request {request_id}")
                 await failure.response()(scope, receive_watched, send_marked)
         finally:
+            self._count(scope, status, time.perf_counter() - started)
             if self.settings.access_log:
                 access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        self._metrics.request(scope["method"], getattr(scope.get("route"), "path", None), status, seconds)
+        if REFUSED in scope:
+            self._metrics.refused(scope[REFUSED])
 
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
@@ -161,6 +169,7 @@ def _access_fields(scope: Scope, request_id: str, status: int, started: float) -
         "path": (scope.get("raw_path") or scope["path"].encode())[:PATH_CHARACTERS].decode("ascii", "backslashreplace"),
         "route": getattr(route, "path", None),
         "status": status,
+        **({"code": scope[REFUSED]} if REFUSED in scope else {}),
         "took_ms": round((time.perf_counter() - started) * 1_000, 3),
         "client": client[0] if client else None,
     }

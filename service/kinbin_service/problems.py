@@ -16,6 +16,7 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 import kinbin
 from kinbin_service.limits import PROBLEM_BYTES, PROBLEM_ENTRIES
@@ -24,6 +25,7 @@ from kinbin_service.objects import KEYS
 __all__ = [
     "CODES",
     "MEDIA_TYPE",
+    "REFUSED",
     "Code",
     "Entry",
     "Place",
@@ -35,6 +37,8 @@ __all__ = [
 ]
 
 MEDIA_TYPE = "application/problem+json"
+REFUSED = "kinbin.code"
+"""Where the scope of a request that was answered with a problem document holds its code."""
 DETAIL_CHARACTERS = 300
 ENTRY_CHARACTERS = 160
 RETRY_SECONDS = 1
@@ -149,7 +153,20 @@ class Refusal(Exception):
         if code.status == 401:
             extra["WWW-Authenticate"] = "Bearer"
         body = document(self.code, self.detail, self.errors, self.limit)
-        return Response(body, code.status, {**extra, **(headers or {})}, media_type=MEDIA_TYPE)
+        return _Problem(self.code, body, code.status, {**extra, **(headers or {})}, MEDIA_TYPE)
+
+
+class _Problem(Response):
+    """A problem document, whose code the log and the metrics find in the scope of the request."""
+
+    def __init__(self, code: str, body: bytes, status: int, headers: dict[str, str], media_type: str) -> None:
+        super().__init__(body, status, headers, media_type)
+        self._code = code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        scope[REFUSED] = self._code
+        await super().__call__(scope, receive, send)
 
 
 def document(code: str, detail: str, errors: Sequence[Entry] = (), limit: str | None = None) -> bytes:

@@ -26,6 +26,7 @@ from uvicorn.supervisors import Multiprocess
 import kinbin
 from kinbin_service.app import create_app
 from kinbin_service.logs import configuration
+from kinbin_service.metrics import shared_folder
 from kinbin_service.settings import Settings, reached_at
 
 __all__ = ["run", "worker_app"]
@@ -88,7 +89,8 @@ def run(
             sys.exit(STARTUP_FAILURE)
         return
     supervisor = Multiprocess(config, sockets=[listening])
-    supervisor.run()
+    with shared_folder():
+        supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         sys.exit(STARTUP_FAILURE)
 

@@ -8,14 +8,16 @@ import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
 
 import kinbin
 from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
+from kinbin_service.collection_metrics import Stored
 from kinbin_service.kernels import Kernels
+from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 
@@ -25,6 +27,9 @@ Result = TypeVar("Result")
 State = Literal["starting", "ready", "stopping", "failed"]
 
 _LOOK_SECONDS = 0.02
+"""Between two looks whether kernels are loaded."""
+SAMPLE_SECONDS = 1.0
+"""Between two looks at what a worker holds, for the metrics."""
 
 log = logging.getLogger("kinbin.service")
 
@@ -32,9 +37,11 @@ log = logging.getLogger("kinbin.service")
 class Service:
     """One worker's means. Made when the application starts, in the process and on the event loop that serve."""
 
-    def __init__(self, settings: Settings, database: kinbin.Database) -> None:
+    def __init__(self, settings: Settings, database: kinbin.Database, metrics: Metrics) -> None:
         self.settings = settings
         self.database = database
+        self.metrics = metrics
+        self.stored = Stored(database, settings.metrics_collections)
         self.state: State = "starting"
         self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds)
         self.buffers = Buffers(settings.max_buffered_bytes)
@@ -44,7 +51,7 @@ class Service:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, settings: Settings) -> AsyncIterator[Service]:
+    async def running(cls, settings: Settings, metrics: Metrics) -> AsyncIterator[Service]:
         """Open the database, warm up in the background; at the end finish what was started and close.
 
         Requests are taken as soon as the kernels of small collections are there. The others are compiled meanwhile, by processes of
@@ -52,14 +59,18 @@ class Service:
         accepts no connection before its kernels are loaded: the others answer meanwhile.
         """
         database = await asyncio.to_thread(kinbin.open, settings.data_dir)
-        service = cls(settings, database)
+        service = cls(settings, database, metrics)
         service._warming.start()
+        unwatch = kinbin.watch_commits(metrics.committed)
+        sampling = asyncio.create_task(service._sample())
         try:
             if multiprocessing.parent_process() is not None:
                 await service._until_loaded()
             yield service
         finally:
             service.state = "stopping"
+            sampling.cancel()
+            unwatch()
             service.kernels.stop()
             await service.admission.close()
             await asyncio.to_thread(service._warming.join)
@@ -89,8 +100,29 @@ class Service:
 
     def background_fails(self) -> bool:
         """Whether sealing, merging or linking of some collection failed when this worker last tried; it tries again by itself."""
-        reports = self.database.background().values()
-        return any(work["in_a_row"] for report in reports for work in report.values())
+        return any(work["in_a_row"] for report in self.failures().values() for work in report.values())
+
+    def failures(self) -> dict[str, dict[str, Any]]:
+        """Of each collection that is open here, what failed in its background."""
+        return self.database.background()
+
+    def measures(self) -> dict[str, float]:
+        """What this worker holds just now, by the names of gauges."""
+        return {
+            "workers_ready": self.state == "ready",
+            "requests_waiting": self.admission.waiting,
+            "requests_running": self.admission.running,
+            "body_bytes": self.buffers.held,
+        }
+
+    async def _sample(self) -> None:
+        """Note what the worker holds, now and then, until the task is cancelled."""
+        while True:
+            try:
+                self.metrics.sample(self)
+            except Exception:
+                log.exception("a look at the worker failed")
+            await asyncio.sleep(SAMPLE_SECONDS)
 
     def _warm_up(self) -> None:
         """Compile or load every kernel (in a thread), first those that an empty or small collection needs."""

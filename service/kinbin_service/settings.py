@@ -58,6 +58,9 @@ class Settings(BaseSettings):
     max_answer_items: Annotated[int, Field(ge=1, description="k times queries of one request")] = 1_000_000
     max_answer_contents: Annotated[int, Field(ge=1, description="the same when payloads or vectors are included")] = 10_000
 
+    metrics_collections: Annotated[
+        int, Field(ge=0, le=100_000, description="collections that /metrics tells of by name: the first ones; 0 for none")
+    ] = 100
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
     log_format: Annotated[
         str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")

@@ -34,6 +34,7 @@ PUBLIC = [
     "SearchCancelled", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens",
     "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
+    "watch_commits",
 ]  # fmt: skip
 
 

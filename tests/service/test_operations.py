@@ -158,7 +158,7 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
         ("post", "/index"), ("post", "/query"), ("get", "/v1/collections"),
         ("put", "/v1/collections/{name}"), ("get", "/v1/collections/{name}"), ("delete", "/v1/collections/{name}"),
         *(("post", f"/v1/collections/{{name}}/{route}") for route in ("index", "query", "get", "delete", "scroll", "count")),
-        *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits")),
+        *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits", "/metrics")),
     }  # fmt: skip
     for reference in re.findall(r'"\$ref": *"([^"]+)"', COMMITTED.read_text()):
         node = described

@@ -199,6 +199,29 @@ def test_both_workers_serve(two: ServerProcess) -> None:
     pytest.fail("only one worker ever worked")
 
 
+def told(text: str, name: str) -> float:
+    """The value of one sample of /metrics; 0 if it is not there."""
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+
+
+def test_any_worker_tells_the_metrics_of_all(two: ServerProcess) -> None:
+    """Requests that different workers answered are one count, whichever worker is asked; both are ready."""
+    clients = [two.pinned() for _ in range(6)]
+    name = 'kinbin_requests_total{method="GET",route="/v1/limits",status="200"}'
+    before = told(clients[0].get("/metrics").text, name)
+    for client in clients:
+        for _ in range(5):
+            assert client.get("/v1/limits").status_code == 200
+    deadline = time.monotonic() + 20
+    seen: set[tuple[float, float]] = set()
+    while seen != {(30.0, 2.0)} and time.monotonic() < deadline:
+        texts = [client.get("/metrics").text for client in clients]
+        seen = {(told(text, name) - before, told(text, "kinbin_workers_ready")) for text in texts}
+    for client in clients:
+        client.close()
+    assert seen == {(30.0, 2.0)}
+
+
 def cpu_ticks(pid: int) -> int:
     """Processor time of a process, in clock ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -27,6 +27,7 @@ import os
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ctypes import string_at
@@ -39,6 +40,7 @@ import numpy as np
 
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, StorageError
 from kinbin.storage import format as fmt
+from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.datafile import META_BYTES, Meta
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
@@ -283,7 +285,10 @@ class Store:
                         writer = self._writer(transaction)
                         yield writer
                         writer.finish(self._upgraded)
+                        finished = time.perf_counter()
+                    took = time.perf_counter() - finished
                     self._file.check_named()
+                tell_of_commit(took)
             except StorageError:
                 if not self._refuses_everything():
                     raise

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 import kinbin
 from kinbin_service.docs_page import CONTENT_SECURITY_POLICY, render
 from kinbin_service.documented import route
 from kinbin_service.limits import all_limits
+from kinbin_service.metrics import CONTENT_TYPE
 from kinbin_service.openapi import document
 from kinbin_service.replies import encode, reply
 from kinbin_service.schemas.answers import LimitsAnswer, StatusAnswer
@@ -56,6 +59,15 @@ async def limits(request: Request) -> Response:
     table = all_limits(service_of(request).settings).values()
     rows = [{"name": limit.name, "value": limit.value, "unit": limit.unit, "reason": limit.reason} for limit in table]
     return reply(encode({"limits": rows}))
+
+
+@router.get("/metrics", **route("Metrics for Prometheus", str, works=False), response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Requests, refusals, queue, answers, commits, background work and collections, of all workers; the reference lists them."""
+    service = service_of(request)
+    service.metrics.sample(service)
+    text = await asyncio.to_thread(service.metrics.text, service.stored)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -147,6 +147,7 @@ async def query(request: Request, name: str) -> Response:
 
         def run() -> bytes:
             content = search(service.database, name, cancel)
+            service.metrics.answered(content)
             return encode({**content, "took_ms": took_ms(started)})
 
         return reply(await service.work(request, run, cancel=cancel))
