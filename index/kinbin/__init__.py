@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kinbin.costs import Costs
     from kinbin.database import Database, open
     from kinbin.errors import (
+        AliasConflict,
+        AliasNotFound,
         Closed,
         CollectionExists,
         CollectionNotFound,
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
         FormatMismatch,
         InvalidInput,
         ItemConflict,
+        KeyReused,
         KinbinError,
         Problem,
         SearchCancelled,
         StorageBusy,
         StorageError,
         StorageFull,
+        VersionConflict,
     )
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
         Hit,
         Item,
         Page,
+        PayloadResult,
         RepairReport,
         Sparse,
         Tokens,
@@ -72,6 +77,8 @@ __all__ = [
     "OPTIONS",
     "SAMPLERS",
     "AddResult",
+    "AliasConflict",
+    "AliasNotFound",
     "Answer",
     "AnswerBatch",
     "CheckReport",
@@ -93,10 +100,12 @@ __all__ = [
     "Item",
     "ItemConflict",
     "Kernel",
+    "KeyReused",
     "KinbinError",
     "Limit",
     "Option",
     "Page",
+    "PayloadResult",
     "Problem",
     "QueryOptions",
     "RepairReport",
@@ -107,6 +116,7 @@ __all__ = [
     "StorageFull",
     "Thresholds",
     "Tokens",
+    "VersionConflict",
     "image_pixels",
     "measure_costs",
     "open",
@@ -126,8 +136,8 @@ _HOMES = {
     "kinbin.costs": "Costs",
     "kinbin.database": "Database open",
     "kinbin.errors": (
-        "Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
-        "KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull"
+        "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
+        "KeyReused KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull VersionConflict"
     ),
     "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
@@ -137,7 +147,8 @@ _HOMES = {
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
-        "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page RepairReport Sparse Tokens"
+        "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page PayloadResult RepairReport "
+        "Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",

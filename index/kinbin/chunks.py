@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy as np
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
 from kinbin.parameters import arrived, at_most, sequence_of
-from kinbin.rows.identity import check_ids
+from kinbin.rows.identity import NewIds, check_ids
 from kinbin.rows.rows import Rows
 
-__all__ = ["chunks", "distinct_ids"]
+__all__ = ["chunks", "distinct_ids", "new_ids"]
 
 
 def distinct_ids(ids: Any) -> list[bytes]:
@@ -28,6 +28,21 @@ def distinct_ids(ids: Any) -> list[bytes]:
         return check_ids(listed)
     except InvalidInput as error:
         raise InvalidInput([_naming(listed, one) for one in error.problems]) from None
+
+
+def new_ids(X: Any) -> NewIds:
+    """Ids for the vectors of a batch that came without; of several fields, for those of the first.
+
+    Raises:
+        InvalidInput: code "bad_parameter", their number cannot be told.
+    """
+    one = next(iter(X.values()), ()) if isinstance(X, Mapping) else X
+    shape = getattr(one, "shape", None)
+    if not (isinstance(shape, tuple) and shape) and not (isinstance(one, Sequence) and not isinstance(one, str | bytes)):
+        raise InvalidInput.of("bad_parameter", "ids are made for an array, or a list of vectors", field="ids")
+    count = int(shape[0]) if isinstance(shape, tuple) and shape else len(one)
+    at_most("batch_items", count, "ids")
+    return NewIds(count)
 
 
 def _naming(ids: Sequence[Any], problem: Problem) -> Problem:

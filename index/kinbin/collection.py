@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from kinbin.chunks import chunks, distinct_ids
+from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
 from kinbin.front import Entry, Front, check_adding
@@ -28,7 +28,7 @@ from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.view import View, Views
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item
-from kinbin.rows.identity import check_ids
+from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
@@ -37,6 +37,8 @@ from kinbin.storage.store import Store
 from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import configuration_of, what_is_stored
+from kinbin.terms import Asked as TermsAsked
+from kinbin.terms import Terms
 from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
 from kinbin.upkeep.pooling import PoolIndex
@@ -90,25 +92,34 @@ class Collection(Front[tuple[Reader, View]]):
     # -- writing
 
     def add(
-        self, ids: Sequence[str], X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
-        progress: Callable[[int, int], object] | None = None,
+        self, ids: Sequence[str] | None, X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
+        progress: Callable[[int, int], object] | None = None, **terms: Unpack[TermsAsked],
     ) -> AddResult:  # fmt: skip
         """Add or replace items; durable and searchable by every process on return.
 
-        ids: n strings, each once. X: (n, d) array, scipy CSR, or n vectors (see `rows.canonical`). payloads:
-        n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must be).
-        The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
+        ids: n strings, each once; None: made here (`ids` of the result), for one transaction. X: (n, d) array, scipy CSR, or n vectors
+        (see `rows.canonical`). payloads: n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must
+        be). The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
 
         Up to 10,000 items and 16,777,216 nonzeros (limits `batch_items`, `batch_nonzeros`) are one transaction: all or none. More
         go in several of them, in order; `acknowledged` of an error tells how many items were stored before it, and with "upsert"
         the whole call may be repeated. atomic: refuse instead what does not fit one transaction. progress(done, n) is called after each.
 
+        terms ask for one transaction. on_error: "skip" leaves bad items out instead of refusing all (`skipped` and `problems`
+        of the result). if_versions: of each item the version it must have (`Item.version`, `versions`), 0 where it must not be
+        there, None where that does not matter. idempotency_key: the same add may come again for a day with the same key, and gets the
+        answer of the first; the key is stored by the transaction of the add.
+
         Raises:
-            InvalidInput, ItemConflict, StorageError: nothing of the transaction at hand was written.
+            InvalidInput, ItemConflict, VersionConflict, KeyReused, StorageError: nothing of the transaction at hand was written.
 
         Cost: about 20 µs an item in batches of 1,000, and one fsync a transaction.
         """
-        check_adding(mode, atomic, progress)
+        check_adding(atomic, progress)
+        ids = new_ids(X) if ids is None else ids
+        on = Terms.of(ids, mode, terms)
+        if not on.plain:
+            return self._add_on_terms(on, ids, X, payloads)
         keys = distinct_ids(ids)
         parts = chunks(X, len(keys), self._rows, atomic=atomic, what=self._kind.name)
 
@@ -122,6 +133,14 @@ class Collection(Front[tuple[Reader, View]]):
         result: AddResult = self._writes.submit(lambda transaction: transaction.add(items, mode))
         self._wake(result.count)
         return result
+
+    def _prepared(self, ids: Sequence[Any], X: Any, payloads: Sequence[Any] | None) -> NewItems:
+        keys = distinct_ids(ids)
+        rows = next(chunks(X, len(keys), self._rows, atomic=True, what=self._kind.name))
+        return self._prepare(keys, encode_payloads(payloads, len(keys)), rows)
+
+    def _check_vectors(self, X: Any) -> Rows:
+        return self._rows(X)
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""

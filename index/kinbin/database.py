@@ -25,7 +25,17 @@ from kinbin.creating import (
     differing,
     exists_already,
 )
-from kinbin.errors import Closed, CollectionExists, CollectionNotFound, FormatMismatch, InvalidInput, StorageError, nearest, suggestion
+from kinbin.errors import (
+    AliasConflict,
+    Closed,
+    CollectionExists,
+    CollectionNotFound,
+    FormatMismatch,
+    InvalidInput,
+    StorageError,
+    nearest,
+    suggestion,
+)
 from kinbin.fields.collection import FieldsCollection
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
 from kinbin.limits import limit
@@ -33,6 +43,7 @@ from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
 from kinbin.rows.identity import check_name
 from kinbin.sharing import SHARED
+from kinbin.storage.aliases import Aliases
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
@@ -55,6 +66,7 @@ class Database:
         self.path = _path(path)
         self._pid = os.getpid()
         self._folder = _resolved(self.path / _FOLDER)
+        self._aliases = Aliases(self._folder.parent)
         self._used: dict[str, Collection | FieldsCollection] = {}
         self._lock = threading.RLock()
         self._closed = False
@@ -136,7 +148,9 @@ class Database:
         """Make the files of a collection; remember it if just its name could not be put on disk."""
         there = self._is_there(name)
         try:
-            create()
+            with self._removing():
+                self._aliases.refuse_alias(name)
+                create()
         except StorageError:
             if not there and self._is_there(name):
                 self._unsynced.add(name)
@@ -171,7 +185,7 @@ class Database:
         return there
 
     def collection(self, name: str) -> Collection:
-        """The collection of this name; a `FieldsCollection` if it was created with fields (`fields_collection` is typed so).
+        """The collection of this name, or alias; a `FieldsCollection` if it was created with fields (`fields_collection` is typed so).
 
         Raises:
             CollectionNotFound.
@@ -180,6 +194,7 @@ class Database:
         self._check_open()
         with self._lock:
             self._check_open()
+            name = self._aliases.target(name)
             used = self._used.get(name)
             if used is not None and not used._is_current():
                 # Another process dropped it, and perhaps made a new one of the same name.
@@ -356,16 +371,54 @@ class Database:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
         Raises:
-            CollectionNotFound.
+            CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it.
         """
+        check_name(name)
         self._check_open()
         with self._lock:
+            self._aliases.refuse_alias(name)
             there = self.collection(name)
             with self._removing():
+                self._aliases.refuse_aliased(name)
                 there._mark_dropped()
                 self._bury(name)
             del self._used[name]
             SHARED.release(there, forget=True)
+
+    def alias(self, name: str, collection: str) -> None:
+        """Let another name lead to a collection, instead of where it may lead so far: one atomic step, for every process.
+
+        An alias stands for its collection wherever a collection is opened. What was begun before goes on with the old one.
+
+        Raises:
+            CollectionNotFound. AliasConflict: a collection has the name, or `collection` is an alias itself.
+        """
+        check_name(name)
+        check_name(collection, "collection")
+        self._check_open()
+        with self._lock, self._removing():
+            self._aliases.refuse_alias(collection)
+            if not self._is_there(collection):
+                raise self._not_found(collection)
+            if self._is_there(name):
+                raise AliasConflict(f"a collection is named {name!r}: an alias takes a name that is free")
+            self._aliases.put(name, collection)
+
+    def aliases(self) -> dict[str, str]:
+        """Collections by alias, in the order of aliases."""
+        self._check_open()
+        return dict(sorted(self._aliases.all().items()))
+
+    def drop_alias(self, name: str) -> None:
+        """Remove an alias; its collection stays.
+
+        Raises:
+            AliasNotFound.
+        """
+        check_name(name)
+        self._check_open()
+        with self._lock, self._removing():
+            self._aliases.drop(name)
 
     def close(self) -> None:
         """Let go of all collections. Harmless when repeated, and in a forked child, whose parent they belong to."""

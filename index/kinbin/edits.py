@@ -7,24 +7,27 @@ nothing behind and the others of its group go on.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import CorruptData, ItemConflict
+from kinbin.errors import CorruptData
 from kinbin.query.filters import Predicate
 from kinbin.query.view import View
 from kinbin.records import AddResult, DeleteResult
 from kinbin.segments.run import Run
+from kinbin.storage import answered
+from kinbin.storage.answered import Answered
 from kinbin.storage.format import FRESH_BANDS, Commit, State
+from kinbin.storage.quota import Quota, quota_of
 from kinbin.storage.transactions import Writer
+from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
 
-__all__ = ["NewItems", "Transaction", "append_rows", "bury_rows", "living_rows", "refuse_conflicts"]
+__all__ = ["NewItems", "Transaction", "append_rows", "bury_rows", "living_rows"]
 
-_SHOWN = 60
-"""Characters of an id that a message shows."""
 _FEW = 16
 """Below so many new rows, fresh content hashes are compared one by one rather than sorted."""
 
@@ -44,6 +47,22 @@ class NewItems:
         """The record of row i."""
         return self.records[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
+    def only(self, which: Sequence[int]) -> NewItems:
+        """Some of the items."""
+        chosen = np.array(which, np.int64)
+        ids, payloads = [self.ids[i] for i in which], [self.payloads[i] for i in which]
+        offsets, records = _records(self, which)
+        return NewItems(ids, payloads, offsets, records, self.hashes[chosen], self.band_keys[chosen])
+
+    def digest(self, *, named: bool = True) -> str:
+        """Of ids, unless they are not to count, payloads and rows. Cost: 1 ns a byte."""
+        ids = self.ids if named else [b""] * len(self.ids)
+        lengths = [(len(key), len(data)) for key, data in zip(ids, self.payloads, strict=True)]
+        found = hashlib.blake2b(np.array(lengths, "<i8").tobytes())
+        for part in (*ids, *self.payloads, self.offsets.astype("<i8").tobytes(), self.records.tobytes()):
+            found.update(part)
+        return found.hexdigest()[:32]
+
 
 class Transaction:
     """The edits of one group commit, one after the other; each sees what the ones before it did."""
@@ -58,6 +77,7 @@ class Transaction:
         self._new: dict[int, list[tuple[int, bytes]]] = {}
         self._dead: set[int] = set()
         self._changed = False
+        self._quota: Quota | None = None
         self.writing = False
         """Whether an edit has begun to write and not ended: if it fails now, the whole transaction has to."""
 
@@ -66,13 +86,51 @@ class Transaction:
         if self._changed:
             self._writer.put_state(self._state)
 
-    def add(self, items: NewItems, mode: str) -> AddResult:
+    @property
+    def sequence(self) -> int:
+        """Number of the last commit, those of the edits before among them."""
+        return self._state.sequence
+
+    @property
+    def count(self) -> int:
+        """Items, as the edits so far leave them."""
+        return self._state.items
+
+    def known(self, ids: list[bytes]) -> list[Known]:
+        """Row and payload of each id, as the edits so far leave them."""
+        return self._writer.items(ids)
+
+    def all_items(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """All items, as the edits so far leave them. Cost: 1 µs each."""
+        return self._writer.scan_items(None)
+
+    def answered(self, key: bytes, now: float) -> Answered | None:
+        """The answer that is kept for an idempotency key; refuses where no more can be kept."""
+        kept = answered.find(self._writer, key, now)
+        if kept is None:
+            answered.refuse_more(self._writer)
+        return kept
+
+    def answer(self, key: bytes, kept: Answered, now: float) -> None:
+        """Keep the answer of the add that was just done: if that fails, all of the transaction has to."""
+        self.writing = True
+        answered.put(self._writer, key, kept, now)
+        self.writing = False
+
+    def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
+        """Replace the payloads of items: (id, row, payload)."""
+        self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
+        self._write(changed, [], {}, None, {})
+
+    def add(self, items: NewItems, mode: str, versions: Versions = None) -> AddResult:
         """Insert, update or upsert a batch.
 
         Raises:
-            ItemConflict: insert of an id that is there, or update of one that is not.
+            ItemConflict: insert of an id that is there, or update of one that is not. VersionConflict: see `Collection.add`.
+            InvalidInput: code "over_limit", the collection would hold more than it may.
         """
         known = self._writer.items(items.ids)
+        refuse_versions(items.ids, known, versions)
         refuse_conflicts(items.ids, known, mode)
         rows, fresh = self._place_rows(items)
         owners: dict[int, list[bytes]] = {}
@@ -90,6 +148,8 @@ class Transaction:
                 self._ids_of(row, owners, new=row in fresh).append(key)
                 if old is not None:
                     self._leave(old[0], key, owners)
+        more = sum(len(items.record(i)) for i in fresh.values()) if len(fresh) < len(items.ids) else len(items.records)
+        self._refuse_over(indexed, more + sum(len(key) + len(payload) for key, _, payload in changed))
         self._write(changed, [], owners, items, fresh)
         self._state = self._state.with_(items=self._state.items + indexed)
         return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
@@ -105,6 +165,12 @@ class Transaction:
         self._write([], gone, owners, None, {})
         self._state = self._state.with_(items=self._state.items - len(gone))
         return DeleteResult(len(gone), self._state.items)
+
+    def _refuse_over(self, indexed: int, more: int) -> None:
+        """Refuse an edit after which the collection would hold more than it may. more: bytes that it brings."""
+        if self._quota is None:
+            self._quota = quota_of(self._writer)
+        self._quota.refuse(self._state.items + indexed, more, self._writer.used_bytes)
 
     def _ids_of(self, row: int, owners: dict[int, list[bytes]], *, new: bool = False) -> list[bytes]:
         """The ids of a row as this edit leaves them."""
@@ -292,23 +358,13 @@ def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which:
     if len(which) == len(items.ids):
         return Commit(first, dead, items.offsets, items.hashes, items.band_keys, items.records)
     chosen = np.array(which)
-    offsets = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(np.diff(items.offsets)[chosen], out=offsets[1:])
-    records = np.concatenate([items.records[items.offsets[i] : items.offsets[i + 1]] for i in which])
+    offsets, records = _records(items, which)
     return Commit(first, dead, offsets, items.hashes[chosen], items.band_keys[chosen], records)
 
 
-def refuse_conflicts(ids: list[bytes], known: list[tuple[int, bytes] | None], mode: str) -> None:
-    """Raise for insert of what is there and update of what is not."""
-    if mode == "upsert":
-        return
-    wrong = [key.decode() for key, old in zip(ids, known, strict=True) if (old is None) == (mode == "update")]
-    if wrong:
-        # Eight are for programs, three are enough to read.
-        named = ", ".join(repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…") for name in wrong[:3])
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        where, advice = ("not in the collection", "insert") if mode == "update" else ("in the collection already", "update")
-        raise ItemConflict(
-            f"{len(wrong)} of {len(ids)} ids are {where} ({named}{more}); use mode {advice} or upsert; nothing was written",
-            tuple(wrong[:8]),
-        )
+def _records(items: NewItems, which: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Offsets and records of some items, laid end to end."""
+    offsets = np.zeros(len(which) + 1, np.int64)
+    np.cumsum(np.diff(items.offsets)[np.array(which, np.int64)], out=offsets[1:])
+    parts = [items.records[items.offsets[i] : items.offsets[i + 1]] for i in which]
+    return offsets, np.concatenate(parts) if parts else np.empty(0, np.uint8)

@@ -3,8 +3,12 @@
     KinbinError
     ├── InvalidInput (ValueError)       what arrived cannot be stored or searched; nothing was written
     ├── CollectionNotFound (LookupError)
+    │   └── AliasNotFound
     ├── CollectionExists                create_collection of a name that is there with another configuration
     ├── ItemConflict                    mode="insert" of an id that is there, mode="update" of one that is not
+    │   └── VersionConflict             an item has another version than `if_versions` says
+    ├── KeyReused                       an idempotency key came again with another add
+    ├── AliasConflict                   a name is an alias and a collection is wanted, or the other way round
     ├── Closed                          use after close()
     └── StorageError
         ├── StorageFull                 the disk or the map is full; nothing was written
@@ -23,6 +27,8 @@ from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
+    "AliasConflict",
+    "AliasNotFound",
     "Closed",
     "CollectionExists",
     "CollectionNotFound",
@@ -30,12 +36,14 @@ __all__ = [
     "FormatMismatch",
     "InvalidInput",
     "ItemConflict",
+    "KeyReused",
     "KinbinError",
     "Problem",
     "SearchCancelled",
     "StorageBusy",
     "StorageError",
     "StorageFull",
+    "VersionConflict",
 ]
 
 
@@ -124,6 +132,12 @@ class CollectionNotFound(KinbinError, LookupError):
         return (type(self), (*self.args, self.near), self.__dict__)
 
 
+class AliasNotFound(CollectionNotFound):
+    """No alias has this name."""
+
+    code = "alias_not_found"
+
+
 class CollectionExists(KinbinError):
     """A collection of this name is there, with another configuration."""
 
@@ -144,6 +158,24 @@ class ItemConflict(KinbinError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (*self.args, self.ids), self.__dict__)
+
+
+class VersionConflict(ItemConflict):
+    """An item has another version than the one that a write was to replace; nothing was written."""
+
+    code = "version_conflict"
+
+
+class KeyReused(KinbinError):
+    """An idempotency key was used within a day for an add of other content; nothing was written."""
+
+    code = "key_reused"
+
+
+class AliasConflict(KinbinError):
+    """A name belongs to an alias where a collection is meant, or the other way round; or aliases lead to what was to be dropped."""
+
+    code = "alias_conflict"
 
 
 class Closed(KinbinError):

@@ -9,20 +9,15 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kinbin.errors import Closed, InvalidInput, KinbinError
-from kinbin.limits import limit
-from kinbin.parameters import INCLUDE, at_most, cursor_after, included, one_of, open_cursor, sequence_of, whole
+from kinbin.parameters import INCLUDE, STORED, at_most, cursor_after, included, open_cursor, sequence_of, whole
 from kinbin.query.filters import compile_filter
-from kinbin.records import AddResult, DeleteResult, Item, Page
+from kinbin.records import AddResult, Item, Page
 from kinbin.rows.identity import check_ids, encode_payloads
-from kinbin.storage.group import GroupCommit
-from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
+from kinbin.writes import Writable
 
-__all__ = ["WRITE_MODES", "Entry", "Front", "check_adding"]
+__all__ = ["Entry", "Front", "check_adding"]
 
-WRITE_MODES = ("upsert", "insert", "update")
-FILTERED_SLICE = 1_000
-"""Items that a filter deletes in one transaction: other writers wait some tens of milliseconds for it."""
 Entry = tuple[bytes, int, bytes]
 """An item as it is stored: id, row or number, payload."""
 At = TypeVar("At")
@@ -31,12 +26,10 @@ Part = TypeVar("Part")
 """The vectors of a transaction."""
 
 
-class Front(Generic[At]):
+class Front(Writable, Generic[At]):
     """Stored items by id. Who inherits it says what a snapshot is, and what of an item is read by it."""
 
     name: str
-    _store: Store
-    _writes: GroupCommit
 
     def _reading(self) -> AbstractContextManager[At]:
         """A snapshot, for the block of a `with` statement."""
@@ -48,10 +41,6 @@ class Front(Generic[At]):
 
     def _items(self, at: At, entries: list[Entry], wanted: Sequence[str]) -> list[Item]:
         """Items as users see them, with what is wanted of them."""
-        raise NotImplementedError
-
-    def _wake(self, items: int) -> None:
-        """Tell the background threads of a write; items: how many there are now."""
         raise NotImplementedError
 
     def count(self, filter: Any = None) -> int:
@@ -87,46 +76,13 @@ class Front(Generic[At]):
             raise told from error.__cause__
         return result
 
-    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
-        """Remove items by id, or all that a filter matches; ids that are not there are passed over.
-
-        By ids: one transaction. By filter: the candidates are those that match in one snapshot, and they go in transactions
-        of 1,000 at most, so that other writers need not wait for all of them. Each is deleted only if it matches in the
-        transaction that deletes it: what was replaced meanwhile, and matches no more, stays. Items that begin to match during
-        the call may stay. After an error in between, some are deleted and others are not; the call may be repeated.
-
-        Raises:
-            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
-        """
-        if (ids is None) == (filter is None):
-            raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
-        matches = None
-        if ids is not None:
-            keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
-            at_most("batch_items", len(keys), "ids")
-        else:
-            matches = compile_filter(filter)
-            with self._reading() as at:
-                keys = [key for key, _, payload in self._reader(at).scan_items(None) if matches(payload)]
-        self._store.refuse_fork()
-        deleted = 0
-        count = None
-        slice_items = int(limit("batch_items")) if matches is None else int(min(limit("batch_items"), FILTERED_SLICE))
-        for start in range(0, len(keys), slice_items):
-            part = keys[start : start + slice_items]
-            result: DeleteResult = self._writes.submit(lambda transaction, part=part: transaction.delete(part, matches))
-            deleted, count = deleted + result.deleted, result.count
-        count = self.count() if count is None else count
-        self._wake(count)
-        return DeleteResult(deleted, count)
-
     # -- reading
 
     def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
         """The items of these ids, in their order; None where there is none. Of several fields, `Item.vectors` has all vectors."""
         keys = check_ids(sequence_of("ids", ids), unique=False)
         at_most("batch_items", len(keys), "ids")
-        wanted = included(include)
+        wanted = included(include, STORED)
         with self._reading() as at:
             known = self._reader(at).items(keys)
             present = [(key, *item) for key, item in zip(keys, known, strict=True) if item is not None]
@@ -135,7 +91,7 @@ class Front(Generic[At]):
 
     def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
         """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
-        wanted = included(include)
+        wanted = included(include, STORED)
         at_most("page", whole("limit", limit), "limit")
         start = None if after is None else open_cursor(after)
         predicate = None if filter is None else compile_filter(filter)
@@ -167,13 +123,12 @@ class Front(Generic[At]):
             writer.put_state(writer.state().with_(dropped=True))
 
 
-def check_adding(mode: object, atomic: object, progress: object) -> None:
+def check_adding(atomic: object, progress: object) -> None:
     """Refuse what no add takes.
 
     Raises:
         InvalidInput: code "bad_parameter".
     """
-    one_of("mode", mode, WRITE_MODES)
     if not isinstance(atomic, bool):
         raise InvalidInput.of("bad_parameter", "atomic is true or false", field="atomic")
     if progress is not None and not callable(progress):

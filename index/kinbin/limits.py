@@ -45,6 +45,8 @@ LIMITS: dict[str, Limit] = {
         Limit("filter_terms", 256, "conditions and listed values", "every one is evaluated on every payload"),
         Limit("name_length", 63, "characters of a collection's name", "names are shown in paths and metrics"),
         Limit("collections", 1_000, "collections a database", "each is an open file"),
+        Limit("aliases", 1_000, "aliases a database", "all of them are read at once"),
+        Limit("idempotency_keys", 1_000_000, "keys a collection and day", "each answer is kept for a day"),
         Limit("fields", 16, "fields a collection", "each is a store of its own, which every write waits for"),
         Limit("postings", 400_000, "postings read a query", "bounds the time of a query on degenerate data; answers tell"),
         Limit(

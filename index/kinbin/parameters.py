@@ -13,6 +13,7 @@ from kinbin.limits import limit
 __all__ = [
     "INCLUDE",
     "MODES",
+    "STORED",
     "Value",
     "arrived",
     "at_most",
@@ -28,6 +29,8 @@ __all__ = [
 
 MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
+STORED = (*INCLUDE, "version")
+"""What may come with stored items, beside what may come with hits."""
 Value = float | str | tuple[float, ...]
 """Of a kernel's parameter."""
 
@@ -91,19 +94,19 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
     return listed
 
 
-def included(include: object) -> tuple[str, ...]:
-    """What parts of items are wanted, each once and in one order."""
+def included(include: object, known: tuple[str, ...] = INCLUDE) -> tuple[str, ...]:
+    """What parts of items are wanted, of those that are known, each once and in one order."""
     wanted = set()
     # One after the other: what is no list of names may be endless.
     for name in include if isinstance(include, Iterable) and _is_listed(include) else [include]:
-        if not isinstance(name, str) or name not in INCLUDE:
+        if not isinstance(name, str) or name not in known:
             raise InvalidInput.of(
                 "bad_parameter",
-                f"include lists some of {', '.join(INCLUDE)}, not {arrived(name)}{suggestion(name, INCLUDE)}",
+                f"include lists some of {', '.join(known)}, not {arrived(name)}{suggestion(name, known)}",
                 field="include",
             )
         wanted.add(name)
-    return tuple(name for name in INCLUDE if name in wanted)
+    return tuple(name for name in known if name in wanted)
 
 
 def _is_listed(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinbin.errors import Problem
 from kinbin.parameters import Value
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "Hit",
     "Item",
     "Page",
+    "PayloadResult",
     "RepairReport",
     "Sparse",
     "Tokens",
+    "numbered",
 ]
 
 
@@ -68,6 +71,11 @@ class FieldsConfig:
     """By name, in the order they were given."""
 
 
+def numbered(beginning: str, count: int) -> list[str]:
+    """Ids that were made by one call, in the order of their items."""
+    return [f"{beginning}-{row:06d}" for row in range(count)]
+
+
 @dataclass(frozen=True, slots=True)
 class AddResult:
     """What an add did."""
@@ -80,6 +88,20 @@ class AddResult:
     """Items that were there with the same content."""
     count: int
     """Items in the collection afterwards."""
+    skipped: int = 0
+    """Bad items that were left out, where that was asked for."""
+    problems: tuple[Problem, ...] = ()
+    """Of the first hundred of these, by position."""
+    replayed: bool = False
+    """Whether the same add was done before under its idempotency key: this is its answer, and nothing was written."""
+
+    made: tuple[str, int] | None = None
+    """Where ids were made: what they begin with, and how many items came; see `ids`."""
+
+    @property
+    def ids(self) -> list[str] | None:
+        """The ids that were made, one for each item that came; None if ids came with the items."""
+        return None if self.made is None else numbered(*self.made)
 
     def plus(self, later: AddResult) -> AddResult:
         """What this add and a later one did together."""
@@ -92,6 +114,19 @@ class DeleteResult:
 
     deleted: int
     count: int
+    atomic: bool = True
+    """Whether all of it was one transaction; a delete of many by a filter is none, and decides in each anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadResult:
+    """What a write of payloads did."""
+
+    updated: int
+    unchanged: int
+    """Items whose payload was the same before."""
+    count: int
+    """Items in the collection."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +140,8 @@ class Item:
     """By field, in a collection with several; `vector` is None then."""
     object: Any = None
     """Where items are objects, the string, series or points; `vector` is None then."""
+    version: int | None = None
+    """Changes whenever the vector or the payload does; see `if_versions` of the writes."""
 
 
 @dataclass(frozen=True, slots=True)

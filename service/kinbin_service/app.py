@@ -12,7 +12,7 @@ import kinbin
 from kinbin_service.gate import Gate
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
-from kinbin_service.routes import collections, items, operations, queries
+from kinbin_service.routes import collections, items, operations, queries, writes
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
 
@@ -30,7 +30,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(title="Kinbin", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    for router in (items.router, queries.router, collections.router, operations.router):
+    for router in (items.router, queries.router, collections.router, writes.router, operations.router):
         app.include_router(router)
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)

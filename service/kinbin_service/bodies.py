@@ -14,7 +14,7 @@ from starlette.requests import Request
 from kinbin_service.objects import KEYS
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["JSON", "MULTIPART", "NDJSON", "NPY", "Buffers", "content_type", "parse_json", "parse_lines", "read_body"]
+__all__ = ["JSON", "MULTIPART", "NDJSON", "NPY", "Buffers", "content_type", "parse_good_lines", "parse_json", "parse_lines", "read_body"]
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -118,6 +118,24 @@ def parse_lines(body: bytes) -> tuple[list[Any], list[int]]:
             raise Refusal(refusal.code, f"line {number}: {refusal.detail}", refusal.errors) from None
         numbers.append(number)
     return values, numbers
+
+
+def parse_good_lines(body: bytes) -> tuple[list[Any], list[int], dict[int, Refusal]]:
+    """The same, where lines that are not JSON count as null, with what is wrong with each, by its place among the values."""
+    values: list[Any] = []
+    numbers: list[int] = []
+    faults: dict[int, Refusal] = {}
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if line.strip():
+            try:
+                values.append(orjson.loads(line))
+            except orjson.JSONDecodeError as error:
+                refusal = _explain(line, error, "#/items/0")
+                entries = [Entry(one.pointer, f"line {number}: {one.detail}") for one in refusal.errors]
+                faults[len(values)] = Refusal(refusal.code, f"line {number}: {refusal.detail}", entries)
+                values.append(None)
+            numbers.append(number)
+    return values, numbers, faults
 
 
 def _explain(body: bytes, error: orjson.JSONDecodeError, root: str = "#") -> Refusal:

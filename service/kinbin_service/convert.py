@@ -80,6 +80,8 @@ def item(stored: kinbin.Item, include: Sequence[str], key: str = VECTOR) -> dict
         content[key] = object_out(stored.object)
     elif "vector" in include:
         content["vector"] = vector_out(stored.vector)
+    if "version" in include:
+        content["version"] = stored.version
     return content
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kinbin
@@ -16,7 +16,7 @@ KERNEL = "ngmm"
 
 
 def add_to_default(
-    database: kinbin.Database, ids: list[str], vectors: Any, payloads: list[dict[str, Any] | None] | None, mode: str
+    database: kinbin.Database, ids: list[str] | None, vectors: Any, payloads: list[dict[str, Any] | None] | None, terms: Mapping[str, Any]
 ) -> kinbin.AddResult:
     """Add items to `default`; if it is not there, create it as its first vector is: of that dimension, or sparse.
 
@@ -26,16 +26,18 @@ def add_to_default(
     try:
         collection = database.collection(NAME)
     except kinbin.CollectionNotFound:
-        if not ids:
+        if not len(vectors):
             return kinbin.AddResult(0, 0, 0, 0)
         dim = dimension(vectors[0])
         with tempfile.TemporaryDirectory(prefix="kinbin-first-add-") as scratch, kinbin.open(scratch) as trial:
-            trial.create_collection(NAME, kernel=KERNEL, dim=dim).add(ids, vectors, payloads=payloads, mode=mode, atomic=True)
+            tried = trial.create_collection(NAME, kernel=KERNEL, dim=dim).add(ids, vectors, payloads=payloads, **terms)
+        if not tried.count:
+            return tried
         try:
             collection = database.create_collection(NAME, kernel=KERNEL, dim=dim)
         except kinbin.CollectionExists:
             collection = database.collection(NAME)
-    return collection.add(ids, vectors, payloads=payloads, mode=mode, atomic=True)
+    return collection.add(ids, vectors, payloads=payloads, **terms)
 
 
 def dimension(vector: VectorIn | Sequence[float]) -> int | None:

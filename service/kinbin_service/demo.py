@@ -208,7 +208,7 @@ def _fill(console: Console, data: Path, digits: _Digits) -> bool:
             if first is None or last is not None:
                 return first is not None
         began = time.monotonic()
-        add_to_default(database, ids, digits.images, [{"digit": number} for number in digits.shown], "upsert")
+        add_to_default(database, ids, digits.images, [{"digit": number} for number in digits.shown], {"mode": "upsert", "atomic": True})
         seconds = time.monotonic() - began
     _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "{NAME}" in {seconds:.1f} s.')
     return True

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
-__all__ = ["PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
+__all__ = ["IDEMPOTENCY", "PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
 
 PROBLEMS = "x-problems"
 """Where a route leaves the statuses of its refusals; the document turns them into responses."""
@@ -18,6 +18,14 @@ EVERYWHERE = frozenset({400, 401, 403, 421, 500, 503})
 WITH_BODY = frozenset({408, 413, 415, 422})
 WITH_WORK = frozenset({429})
 
+IDEMPOTENCY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "of this add: for 24 hours the same add with the same key is done once, and answered alike; 1 to 255 ASCII characters",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "example": "6f1c1c0e-8a57-4f0b-9d0a-3a8f8e1f6f9b",
+}
 IDS = "the ids of a matrix's rows, as a JSON array of strings or with commas; without it ids are made, sorted by time and row"
 
 

@@ -1,10 +1,8 @@
-"""Matrices as .npy bodies: read without pickle, sizes checked before anything is allocated; ids from a header, or made."""
+"""Matrices as .npy bodies: read without pickle, sizes checked before anything is allocated; ids from a header."""
 
 from __future__ import annotations
 
 import re
-import secrets
-import time
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["new_ids", "parse_ids", "parse_matrix"]
+__all__ = ["parse_ids", "parse_matrix"]
 
 DTYPES = frozenset({"<f4", "<f8"})
 HEADER_BYTES = 1_000
@@ -76,9 +74,3 @@ def parse_ids(header: bytes) -> list[str]:
     if not all(isinstance(identifier, str) for identifier in ids):
         raise Refusal("bad_id", "the JSON array of the header X-Kinbin-Ids holds strings only")
     return ids  # type: ignore[no-any-return]  # a JSON text that begins with [ is a list
-
-
-def new_ids(count: int) -> list[str]:
-    """Ids that sort by the time of the request and then by row, and that no other request makes (80 random bits)."""
-    prefix = f"{time.time_ns() // 1_000_000:012x}-{secrets.token_hex(10)}"
-    return [f"{prefix}-{row:06d}" for row in range(count)]

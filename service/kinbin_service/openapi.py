@@ -17,7 +17,7 @@ from kinbin_service.schemas.requests import REQUESTS, ItemIn
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
-CONTRACT_VERSION = "1.2"
+CONTRACT_VERSION = "1.3"
 """The version of the contract, not of the program: it grows when routes or fields are added."""
 
 COMMITTED = Path(__file__).resolve().parent.parent / "openapi.json"
@@ -35,9 +35,10 @@ one counts.
 A 408, a 429 and a 503 other than `storage_busy` mean that nothing was done: any request may be sent again. After a lost connection, \
 a timeout, `storage_busy` or a proxy's 502 or 504 the request may have been done. Reads, upserts with ids, deletes and PUT may be sent \
 again all the same; that has the effect of one request that came later (what others wrote to the same items in between is overwritten \
-or deleted). Not to be sent again: a matrix without `X-Kinbin-Ids`, whose items would be there twice under new ids; mode `insert`, which \
-answers 409 if the first was done; mode `update`, which answers 409 if an item was deleted since; dropping a collection. Get the ids, or \
-the collection, to see what was done.
+or deleted). Any add may be sent again for 24 hours with the `Idempotency-Key` that it had: it is done once. Not to be sent again \
+without one: a matrix without `X-Kinbin-Ids`, whose items would be there twice under new ids; mode `insert`, which answers 409 if the \
+first was done; mode `update`, which answers 409 if an item was deleted since. Nor writes on condition of a version, and dropping a \
+collection. Get the ids, or the collection, to see what was done.
 """
 
 

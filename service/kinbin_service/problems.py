@@ -72,9 +72,13 @@ CODES: dict[str, Code] = {
     "unknown_host": Code(421, "The request names a host that is not this server's"),
     # What was asked for.
     "collection_not_found": Code(404, "There is no such collection"),
+    "alias_not_found": Code(404, "There is no such alias"),
     "unknown_id": Code(404, "There is no such item"),
     "collection_exists": Code(409, "The collection exists with another configuration"),
     "item_conflict": Code(409, "Items conflict with stored ones"),
+    "version_conflict": Code(409, "Items have other versions"),
+    "key_reused": Code(409, "The idempotency key came with another add"),
+    "alias_conflict": Code(409, "A name is taken by an alias, or an alias by a collection"),
     # The body's content.
     "invalid_field": Code(422, "A field is missing, unknown or of the wrong type"),
     "bad_string": Code(422, "A string is not Unicode"),
@@ -117,6 +121,10 @@ OWN_TEXTS = {
     "creates default",
     "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
+    "version_conflict": "nothing was written: an item has another version than if_version says; get it and decide anew",
+    "key_reused": "nothing was written: the Idempotency-Key came within a day with another add; take a new key for each",
+    "alias_conflict": "a name is a collection or an alias; aliases lead to collections, and these are not dropped before them",
+    "alias_not_found": "no alias has this name: GET /v1/aliases lists them",
     "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",
     "storage_busy": "nothing was acknowledged, and a write may have been done: try again, but look first if it was no upsert and no delete",
     "closed": "the database is closed; try again",
@@ -200,7 +208,7 @@ def _cut(text: str, length: int) -> str:
 # ------------------------------------------------------------------------------------- library errors
 
 
-_OF_ITEMS = frozenset({None, "id", "ids", "vector", "payload", "payloads", *KEYS})
+_OF_ITEMS = frozenset({None, "id", "ids", "vector", "payload", "payloads", "if_version", *KEYS})
 """Fields of problems that are about the items of a batch, and not about another part of the body."""
 
 
@@ -221,7 +229,7 @@ class Place:
             # A collection's name stands in the address, not in the body.
             return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{field}")
         if position is None:
-            return f"#/{self.batch}" if field in _OF_ITEMS else f"#/{field}"
+            return f"#/{self.batch}" if field in _OF_ITEMS or field == self.batch else f"#/{field}"
         inner = f"/{field}" if self.batch == "items" and field else ""
         return f"#/{self.batch}/{position}{inner}"
 

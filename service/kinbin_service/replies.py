@@ -23,9 +23,9 @@ def _plain(value: Any) -> Any:
     raise TypeError
 
 
-def reply(body: bytes, status: int = 200) -> Response:
+def reply(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer."""
-    return Response(body, status, media_type="application/json")
+    return Response(body, status, headers, media_type="application/json")
 
 
 def took_ms(started: float) -> float:

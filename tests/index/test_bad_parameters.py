@@ -155,9 +155,9 @@ def test_a_bad_mode_of_an_add_is_refused(mode: Any, told: str, collection: kinbi
     ids=repr,
 )
 def test_a_bad_include_is_refused(include: Any, told: str, collection: kinbin.Collection) -> None:
-    """What is to be included is some of vector and payload."""
+    """What is to be included is some of vector, payload and version."""
     for call in (lambda: collection.get(["a"], include=include), lambda: collection.scroll(include=include)):
-        with refused("bad_parameter", f"include lists some of vector, payload, not {told}", field="include"):
+        with refused("bad_parameter", f"include lists some of vector, payload, version, not {told}", field="include"):
             call()
 
 

@@ -25,14 +25,17 @@ import kinbin.records
 TESTS = Path(__file__).resolve().parents[1]
 
 ASKED = "k=10, target_recall=0.9, *, cancel=None, options=None, **asked"
+TERMS = "payloads=None, mode='upsert', *, atomic=False, progress=None, **terms"
 PUBLIC = [
     "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
-    "AddResult", "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
+    "AddResult", "AliasConflict", "AliasNotFound",
+    "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection", "FieldsConfig",
     "FormatMismatch", "Hit", "InvalidInput", "Item",
-    "ItemConflict", "Kernel", "KinbinError", "Limit", "Option", "Page", "Problem", "QueryOptions", "RepairReport",
+    "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Option", "Page",
+    "PayloadResult", "Problem", "QueryOptions", "RepairReport",
     "SearchCancelled", "Sparse",
-    "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens",
+    "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens", "VersionConflict",
     "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
     "watch_commits",
 ]  # fmt: skip
@@ -58,8 +61,16 @@ PARAMETERS = {
     "Database.repair": "(name, into=None, progress=None)",
     "Database.drop_collection": "(name)",
     "Database.background": "()",
+    "Database.alias": "(name, collection)",
+    "Database.aliases": "()",
+    "Database.drop_alias": "(name)",
     "Database.close": "()",
-    "Collection.add": "(ids, X, payloads=None, mode='upsert', *, atomic=False, progress=None)",
+    "Collection.add": f"(ids, X, {TERMS})",
+    "Collection.set_payload": "(ids, payloads, *, if_versions=None)",
+    "Collection.patch_payload": "(ids, patches, *, if_versions=None)",
+    "Collection.versions": "(ids)",
+    "Collection.limits": "()",
+    "Collection.set_limits": "(*, items=None, bytes=None)",
     "Collection.delete": "(ids=None, filter=None)",
     "Collection.query": f"(x, {ASKED})",
     "Collection.query_id": f"(id, {ASKED})",
@@ -73,7 +84,12 @@ PARAMETERS = {
     "Collection.link": "(progress=None)",
     "Collection.compact": "()",
     "Collection.close": "()",
-    "FieldsCollection.add": "(ids, vectors, payloads=None, mode='upsert', *, atomic=False, progress=None)",
+    "FieldsCollection.add": f"(ids, vectors, {TERMS})",
+    "FieldsCollection.set_payload": "(ids, payloads, *, if_versions=None)",
+    "FieldsCollection.patch_payload": "(ids, patches, *, if_versions=None)",
+    "FieldsCollection.versions": "(ids)",
+    "FieldsCollection.limits": "()",
+    "FieldsCollection.set_limits": "(*, items=None, bytes=None)",
     "FieldsCollection.delete": "(ids=None, filter=None)",
     "FieldsCollection.query": f"(vectors, weights=None, combine='sum', {ASKED})",
     "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {ASKED.replace('options', 'fields=None, options')})",
@@ -104,6 +120,7 @@ def test_the_parameters_of_public_methods(name: str) -> None:
 
 
 WORDS = {
+    "add": ["on_error", "if_versions", "idempotency_key"],
     "query": ["min_score", "filter", "mode", "certify", "include", "max_distance"],
     "create_collection": ["parameters", "sampler", "bands", "rows", "seed"],
 }
@@ -116,7 +133,7 @@ def test_what_public_methods_take_by_name(name: str) -> None:
     owner, method = name.split(".")
     words = WORDS[method.removesuffix("_id").removesuffix("_batch")]
     hints = typing.get_type_hints(getattr(getattr(kinbin, owner), method))
-    told = hints["asked" if "asked" in hints else "options"]
+    told = next(hints[name] for name in ("asked", "terms", "options") if name in hints)
     assert list(typing.get_args(told)[0].__annotations__) == words
     if "query" in method:
         assert ["k", "target_recall", *words] == [one.name for one in dataclasses.fields(kinbin.QueryOptions)]
@@ -129,6 +146,9 @@ def test_an_option_that_there_is_not_is_refused(tmp_path: Path) -> None:
             database.create_collection("c", sed=1)  # type: ignore[call-arg]
         assert database.collections() == []
         collection = database.create_collection("c")
+        with pytest.raises(TypeError, match="takes no 'on_eror'; did you mean 'on_error'"):
+            collection.add(["a"], [[1.0]], on_eror="skip")  # type: ignore[call-arg]
+        assert collection.count() == 0
         with pytest.raises(TypeError, match="no option 'max_distanc'; did you mean 'max_distance'"):
             collection.query([1.0], max_distanc=1)  # type: ignore[call-arg]
 
@@ -149,6 +169,10 @@ ERRORS: list[tuple[kinbin.KinbinError, str, tuple[type[BaseException], ...]]] = 
     (kinbin.CollectionNotFound("text"), "collection_not_found", (LookupError,)),
     (kinbin.CollectionExists("text"), "collection_exists", ()),
     (kinbin.ItemConflict("text", ("a", "b")), "item_conflict", ()),
+    (kinbin.VersionConflict("text", ("a",)), "version_conflict", (kinbin.ItemConflict,)),
+    (kinbin.KeyReused("text"), "key_reused", ()),
+    (kinbin.AliasConflict("text"), "alias_conflict", ()),
+    (kinbin.AliasNotFound("text"), "alias_not_found", (kinbin.CollectionNotFound,)),
     (kinbin.Closed("text"), "closed", ()),
     (kinbin.SearchCancelled("text"), "cancelled", ()),
     (kinbin.StorageError("text"), "storage_error", ()),
@@ -193,6 +217,8 @@ def test_an_error_of_input_speaks_of_its_first_problem() -> None:
 # ---------------------------------------------------------------------------------------------- limits
 
 LIMIT_VALUES = {
+    "aliases": 1_000,
+    "idempotency_keys": 1_000_000,
     "id_bytes": 255,
     "payload_bytes": 65_536,
     "payload_depth": 32,
@@ -249,7 +275,8 @@ def test_every_limit_is_enforced_somewhere() -> None:
 def test_results_are_frozen() -> None:
     """What the library returns cannot be changed by accident."""
     records: list[Any] = [
-        kinbin.AddResult(1, 0, 0, 1), kinbin.DeleteResult(1, 0), kinbin.Item("a"), kinbin.Page([], None), kinbin.CheckReport(True, 0, 0, 0),
+        kinbin.AddResult(1, 0, 0, 1), kinbin.DeleteResult(1, 0),
+        kinbin.PayloadResult(1, 0, 1), kinbin.Item("a"), kinbin.Page([], None), kinbin.CheckReport(True, 0, 0, 0),
         kinbin.CollectionConfig("ngmm", None, "dart", None, None), kinbin.Sparse([1], [1.0]), kinbin.Tokens({"a": 1}),
         kinbin.Problem("code", "text"), kinbin.LIMITS["k"], kinbin.Hit("a", 0.5), kinbin.OPTIONS["k"], kinbin.KERNELS["ngmm"],
         kinbin.QueryOptions(),

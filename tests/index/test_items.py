@@ -227,7 +227,7 @@ def test_delete_by_filter_of_more_than_a_batch(db: kinbin.Database, set_limit: A
     collection = db.create_collection("c", dim=3)
     collection.add([str(i) for i in range(50)], np.random.default_rng(1).random((50, 3)) + 0.1, [{"n": i} for i in range(50)])
     set_limit("batch_items", 7)
-    assert collection.delete(filter={"n": {"$lt": 40}}) == DeleteResult(40, 10)
+    assert collection.delete(filter={"n": {"$lt": 40}}) == DeleteResult(40, 10, atomic=False)
 
 
 def between_slices(monkeypatch: pytest.MonkeyPatch, collection: kinbin.Collection, happens: Mapping[int, Callable[[], Any]]) -> list[int]:
@@ -265,7 +265,8 @@ def test_delete_by_filter_decides_in_the_transaction_that_deletes(collection: ki
 
 def test_delete_by_filter_in_slices(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many matching items go in several transactions, each of which looks anew; others write in between."""
-    monkeypatch.setattr(kinbin.front, "FILTERED_SLICE", 10)
+    monkeypatch.setattr("kinbin.writes._FILTERED_SLICE", 10)
+    monkeypatch.setattr("kinbin.writes.limit", lambda _: 40)
     names = [f"{i:02}" for i in range(45)]
     collection.add(names, np.random.default_rng(1).random((45, 3)) + 0.1, [{"n": i} for i in range(45)])
 
@@ -274,7 +275,7 @@ def test_delete_by_filter_in_slices(collection: kinbin.Collection, monkeypatch: 
 
     happens = {number: partial(keep, number) for number in (1, 2, 3)}
     seen = between_slices(monkeypatch, collection, happens)
-    assert collection.delete(filter={"n": {"$gte": 0}}) == DeleteResult(42, 3)
+    assert collection.delete(filter={"n": {"$gte": 0}}) == DeleteResult(42, 3, atomic=False)
     assert len(seen) == 5
     assert [item.id for item in collection.scroll().items] == ["15", "25", "35"]
     assert collection.check().ok

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinbin_service.bodies import parse_json, parse_lines, pointer_at
-from kinbin_service.npy import new_ids, parse_ids, parse_matrix
+from kinbin_service.npy import parse_ids, parse_matrix
 from kinbin_service.problems import CODES, Refusal
 
 
@@ -119,10 +119,3 @@ def test_what_is_json_is_parsed_to_the_same_value(value: Any) -> None:
     except TypeError:
         return
     assert parse_json(body) == orjson.loads(body)
-
-
-def test_made_ids_differ_between_requests_in_the_same_millisecond() -> None:
-    """Ids made at the same time by two requests are different."""
-    many = [identifier for _ in range(50) for identifier in new_ids(3)]
-    assert len(set(many)) == 150
-    assert all(len(identifier) < 64 and identifier.isascii() for identifier in many)

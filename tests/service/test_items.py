@@ -177,9 +177,9 @@ async def test_a_matrix_without_ids_is_stored_once_for_each_request(app: App) ->
 async def test_delete_by_ids_and_by_filter(app: App) -> None:
     """Delete removes the named items, or all that a filter matches; unknown ids are no error."""
     await app.post("/index", {"items": ITEMS})
-    assert await app.post("/v1/collections/default/delete", {"ids": ["a", "nobody"]}) == {"deleted": 1, "count": 2}
-    assert await app.post("/v1/collections/default/delete", {"filter": {"year": 2021}}) == {"deleted": 1, "count": 1}
-    assert await app.post("/v1/collections/default/delete", {"ids": []}) == {"deleted": 0, "count": 1}
+    assert await app.post("/v1/collections/default/delete", {"ids": ["a", "nobody"]}) == {"deleted": 1, "count": 2, "atomic": True}
+    assert await app.post("/v1/collections/default/delete", {"filter": {"year": 2021}}) == {"deleted": 1, "count": 1, "atomic": True}
+    assert await app.post("/v1/collections/default/delete", {"ids": []}) == {"deleted": 0, "count": 1, "atomic": True}
     assert list((await app.state())["default"]) == ["c"]
 
 
@@ -195,7 +195,11 @@ async def test_delete_by_filter_keeps_what_no_longer_matches(app: App, monkeypat
         return submit(apply)
 
     monkeypatch.setattr(collection._writes, "submit", submit_after_another)
-    assert await app.post("/v1/collections/default/delete", {"filter": {"year": {"$gte": 2020}}}) == {"deleted": 1, "count": 2}
+    assert await app.post("/v1/collections/default/delete", {"filter": {"year": {"$gte": 2020}}}) == {
+        "deleted": 1,
+        "count": 2,
+        "atomic": True,
+    }
     assert sorted((await app.state())["default"]) == ["a", "c"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kinbin.chunks import chunks, distinct_ids
+from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.collection import Collection
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.fields.combining import Combination, all_fields, combination_of
@@ -26,9 +26,10 @@ from kinbin.front import Entry, Front, check_adding
 from kinbin.inspection import MOST_PROBLEMS, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, options_of
 from kinbin.parameters import arrived, at_most
+from kinbin.query.contents import versioned
 from kinbin.query.route import Wanted
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item
-from kinbin.rows.identity import check_ids
+from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
 from kinbin.storage.group import GroupCommit
@@ -36,6 +37,8 @@ from kinbin.storage.store import FIELDS, Store
 from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import field_names_of
+from kinbin.terms import Asked as TermsAsked
+from kinbin.terms import Terms
 from kinbin.upkeep.linking import Progress
 
 __all__ = ["FieldsCollection"]
@@ -69,8 +72,8 @@ class FieldsCollection(Front[Moment]):
     # -- writing
 
     def add(
-        self, ids: Sequence[str], vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
-        atomic: bool = False, progress: Callable[[int, int], object] | None = None,
+        self, ids: Sequence[str] | None, vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
+        atomic: bool = False, progress: Callable[[int, int], object] | None = None, **terms: Unpack[TermsAsked],
     ) -> AddResult:  # fmt: skip
         """Add or replace items; durable and searchable by every process on return.
 
@@ -78,11 +81,15 @@ class FieldsCollection(Front[Moment]):
         field: what lacks one is refused. All else is as for `Collection.add`.
 
         Raises:
-            InvalidInput, ItemConflict, StorageError: nothing of the transaction at hand was written.
+            InvalidInput, ItemConflict, VersionConflict, KeyReused, StorageError: nothing of the transaction at hand was written.
 
         Cost: for each field what an add takes, and one fsync more; where rows are replaced, one for each field again.
         """
-        check_adding(mode, atomic, progress)
+        check_adding(atomic, progress)
+        ids = new_ids(vectors) if ids is None else ids
+        on = Terms.of(ids, mode, terms)
+        if not on.plain:
+            return self._add_on_terms(on, ids, vectors, payloads)
         all_fields(self._spaces, vectors, "vectors")
         keys = distinct_ids(ids)
         parts = self._chunks(vectors, len(keys), atomic=atomic)
@@ -100,12 +107,25 @@ class FieldsCollection(Front[Moment]):
 
     def _add(self, keys: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows], mode: str) -> AddResult:
         """One transaction of an add."""
-        self._store.refuse_fork()
-        nothing = [b""] * len(keys)
-        prepared = Prepared(keys, payloads, {name: field._prepare(keys, nothing, rows[name]) for name, field in self._fields.items()})
+        prepared = self._prepare(keys, payloads, rows)
         result: AddResult = self._writes.submit(lambda batch: batch.add(prepared, mode))
         self._wake(result.count)
         return result
+
+    def _prepare(self, keys: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows]) -> Prepared:
+        """Pack and hash a batch, outside the writer."""
+        self._store.refuse_fork()
+        nothing = [b""] * len(keys)
+        return Prepared(keys, payloads, {name: field._prepare(keys, nothing, rows[name]) for name, field in self._fields.items()})
+
+    def _prepared(self, ids: Sequence[Any], X: Any, payloads: Sequence[Any] | None) -> Prepared:
+        all_fields(self._spaces, X, "vectors")
+        keys = distinct_ids(ids)
+        encoded = encode_payloads(payloads, len(keys))
+        return self._prepare(keys, encoded, next(self._chunks(X, len(keys), atomic=True)))
+
+    def _check_vectors(self, X: Any) -> object:
+        return [taking(name, field._rows)(X[name]) for name, field in self._fields.items()]
 
     def _wake(self, items: int) -> None:
         for field in self._fields.values():
@@ -285,10 +305,11 @@ class FieldsCollection(Front[Moment]):
                 {name: field._kind.item(rows[name], i, field._form) for name, field in self._fields.items()} for i in range(len(entries))
             ]  # fmt: skip
         payload = "payload" in wanted
-        return [
+        items = [
             Item(key.decode(), None, orjson.loads(data) if payload and data else None, by_field)
             for (key, _, data), by_field in zip(entries, vectors, strict=True)
         ]
+        return versioned(items, entries) if "version" in wanted else items
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""

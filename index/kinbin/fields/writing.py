@@ -12,8 +12,9 @@ a file lock that dies with its holder; its threads share commits.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.collection import Collection
-from kinbin.edits import NewItems, append_rows, bury_rows, living_rows, refuse_conflicts
+from kinbin.edits import NewItems, append_rows, bury_rows, living_rows
 from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
 from kinbin.fields.moment import pending_rows
 from kinbin.query.filters import Predicate
 from kinbin.query.view import View
 from kinbin.records import AddResult, DeleteResult
+from kinbin.storage import answered
+from kinbin.storage.answered import Answered
 from kinbin.storage.format import Commit, State
 from kinbin.storage.group import Edit
+from kinbin.storage.quota import quota_of
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
+from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
 from kinbin.upkeep.election import elected
 from kinbin.upkeep.sealing import current
 
@@ -47,6 +52,17 @@ class Prepared:
     ids: list[bytes]
     payloads: list[bytes]
     rows: Mapping[str, NewItems]
+
+    def only(self, which: Sequence[int]) -> Prepared:
+        """Some of the items."""
+        ids, payloads = [self.ids[i] for i in which], [self.payloads[i] for i in which]
+        return Prepared(ids, payloads, {name: rows.only(which) for name, rows in self.rows.items()})
+
+    def digest(self, *, named: bool = True) -> str:
+        """Of ids, unless they are not to count, payloads and rows."""
+        of_payloads = b"".join(len(data).to_bytes(8, "little") + data for data in self.payloads)
+        parts = [f"{name} {rows.digest(named=named)}" for name, rows in sorted(self.rows.items())]
+        return hashlib.blake2b(" ".join(parts).encode() + of_payloads, digest_size=16).hexdigest()
 
 
 class Writing:
@@ -69,7 +85,7 @@ class Writing:
         with self._alone():
             self._sweep()
             with self._store.read() as reader:
-                batch = Batch(reader, self._fields, self._first())
+                batch = Batch(reader, self._fields, self._first(), self._used_bytes)
                 for edit in edits:
                     try:
                         edit.result = edit.apply(batch)
@@ -80,6 +96,10 @@ class Writing:
                     self._append(field, name, batch)
                 self._name_them(batch)
                 self._sweep_quietly()
+
+    def _used_bytes(self) -> int:
+        """Bytes of all pages in use, of all stores."""
+        return sum(store.used_bytes() for store in (self._store, *(field._store for field in self._fields.values())))
 
     def recover(self) -> None:
         """Remove what a crash left, unless somebody writes just now, who does it as well."""
@@ -121,6 +141,8 @@ class Writing:
             dead = np.array(sorted(batch.superseded), np.uint64)
             nothing = np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, 128), np.uint16), np.empty(0, np.uint8)
             writer.append_commit(state.sequence + 1, Commit(batch.first, dead, *nothing))
+            for key, (kept, now) in batch.answers.items():
+                answered.put(writer, key, kept, now)
             writer.put_state(state.with_(sequence=state.sequence + 1, next_row=batch.next, items=batch.count))
 
     def _sweep_quietly(self) -> None:
@@ -155,8 +177,10 @@ def _from_on(view: View, state: State) -> NDArray[np.uint64]:
 class Batch:
     """The edits of one commit, one after the other; each sees what the ones before it did. Nothing is written here."""
 
-    def __init__(self, reader: Reader, fields: Mapping[str, Collection], first: int) -> None:
+    def __init__(self, reader: Reader, fields: Mapping[str, Collection], first: int, used_bytes: Callable[[], int]) -> None:
         self._reader = reader
+        self._used_bytes = used_bytes
+        self._more = 0
         self._fields = fields
         self.first = self.next = first
         self.count = reader.state().items
@@ -165,27 +189,73 @@ class Batch:
         self.new: list[tuple[int, Prepared, list[int]]] = []
         """First number, batch, and which of its items have new rows."""
         self.superseded: set[int] = set()
+        self.answers: dict[bytes, tuple[Answered, float]] = {}
+        """Of adds with an idempotency key, and when they were done."""
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.items)
+        return bool(self.items or self.answers)
+
+    @property
+    def sequence(self) -> int:
+        """Number of the last commit; one more if edits before changed something."""
+        return self._reader.state().sequence + bool(self.items)
+
+    def known(self, ids: list[bytes]) -> list[Known]:
+        """Number and payload of each id, as the edits so far leave them."""
+        stored = self._reader.items(ids)
+        return [self.items.get(key, item) if key in self.items else item for key, item in zip(ids, stored, strict=True)]
+
+    def all_items(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """All items, as the edits so far leave them."""
+        for key, number, payload in self._reader.scan_items(None):
+            if key not in self.items:
+                yield key, number, payload
+        yield from ((key, *item) for key, item in self.items.items() if item is not None)
+
+    def answered(self, key: bytes, now: float) -> Answered | None:
+        """The answer that is kept for an idempotency key; refuses where no more can be kept."""
+        if key in self.answers:
+            return self.answers[key][0]
+        kept = answered.find(self._reader, key, now)
+        if kept is None:
+            answered.refuse_more(self._reader)
+        return kept
+
+    def answer(self, key: bytes, kept: Answered, now: float) -> None:
+        """Keep the answer of the add that was just done."""
+        self.answers[key] = kept, now
+
+    def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
+        """Replace the payloads of items: (id, number, payload)."""
+        self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
+        self.items |= {key: (number, payload) for key, number, payload in changed}
+
+    def _refuse_over(self, indexed: int, more: int) -> None:
+        """Refuse an edit after which the collection would hold more than it may. more: bytes that it brings."""
+        quota_of(self._reader).refuse(self.count + indexed, more, lambda: self._used_bytes() + self._more)
+        self._more += more
 
     def owners(self) -> list[tuple[int, list[bytes]]]:
         """The ids of all numbers that gain or lose theirs."""
         gone: dict[int, list[bytes]] = {number: [] for number in self.superseded}
         return sorted((gone | {item[0]: [key] for key, item in self.items.items() if item is not None}).items())
 
-    def add(self, prepared: Prepared, mode: str) -> AddResult:
+    def add(self, prepared: Prepared, mode: str, versions: Versions = None) -> AddResult:
         """Insert, update or upsert a batch.
 
         Raises:
-            ItemConflict: insert of an id that is there, or update of one that is not.
+            ItemConflict: insert of an id that is there, or update of one that is not. VersionConflict: see `Collection.add`.
+            InvalidInput: code "over_limit", the collection would hold more than it may.
         """
-        known = self._known(prepared.ids)
+        known = self.known(prepared.ids)
+        refuse_versions(prepared.ids, known, versions)
         refuse_conflicts(prepared.ids, known, mode)
         same = self._same(prepared, known)
         fresh = [i for i, one in enumerate(same) if not one]
+        more = sum(len(rows.record(i)) for rows in prepared.rows.values() for i in fresh)
+        self._refuse_over(sum(old is None for old in known), more + sum(map(len, prepared.payloads)))
         number_of = dict(zip(fresh, range(self.next, self.next + len(fresh)), strict=True))
         indexed = updated = 0
         for i, (key, payload, old) in enumerate(zip(prepared.ids, prepared.payloads, known, strict=True)):
@@ -205,18 +275,13 @@ class Batch:
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
         """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
         deleted = 0
-        for key, old in zip(ids, self._known(ids), strict=True):
+        for key, old in zip(ids, self.known(ids), strict=True):
             if old is not None and (matches is None or matches(old[1])):
                 self.items[key] = None
                 self.superseded.add(old[0])
                 deleted += 1
         self.count -= deleted
         return DeleteResult(deleted, self.count)
-
-    def _known(self, ids: list[bytes]) -> list[tuple[int, bytes] | None]:
-        """Number and payload of each id as the edits before leave them."""
-        stored = self._reader.items(ids)
-        return [self.items.get(key, item) if key in self.items else item for key, item in zip(ids, stored, strict=True)]
 
     def _same(self, prepared: Prepared, known: list[tuple[int, bytes] | None]) -> list[bool]:
         """Whether each item has just these vectors already. What this commit adds itself counts as new."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,14 @@ from kinbin.rows.rows import Rows
 from kinbin.segments.source import read_records
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
+from kinbin.storage.versions import version_of
 
-__all__ = ["Contents"]
+__all__ = ["Contents", "versioned"]
+
+
+def versioned(items: list[Item], entries: list[tuple[bytes, int, bytes]]) -> list[Item]:
+    """The items with their versions. entries: (id, row, payload) of each."""
+    return [replace(item, version=version_of(*entry)) for item, entry in zip(items, entries, strict=True)]
 
 
 class Contents:
@@ -50,10 +57,11 @@ class Contents:
             rows = self._space.vectors_of(self.rows(view, [row for _, row, _ in entries]))
             stored = [self._kind.item(rows, i, self._form) for i in range(len(entries))]
         payload, vectors = "payload" in wanted, self._kind.vectors
-        return [
+        items = [
             Item(key.decode(), one if vectors else None, orjson.loads(data) if payload and data else None, object=None if vectors else one)
             for (key, _, data), one in zip(entries, stored, strict=True)
         ]
+        return versioned(items, entries) if "version" in wanted else items
 
     def rows(self, view: View, numbers: list[int]) -> Rows:
         """Stored rows by number, checked."""

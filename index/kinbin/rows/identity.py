@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
+import time
 import unicodedata
 from collections.abc import Sequence
 from enum import Enum
@@ -14,14 +16,15 @@ import orjson
 
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
+from kinbin.records import numbered
 
-__all__ = ["MOST_PROBLEMS", "check_ids", "check_name", "encode_payloads"]
+__all__ = ["CANONICAL", "MOST_PROBLEMS", "NewIds", "check_ids", "check_name", "encode_payloads"]
 
 MOST_PROBLEMS = 8
 """An error names so many problems at the most."""
 _JSON_TYPES = (dict, list, tuple, str, int, float, type(None))
 _JSON_WORDS = "dict, list, str, int, float, bool, None"
-_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 
 
@@ -113,7 +116,7 @@ def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
             continue
         fault = _payload_fault(payload)
         try:
-            data = orjson.dumps(payload, option=_CANONICAL) if fault is None else b""
+            data = orjson.dumps(payload, option=CANONICAL) if fault is None else b""
         except (TypeError, ValueError) as error:
             fault, data = ("bad_payload", f"a payload is JSON: {error}"), b""
         if len(data) > limit("payload_bytes"):
@@ -127,6 +130,14 @@ def encode_payloads(payloads: Sequence[Any] | None, count: int) -> list[bytes]:
     if problems:
         raise InvalidInput(problems)
     return out
+
+
+class NewIds(list[str]):
+    """Ids for items that came without: they sort by the time of the call and then by row, and no other call makes them (80 random bits)."""
+
+    def __init__(self, count: int) -> None:
+        self.made = f"{time.time_ns() // 1_000_000:012x}-{secrets.token_hex(10)}", count
+        super().__init__(numbered(*self.made))
 
 
 def check_name(name: object, of: str = "collection") -> str:

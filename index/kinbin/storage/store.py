@@ -351,6 +351,12 @@ class Store:
         """Bytes that the files take on disk."""
         return (self.path / "data.mdb").stat().st_blocks * 512
 
+    def used_bytes(self) -> int:
+        """Bytes of all pages in use at the last commit; see `Writer.used_bytes`."""
+        with self.pinned(), translated(), self._env.begin() as transaction:
+            told = [transaction.stat(tree) for tree in self._handles]
+        return int(sum(one["psize"] * (one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"]) for one in told))
+
     def close(self) -> None:
         """Wait for open readers and writers, then let go of the files. Harmless when repeated.
 

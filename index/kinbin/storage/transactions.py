@@ -257,6 +257,11 @@ class Writer(Reader):
             if b"state" not in self._new[META]:
                 self.put_state(self.state())
 
+    def used_bytes(self) -> int:
+        """Bytes of all pages in use, as this transaction leaves them. Pages that are free are none of them."""
+        told = [self._txn.stat(tree) for tree in self._handles]
+        return int(sum(one["psize"] * (one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"]) for one in told))
+
     # -- what was written here, before what was there
 
     def _get(self, tree: int, key: bytes) -> bytes | None:

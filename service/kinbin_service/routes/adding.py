@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 from starlette.requests import Request
 
 import kinbin
-from kinbin_service.bodies import MULTIPART, NDJSON, NPY, parse_json, parse_lines
+from kinbin_service.bodies import MULTIPART, NDJSON, NPY, parse_good_lines, parse_json, parse_lines
 from kinbin_service.convert import carried, vectors_in
 from kinbin_service.multipart import Part, parse_parts
-from kinbin_service.npy import new_ids, parse_ids, parse_matrix
+from kinbin_service.npy import parse_ids, parse_matrix
 from kinbin_service.objects import KEYS, VECTOR, carried_by
-from kinbin_service.problems import Entry, Refusal
+from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.routes.received import no_options, options
 from kinbin_service.schemas.requests import AddOptions, AddRequest, FieldsAddRequest, ObjectsAddRequest
 from kinbin_service.schemas.validation import validate
 
-__all__ = ["Batch", "check_key", "parse_batch"]
+__all__ = ["Batch", "Skipped", "check_key", "parse_batch", "told_skipped"]
+
+
+MOST_TOLD = 100
+"""Items that were left out are told one by one up to so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An item that was left out, by its place in the body."""
+
+    position: int
+    pointer: str
+    code: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The items of one add, from a body of any kind."""
 
-    ids: list[str]
+    ids: list[str] | None
+    """None: they are made."""
     vectors: Sequence[Any] | NDArray[Any] | dict[str, list[Any]]
     """Or objects; by field, where there are several."""
     payloads: list[dict[str, Any] | None] | None
     mode: str
-    ids_made: bool = False
+    on_error: str = "reject"
+    versions: list[int | None] | None = None
+    """That the stored items must have."""
     lines: Sequence[int] = ()
     """The line of each item, if the body was made of lines."""
     key: str = VECTOR
     """What the items carry: "vector", or one of `objects.KEYS`."""
+    places: Sequence[int] | None = None
+    """Of the items in the body; None: one after the other."""
+    bad: Sequence[Skipped] = ()
+    """What was left out of it."""
+
+    def terms(self, request: Request) -> dict[str, Any]:
+        """The options of the add, as the library takes them."""
+        key = request.headers.get("idempotency-key")
+        named = {"mode": self.mode, "on_error": self.on_error, "if_versions": self.versions, "idempotency_key": key}
+        return {name: value for name, value in named.items() if value is not None} | {"atomic": True}
 
 
 def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
@@ -45,24 +72,105 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
         return _matrix_batch(request, body)
     if media_type == MULTIPART:
         return _form_batch(request, body)
-    lines: Sequence[int] = ()
-    if media_type == NDJSON:
-        values, lines = parse_lines(body)
-        content: Any = {"items": values, "mode": options(request, AddOptions).mode}
-    else:
+    if media_type != NDJSON:
         no_options(request)
         content = parse_json(body)
+        return _skipping(content, (), {}) if _skips(content) else _items_batch(content)
+    chosen = options(request, AddOptions)
+    named = {"mode": chosen.mode, "on_error": chosen.on_error}
+    if chosen.on_error == "skip":
+        values, lines, faults = parse_good_lines(body)
+        return _skipping({"items": values, **named}, lines, faults)
+    values, lines = parse_lines(body)
+    return _items_batch({"items": values, **named}, lines)
+
+
+def _items_batch(content: Any, lines: Sequence[int] = ()) -> Batch:
+    """The items of a JSON body, or of lines."""
     first = _first_item(content)
     if "vectors" in first:
         given = validate(FieldsAddRequest, content, lines)
         by_field = vectors_in([one["vectors"] for one in given.items], "#/items/{}/vectors")
-        return Batch([one["id"] for one in given.items], by_field, [one.get("payload") for one in given.items], given.mode, lines=lines)
+        return Batch(*_named(given.items, by_field), given.mode, given.on_error, _versions(given.items), lines)
     key = next((name for name in KEYS if name in first), VECTOR)
     asked: Any = validate(AddRequest if key == VECTOR else ObjectsAddRequest, content, lines)
     items: list[dict[str, Any]] = asked.items
     _check_same(items, key, lines)
     vectors = [carried(key, one[key], f"#/items/{position}/{key}") for position, one in enumerate(items)]
-    return Batch([one["id"] for one in items], vectors, [one.get("payload") for one in items], asked.mode, lines=lines, key=key)
+    return Batch(*_named(items, vectors), asked.mode, asked.on_error, _versions(items), lines, key)
+
+
+def _named(items: Sequence[Any], vectors: Any) -> tuple[list[str], Any, list[dict[str, Any] | None]]:
+    return [one["id"] for one in items], vectors, [one.get("payload") for one in items]
+
+
+def _versions(items: Sequence[Any]) -> list[int | None] | None:
+    return [one.get("if_version") for one in items] if any("if_version" in one for one in items) else None
+
+
+# ------------------------------------------------------------------------------- items that are left out
+
+
+def _skips(content: Any) -> bool:
+    return isinstance(content, dict) and content.get("on_error") == "skip"
+
+
+def _skipping(content: dict[str, Any], lines: Sequence[int], faults: Mapping[int, Refusal]) -> Batch:
+    """The good items of a body: all of them if that goes, or those that are good by themselves.
+
+    faults: of lines that are no JSON, by position.
+    """
+    if not faults:
+        try:
+            return _items_batch(content, lines)
+        except Refusal as refusal:
+            if not refusal.errors or not refusal.errors[0].pointer.startswith("#/items/"):
+                raise
+    items = content["items"]
+    most = int(kinbin.LIMITS["batch_items"].value)
+    if len(items) > most:
+        raise Refusal("over_limit", f"an add has at most {most:,} items", [Entry("#/items", "too many lines")], "batch_items")
+    good: list[int] = []
+    bad: list[Skipped] = []
+    kinds: set[Any] = set()
+    for position, one in enumerate(items):
+        try:
+            if position in faults:
+                raise faults[position]
+            kinds = _alike(kinds, _items_batch({**content, "items": [one]}, lines[position : position + 1]))
+        except Refusal as refusal:
+            entry = refusal.errors[0] if refusal.errors else Entry("#/items/0", refusal.detail)
+            place = entry.pointer.replace("#/items/0", f"#/items/{position}", 1)
+            bad.append(Skipped(position, place, refusal.code, entry.detail))
+        else:
+            good.append(position)
+    if not good:
+        return Batch([], [], None, content.get("mode", "upsert"), "skip", bad=bad, places=())
+    batch = _items_batch({**content, "items": [items[i] for i in good]}, [lines[i] for i in good] if lines else ())
+    return replace(batch, bad=bad, places=good)
+
+
+def told_skipped(done: kinbin.AddResult, batch: Batch) -> dict[str, Any]:
+    """What the answer says of items that were left out, here or by the library: the first hundred, in the order of the body."""
+    place = Place("items", batch.ids or (), batch.lines)
+    bad = list(batch.bad)
+    for problem in done.problems:
+        position = problem.position or 0
+        at = position if batch.places is None else batch.places[position]
+        pointer = place.pointer(at, problem.field)
+        bad.append(Skipped(at, pointer, problem.code, place.detail(problem)))
+    bad.sort(key=lambda one: one.position)
+    listed = [{"pointer": one.pointer, "code": one.code, "detail": one.detail} for one in bad[:MOST_TOLD]]
+    return {"skipped": len(batch.bad) + done.skipped, "problems": listed}
+
+
+def _alike(kinds: set[Any], batch: Batch) -> set[Any]:
+    """What the good items carry; refuses an item that carries something else."""
+    own = (batch.key, *(batch.vectors if isinstance(batch.vectors, dict) else ()))
+    if kinds and own not in kinds:
+        text = "every item carries the same as the first good one"
+        raise Refusal("invalid_field", text, [Entry("#/items/0", text)])
+    return {own}
 
 
 def check_key(collection: kinbin.Collection | kinbin.FieldsCollection, key: str, pointer: str) -> None:
@@ -86,25 +194,25 @@ def _first_item(content: Any) -> dict[str, Any]:
 def _check_same(items: Sequence[dict[str, Any]], key: str, lines: Sequence[int]) -> None:
     """Refuse items that carry something else than the first, or more than one thing."""
     for position, one in enumerate(items):
-        if one.keys() - {"id", "payload"} != {key}:
+        if one.keys() - {"id", "payload", "if_version"} != {key}:
             where = f"line {lines[position]}: " if lines else ""
             text = f'{where}every item carries "{key}" alone, as the first one does'
             raise Refusal("invalid_field", text, [Entry(f"#/items/{position}", text)])
 
 
 def _matrix_batch(request: Request, body: bytes) -> Batch:
-    mode = options(request, AddOptions).mode
+    asked = options(request, AddOptions)
     matrix = parse_matrix(body)
     most = int(kinbin.LIMITS["batch_items"].value)
     if len(matrix) > most:
         raise Refusal("over_limit", f"an add has at most {most:,} items", [Entry("#/items", "too many rows")], "batch_items")
     header = request.headers.get("x-kinbin-ids")
     if header is None:
-        return Batch(new_ids(len(matrix)), matrix, None, mode, ids_made=True)
+        return Batch(None, matrix, None, asked.mode, asked.on_error)
     ids = parse_ids(header.encode("latin-1"))
     if len(ids) != len(matrix):
         raise Refusal("invalid_field", f"the matrix has {len(matrix):,} rows, and the header X-Kinbin-Ids names {len(ids):,} ids")
-    return Batch(ids, matrix, None, mode)
+    return Batch(ids, matrix, None, asked.mode, asked.on_error)
 
 
 # ------------------------------------------------------------------------------------------ forms
@@ -112,28 +220,29 @@ def _matrix_batch(request: Request, body: bytes) -> Batch:
 
 def _form_batch(request: Request, body: bytes) -> Batch:
     """Images as files of a form. Their names are the ids, unless a field `items` brings these, and payloads."""
-    mode = options(request, AddOptions).mode
+    chosen = options(request, AddOptions)
+    mode = chosen.mode
     parts = parse_parts(request.headers.get("content-type", ""), body, int(kinbin.LIMITS["batch_items"].value) + 1)
     described = [part for part in parts if part.name == "items"]
     images = [part for part in parts if part.name == "image"]
     if len(described) + len(images) < len(parts) or len(described) > 1:
         raise Refusal("bad_multipart", "the parts of the form are files named image, and at most one named items")
     if not described:
-        return Batch([_file_name(part, position) for position, part in enumerate(images)], _contents(images), None, mode, key="image")
+        names = [_file_name(part, position) for position, part in enumerate(images)]
+        return Batch(names, _contents(images), None, mode, chosen.on_error, key="image")
     listed = parse_json(described[0].content)
     if not isinstance(listed, list) or len(listed) != len(images) or not all(isinstance(one, dict) for one in listed):
         text = 'the part items is a JSON list of {"id", "payload"}, one for each image, in their order'
         raise Refusal("invalid_field", text, [Entry("#/items", text)])
     asked = validate(ObjectsAddRequest, {"items": listed, "mode": mode})
     _check_bare(asked.items)
-    ids, payloads = [one["id"] for one in asked.items], [one.get("payload") for one in asked.items]
-    return Batch(ids, _contents(images), payloads, mode, key="image")
+    return Batch(*_named(asked.items, _contents(images)), mode, chosen.on_error, _versions(asked.items), key="image")
 
 
 def _check_bare(items: Sequence[Any]) -> None:
     """Refuse items that carry an object beside the file of the form."""
     for position, one in enumerate(items):
-        if one.keys() - {"id", "payload"}:
+        if one.keys() - {"id", "payload", "if_version"}:
             text = "items of a form have an id and a payload; their images are files"
             raise Refusal("invalid_field", text, [Entry(f"#/items/{position}", text)])
 

@@ -71,7 +71,7 @@ async def get_collection(request: Request, name: Name) -> Response:
     return reply(await service_of(request).work(request, lambda: encode(describe(database.collection(name)))))
 
 
-@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=frozenset({404, 422})))
+@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=frozenset({404, 409, 422})))
 async def drop_collection(request: Request, name: Name) -> Response:
     """The collection and all its items are gone for every worker."""
     database = service_of(request).database

@@ -9,14 +9,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+import kinbin
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.convert import item
 from kinbin_service.default_collection import add_to_default
-from kinbin_service.documented import bulk, parameters, route
+from kinbin_service.documented import IDEMPOTENCY, bulk, parameters, route
 from kinbin_service.objects import VECTOR, carried_by
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply, took_ms
-from kinbin_service.routes.adding import check_key, parse_batch
+from kinbin_service.routes.adding import Batch, check_key, parse_batch, told_skipped
 from kinbin_service.routes.received import DEFAULT, Name, received, received_json
 from kinbin_service.schemas.answers import AddAnswer, CountAnswer, DeleteAnswer, GetAnswer, ScrollAnswer
 from kinbin_service.schemas.requests import (
@@ -43,25 +44,35 @@ async def index(request: Request, name: str) -> Response:
     async with received(request, JSON, NDJSON, NPY, MULTIPART) as (media_type, body):
         started = time.perf_counter()
         batch = parse_batch(request, media_type, body)
-        request.state.place = Place("items", batch.ids, batch.lines)
+        request.state.place = Place("items", batch.ids or (), batch.lines)
         database = service_of(request).database
+        terms = batch.terms(request)
 
-        def add() -> bytes:
-            if isinstance(batch.vectors, dict):
-                several = database.fields_collection(name)
-                done = several.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
-            elif name == DEFAULT and batch.key == VECTOR:
-                done = add_to_default(database, batch.ids, batch.vectors, batch.payloads, batch.mode)
-            else:
-                collection = database.collection(name)
-                check_key(collection, batch.key, "#/items/0")
-                done = collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=batch.mode, atomic=True)
+        def add() -> tuple[bytes, bool]:
+            done = _added(database, name, batch, terms)
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
-            if batch.ids_made:
-                content["ids"] = batch.ids
-            return encode({**content, "took_ms": took_ms(started)})
+            if done.ids is not None:
+                content["ids"] = done.ids
+            if batch.on_error == "skip":
+                content |= told_skipped(done, batch)
+            return encode({**content, "took_ms": took_ms(started)}), done.replayed
 
-        return reply(await service_of(request).work(request, add, writes=True))
+        answer, replayed = await service_of(request).work(request, add, writes=True)
+        return reply(answer, headers={"Idempotency-Replayed": "true"} if replayed else None)
+
+
+def _added(database: kinbin.Database, name: str, batch: Batch, terms: dict[str, Any]) -> kinbin.AddResult:
+    """What the add of a batch did."""
+    if batch.ids == [] and batch.bad:
+        # Nothing good came: all that can be said is what there is.
+        return kinbin.AddResult(0, 0, 0, database.collection(name).count())
+    if isinstance(batch.vectors, dict):
+        return database.fields_collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, **terms)
+    if name == DEFAULT and batch.key == VECTOR:
+        return add_to_default(database, batch.ids, batch.vectors, batch.payloads, terms)
+    collection = database.collection(name)
+    check_key(collection, batch.key, "#/items/0")
+    return collection.add(batch.ids, batch.vectors, payloads=batch.payloads, **terms)
 
 
 INDEX = route(
@@ -69,7 +80,7 @@ INDEX = route(
     AddAnswer,
     body=(AddRequest, FieldsAddRequest, ObjectsAddRequest),
     other_bodies=bulk(ItemIn, ObjectItemIn),
-    parameters=parameters(AddOptions, ids=True),
+    parameters=[*parameters(AddOptions, ids=True), IDEMPOTENCY],
     refusals=frozenset({404, 409, 507}),
 )
 
@@ -84,8 +95,9 @@ async def index_default(request: Request) -> Response:
 async def index_collection(request: Request, name: Name) -> Response:
     """One atomic transaction: 200 means durable and found by every worker.
 
-    The same upsert again changes nothing. An `insert` that was done is refused when it is repeated, and a matrix without ids is added
-    once more under new ones: send ids with what you may have to repeat.
+    The same upsert again changes nothing. For a day any add may be sent again with the header `Idempotency-Key` that it had: it is done
+    once, and the answer is that of the first (`Idempotency-Replayed: true`). Without it, an `insert` that was done is refused when it is
+    repeated, and a matrix without ids is added once more under new ones.
     """
     return await index(request, name)
 
@@ -110,9 +122,10 @@ async def get_items(request: Request, name: Name) -> Response:
 
 @router.post("/v1/collections/{name}/delete", **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=frozenset({404, 507})))
 async def delete_items(request: Request, name: Name) -> Response:
-    """By ids in one transaction, or all that a filter matches in several. Ids that are not stored are no error.
+    """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
 
-    Every item that a filter deletes matched it when it was deleted. Items that begin to match during the request may stay.
+    More than 10,000 matches go in several transactions, and `atomic` is false: every item that is deleted matched when it was, and
+    items that begin to match during the request may stay.
     """
     async with received_json(request, DeleteRequest) as asked:
         request.state.place = Place("ids")
@@ -120,7 +133,7 @@ async def delete_items(request: Request, name: Name) -> Response:
 
         def delete() -> bytes:
             done = database.collection(name).delete(ids=asked.ids, filter=asked.filter)
-            return encode({"deleted": done.deleted, "count": done.count})
+            return encode({"deleted": done.deleted, "count": done.count, "atomic": done.atomic})
 
         return reply(await service_of(request).work(request, delete, writes=True))
 

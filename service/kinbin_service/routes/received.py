@@ -17,7 +17,7 @@ from kinbin_service.problems import Entry, Refusal
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 
-__all__ = ["DEFAULT", "Name", "no_options", "options", "received", "received_json"]
+__all__ = ["DEFAULT", "NAME_RULE", "Name", "no_options", "options", "received", "received_json"]
 
 DEFAULT = "default"
 """The collection of the short routes /index and /query."""

@@ -27,6 +27,14 @@ __all__ = [
 Took = Annotated[float, Field(description="milliseconds from the parsed request to the answer, waiting for a thread included")]
 
 
+class SkippedItem(BaseModel):
+    """An item that was left out."""
+
+    pointer: Annotated[str, Field(description="JSON pointer as a URI fragment", examples=["#/items/3/vector"])]
+    code: Annotated[str, Field(description="as of a refused add")]
+    detail: str
+
+
 class AddAnswer(BaseModel):
     """The add is durable, and every worker finds it."""
 
@@ -35,6 +43,8 @@ class AddAnswer(BaseModel):
     unchanged: Annotated[int, Field(description="items that were stored alike before")]
     count: Annotated[int, Field(description="items in the collection now")]
     ids: Annotated[list[str] | None, Field(description="the ids that were made, if none were given with a matrix")] = None
+    skipped: Annotated[int | None, Field(description="bad items that were left out; only there with on_error skip")] = None
+    problems: Annotated[list[SkippedItem] | None, Field(description="of the first hundred of them; only there with on_error skip")] = None
     took_ms: Took
 
 
@@ -104,6 +114,7 @@ class ItemOut(BaseModel):
     series: Annotated[list[float] | list[list[float]] | None, Field(description="in its place, where items are series")] = None
     points: Annotated[list[list[float]] | None, Field(description="in its place, where items are point sets")] = None
     vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
+    version: Annotated[int | None, Field(description="if included; changes with vector and payload")] = None
 
 
 class GetAnswer(BaseModel):
@@ -125,6 +136,7 @@ class DeleteAnswer(BaseModel):
 
     deleted: int
     count: int
+    atomic: Annotated[bool, Field(description="false: a filter matched more than 10,000 items, which went in several transactions")]
 
 
 class CountAnswer(BaseModel):

@@ -16,15 +16,17 @@ from kinbin_service.schemas.vectors import (
     ByField,
     Filter,
     Image,
-    Include,
     ObjectQueryIn,
     Payload,
     Points,
     Series,
+    StoredInclude,
     String,
     Vector,
+    Version,
     largest,
 )
+from kinbin_service.schemas.writes import WRITE_REQUESTS
 
 __all__ = [
     "REQUESTS",
@@ -56,6 +58,7 @@ class ItemIn(TypedDict):
     id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
     vector: SkipValidation[Vector]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+    if_version: NotRequired[Version | None]
 
 
 class FieldsItemIn(TypedDict):
@@ -65,6 +68,7 @@ class FieldsItemIn(TypedDict):
     id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
     vectors: SkipValidation[ByField]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+    if_version: NotRequired[Version | None]
 
 
 class ObjectItemIn(TypedDict):
@@ -77,9 +81,13 @@ class ObjectItemIn(TypedDict):
     points: NotRequired[SkipValidation[Points]]
     image: NotRequired[SkipValidation[Image]]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
+    if_version: NotRequired[Version | None]
 
 
 AddMode = Annotated[Literal["upsert", "insert", "update"], Field(description="insert takes new ids only, update stored ids only")]
+
+
+OnError = Annotated[Literal["reject", "skip"], Field(description="skip: write the good items, and list the bad ones in the answer")]
 
 
 class AddRequest(BaseModel):
@@ -98,6 +106,7 @@ class AddRequest(BaseModel):
     )
     items: Annotated[list[ItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
     mode: AddMode = "upsert"
+    on_error: OnError = "reject"
 
 
 class FieldsAddRequest(BaseModel):
@@ -109,6 +118,7 @@ class FieldsAddRequest(BaseModel):
     )
     items: Annotated[list[FieldsItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
     mode: AddMode = "upsert"
+    on_error: OnError = "reject"
 
 
 class ObjectsAddRequest(BaseModel):
@@ -126,6 +136,7 @@ class ObjectsAddRequest(BaseModel):
     )
     items: Annotated[list[ObjectItemIn], Field(max_length=largest("batch_items"), fail_fast=True)]
     mode: AddMode = "upsert"
+    on_error: OnError = "reject"
 
 
 class AddOptions(BaseModel):
@@ -133,6 +144,7 @@ class AddOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     mode: AddMode = "upsert"
+    on_error: OnError = "reject"
 
 
 class OptionFields(BaseModel):
@@ -395,7 +407,7 @@ class GetRequest(BaseModel):
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a", "b"], "include": ["vector", "payload"]}]})
     ids: Annotated[list[str], Field(max_length=largest("batch_items"), fail_fast=True)]
-    include: Include = ["vector", "payload"]
+    include: StoredInclude = ["vector", "payload"]
 
 
 class DeleteRequest(BaseModel):
@@ -419,7 +431,7 @@ class ScrollRequest(BaseModel):
     after: Annotated[str | None, Field(description="the next of the page before; null for the first page")] = None
     limit: Annotated[int, Field(ge=1, le=largest("page"))] = 100
     filter: Filter | None = None
-    include: Include = ["payload"]
+    include: StoredInclude = ["payload"]
 
 
 class CountRequest(BaseModel):
@@ -442,4 +454,5 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     QueryOptions,
     QueryRequest,
     ScrollRequest,
+    *WRITE_REQUESTS,
 )

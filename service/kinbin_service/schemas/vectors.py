@@ -21,9 +21,11 @@ __all__ = [
     "Points",
     "Series",
     "SparseVector",
+    "StoredInclude",
     "String",
     "TokenVector",
     "Vector",
+    "Version",
     "largest",
 ]
 
@@ -114,3 +116,5 @@ Filter = Annotated[
 ]
 Content = Literal["vector", "payload"]
 Include = Annotated[list[Content], Field(max_length=2, description="what to return of each item")]
+StoredInclude = Annotated[list[Literal["vector", "payload", "version"]], Field(max_length=3, description="what to return of each item")]
+Version = Annotated[int, Field(ge=0, le=2**53 - 1, description="the version that the stored item must have; 0: it must not be there")]

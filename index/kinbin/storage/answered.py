@@ -1,0 +1,104 @@
+"""Answers of adds that came with an idempotency key, kept for a day beside the state record.
+
+They are records of the tree `meta`, which readers that do not know them pass over: `key:` and 16 bytes of the key's digest hold the
+answer, `due:`, the millisecond of its expiry (u64, big-endian) and the digest hold nothing, so that the oldest is found first, and
+`answers` counts them. An answer is written by the transaction of its add, so there is never one without the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from kinbin.errors import InvalidInput
+from kinbin.limits import limit
+from kinbin.storage import format as fmt
+from kinbin.storage.headers import Fields
+from kinbin.storage.lookups import META
+from kinbin.storage.transactions import Reader, Writer
+
+__all__ = ["KEPT_SECONDS", "Answered", "digest_of", "find", "put", "refuse_more"]
+
+KEPT_SECONDS = 86_400.0
+_PRUNED = 8
+"""Answers past their time that a new one removes."""
+_COUNT = b"answers"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What is kept of one add."""
+
+    of: str
+    """Digest of what was added, and how."""
+    due: float
+    """Until when, in seconds since 1970."""
+    answer: dict[str, Any]
+
+
+def digest_of(key: str) -> bytes:
+    """What a key is stored as: its length says nothing then about what a record costs."""
+    return hashlib.blake2b(key.encode(), digest_size=16, person=b"idempotency").digest()
+
+
+def find(reader: Reader, key: bytes, now: float) -> Answered | None:
+    """The answer that is kept for a key, unless its time is past."""
+    value = reader._get(META, b"key:" + key)
+    if value is None:
+        return None
+    what = "an answer that is kept for an idempotency key"
+    fields = Fields(fmt.decode_json(value, what), what)
+    kept = Answered(fields.text("of"), fields.number("due"), fields.object("answer"))
+    return kept if kept.due > now else None
+
+
+def refuse_more(reader: Reader) -> None:
+    """Refuse an add whose answer could not be kept: it might be done twice.
+
+    Raises:
+        InvalidInput: code "over_limit".
+    """
+    if _count(reader) >= limit("idempotency_keys"):
+        text = f"a collection remembers at most {limit('idempotency_keys')} idempotency keys of a day: add without, or later"
+        raise InvalidInput.of("over_limit", text, field="idempotency_key", limit="idempotency_keys")
+
+
+def put(writer: Writer, key: bytes, kept: Answered, now: float) -> None:
+    """Keep an answer, and let go of a few whose time is past."""
+    count = _count(writer) + 1
+    before = writer._get(META, b"key:" + key)
+    if before is not None:
+        due = Fields(fmt.decode_json(before, "an answer"), "an answer").number("due")
+        writer._delete(META, [_due(due, key)])
+        count -= 1
+    gone = _past(writer, now, key)
+    writer._delete(META, [name for due in gone for name in (due, b"key:" + due[12:])])
+    writer._put(META, b"key:" + key, fmt.encode_json({"of": kept.of, "due": kept.due, "answer": kept.answer}))
+    writer._put(META, _due(kept.due, key), b"")
+    writer._put(META, _COUNT, fmt.encode_json({"kept": max(0, count - len(gone))}))
+
+
+def _count(reader: Reader) -> int:
+    value = reader._get(META, _COUNT)
+    what = "the number of answers that are kept"
+    return 0 if value is None else Fields(fmt.decode_json(value, what), what).whole("kept")
+
+
+def _due(due: float, key: bytes) -> bytes:
+    return b"due:" + int(due * 1_000).to_bytes(8, "big") + key
+
+
+def _past(writer: Writer, now: float, but: bytes) -> list[bytes]:
+    """Keys of the oldest records whose time is past, at most `_PRUNED`, without that of `but`."""
+    last = _due(now, b"")
+    new = writer._new[META]
+    # What this transaction removed is still in the trees.
+    places = writer._trees.scan(META, b"due:")
+    found: list[bytes] = []
+    for name, _, _ in places:
+        if len(found) == _PRUNED or not name.startswith(b"due:") or name[:12] > last:
+            break
+        if len(name) == 28 and name not in new and name[12:] != but:
+            found.append(name)
+    return found

@@ -1,0 +1,52 @@
+"""What a collection may hold at most: a record of the tree `meta`, and what is held against it inside of a write transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinbin.errors import InvalidInput
+from kinbin.storage import format as fmt
+from kinbin.storage.headers import Fields
+from kinbin.storage.lookups import META
+from kinbin.storage.transactions import Reader, Writer
+
+__all__ = ["Quota", "put_quota", "quota_of"]
+
+_KEY = b"quota"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """At most so many items and bytes; None: as many as there is room for."""
+
+    items: int | None = None
+    bytes: int | None = None
+
+    def refuse(self, items: int, more: int, used: Callable[[], int]) -> None:
+        """Refuse an add that leaves so many items, and needs so many bytes more than are used.
+
+        Raises:
+            InvalidInput: code "over_limit"; `limit` is "collection_items" or "collection_bytes".
+        """
+        if self.items is not None and items > self.items:
+            text = f"this collection takes at most {self.items} items, and would have {items}; nothing was written"
+            raise InvalidInput.of("over_limit", text, field="items", limit="collection_items")
+        if self.bytes is not None and more and used() + more > self.bytes:
+            text = f"this collection takes at most {self.bytes} bytes, and would pass that; nothing was written"
+            raise InvalidInput.of("over_limit", text, field="items", limit="collection_bytes")
+
+
+def quota_of(reader: Reader) -> Quota:
+    """What is set for the collection that is read."""
+    value = reader._get(META, _KEY)
+    if value is None:
+        return Quota()
+    what = "what the collection may hold"
+    fields = Fields(fmt.decode_json(value, what), what)
+    return Quota(fields.whole_or_none("items", 0), fields.whole_or_none("bytes", 0))
+
+
+def put_quota(writer: Writer, quota: Quota) -> None:
+    """Set it."""
+    writer._put(META, _KEY, fmt.encode_json({"items": quota.items, "bytes": quota.bytes}))

@@ -1,0 +1,116 @@
+"""Aliases: other names of collections, swapped in one step."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import kinbin
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> kinbin.Database:
+    """A database with two collections, each with one item of its own name."""
+    database = kinbin.open(tmp_path / "data")
+    for name in ("blue", "green"):
+        database.create_collection(name, dim=2).add([name], [[1.0, 2.0]])
+    return database
+
+
+def test_an_alias_stands_for_its_collection_and_is_swapped(db: kinbin.Database, tmp_path: Path) -> None:
+    """A name that is an alias opens its collection, in every database of the directory, and another one after a swap."""
+    other = kinbin.open(tmp_path / "data")
+    db.alias("live", "blue")
+    assert other.collection("live").query([1.0, 2.0]).ids == ["blue"]
+    db.alias("live", "green")
+    assert other.collection("live").query([1.0, 2.0]).ids == ["green"]
+    assert other.aliases() == db.aliases() == {"live": "green"}
+    assert db.collections() == ["blue", "green"]
+    other.collection("live").add(["new"], [[3.0, 1.0]])
+    assert db.collection("green").count() == 2
+    db.drop_alias("live")
+    with pytest.raises(kinbin.CollectionNotFound, match="no collection is named 'live'"):
+        other.collection("live")
+    assert kinbin.open(tmp_path / "data").aliases() == {}
+
+
+def test_a_name_is_a_collection_or_an_alias(db: kinbin.Database) -> None:
+    """Names that are taken, targets that are none, and chains of aliases are refused, and nothing changes."""
+    db.alias("live", "blue")
+    with pytest.raises(kinbin.AliasConflict, match="'live' is an alias of 'blue': drop the alias first, or take another name"):
+        db.create_collection("live", dim=2, exist_ok=True)
+    with pytest.raises(kinbin.AliasConflict, match="a collection is named 'green': an alias takes a name that is free"):
+        db.alias("green", "blue")
+    with pytest.raises(kinbin.AliasConflict, match="'live' is an alias of 'blue'"):
+        db.alias("second", "live")
+    with pytest.raises(kinbin.CollectionNotFound, match="no collection is named 'gren'; did you mean 'green'"):
+        db.alias("live", "gren")
+    with pytest.raises(kinbin.AliasNotFound, match="no alias is named 'blue'"):
+        db.drop_alias("blue")
+    for bad in ("Live", "", "a/b", 7):
+        with pytest.raises(kinbin.InvalidInput, match="a collection's name has"):
+            db.alias(bad, "blue")  # type: ignore[arg-type]
+    assert db.aliases() == {"live": "blue"}
+    assert db.collections() == ["blue", "green"]
+
+
+def test_a_collection_with_aliases_is_not_dropped(db: kinbin.Database) -> None:
+    """Dropping what aliases lead to is refused, by its name and by theirs; after the last one is gone it is done."""
+    for name in ("a", "b", "c", "d"):
+        db.alias(name, "blue")
+    with pytest.raises(kinbin.AliasConflict, match=r"the aliases a, b, c and 1 more lead to 'blue': swap or drop them first"):
+        db.drop_collection("blue")
+    with pytest.raises(kinbin.AliasConflict, match="'a' is an alias of 'blue'"):
+        db.drop_collection("a")
+    assert db.collection("blue").count() == 1
+    for name in ("a", "b", "c"):
+        db.alias(name, "green")
+    db.drop_alias("d")
+    db.drop_collection("blue")
+    assert db.collections() == ["green"]
+
+
+def test_readers_meet_one_of_both_while_aliases_are_swapped(db: kinbin.Database) -> None:
+    """Whoever asks by an alias during many swaps is always answered, by the one collection or by the other."""
+    db.alias("live", "blue")
+    done = threading.Event()
+    seen: set[str] = set()
+    faults: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                seen.update(db.collection("live").query([1.0, 2.0]).ids)
+        except BaseException as error:  # noqa: BLE001 - told below
+            faults.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for turn in range(100):
+        db.alias("live", ("green", "blue")[turn % 2])
+    done.set()
+    reader.join()
+    assert not faults
+    assert seen <= {"blue", "green"}
+
+
+def test_there_are_no_more_aliases_than_may_be(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One alias too many is refused with its limit; those that are there can still be swapped."""
+    monkeypatch.setattr("kinbin.storage.aliases.limit", lambda _: 1)
+    db.alias("one", "blue")
+    with pytest.raises(kinbin.InvalidInput, match="a database has at most 1 aliases") as refused:
+        db.alias("two", "blue")
+    assert refused.value.problems[0].limit == "aliases"
+    db.alias("one", "green")
+    assert db.aliases() == {"one": "green"}
+
+
+def test_a_damaged_list_of_aliases_is_told(db: kinbin.Database, tmp_path: Path) -> None:
+    """A list whose checksum fails is not used: collections are not opened by what may be another name."""
+    db.alias("live", "blue")
+    path = tmp_path / "data" / "aliases"
+    path.write_bytes(path.read_bytes()[:-3] + b"xx}")
+    with pytest.raises(kinbin.CorruptData, match="the list of aliases"):
+        db.collection("live")
