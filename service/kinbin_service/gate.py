@@ -1,16 +1,15 @@
 """The outermost layer: what every request passes before its route, and what every answer passes on the way out.
 
 In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
-(421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401). Nothing of the body
-has been read by then. Then, as long as the queue is full, whatever would have to wait in it (429). Out: a request id, one line in
+(421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401), then what the key may
+not do (403; see keys.py). Nothing of the body has been read by then. Then, as long as the queue is full, whatever would
+have to wait in it (429). Out: a request id, one line in
 the access log, and a problem document for whatever nobody foresaw.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import secrets
 import time
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
 from kinbin_service.hosts import Hosts
+from kinbin_service.keys import KEY, Keys, check
 from kinbin_service.limits import body_limit
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import REFUSED, Refusal
@@ -38,7 +38,7 @@ OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"})
 """Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
 
-IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/limits"}
+IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/limits", "/metrics"}
 """Paths that ask the library for nothing, and are answered however much there is to do."""
 
 SHORT_BYTES = 65_536
@@ -60,7 +60,7 @@ class Gate:
         self._metrics = metrics
         self.settings = settings
         self._hosts = Hosts(settings)
-        self._key_digest = hashlib.sha256(settings.key.encode()).digest() if settings.key else None
+        self._keys = Keys(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request through."""
@@ -132,16 +132,15 @@ class Gate:
             raise too_large(name, limit)
 
     def _check_key(self, scope: Scope, headers: Headers) -> None:
-        """Refuse a key in the address, and a request without the key where one is set."""
+        """Refuse a key in the address, a request without a key where one is set, and one whose key may not do it."""
         query: bytes = scope["query_string"]
         if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
             raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
-        if self._key_digest is None or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
+        if not self._keys.required or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
             return
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        if not hmac.compare_digest(hashlib.sha256(given.encode("latin-1", "replace")).digest(), self._key_digest):
-            raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
+        key = self._keys.of(headers)
+        scope[KEY] = key
+        check(key, scope["method"], scope["path"])
 
 
 async def _check_room(scope: Scope, headers: Headers, receive: Receive) -> None:
@@ -172,4 +171,5 @@ def _access_fields(scope: Scope, request_id: str, status: int, started: float) -
         **({"code": scope[REFUSED]} if REFUSED in scope else {}),
         "took_ms": round((time.perf_counter() - started) * 1_000, 3),
         "client": client[0] if client else None,
+        **({"key": scope[KEY].name} if KEY in scope else {}),
     }

@@ -24,7 +24,7 @@ class Hosts:
     """The names of a server. They are looked at when there is no key, or when some are configured."""
 
     def __init__(self, settings: Settings) -> None:
-        self.checked = settings.key is None or bool(settings.hosts)
+        self.checked = not settings.has_keys or bool(settings.hosts)
         self._names = settings.hosts if is_wildcard(settings.host) else settings.hosts | {_plain(settings.host)}
 
     def check(self, headers: Headers) -> None:

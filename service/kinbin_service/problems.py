@@ -62,6 +62,7 @@ CODES: dict[str, Code] = {
     "bad_multipart": Code(400, "The body is not multipart/form-data with images"),
     "key_in_query": Code(400, "An API key does not belong into an address"),
     "unauthorized": Code(401, "The API key is missing or wrong"),
+    "forbidden": Code(403, "The API key may not do this"),
     "foreign_origin": Code(403, "A web page of another host sent the request"),
     "not_found": Code(404, "There is no such route"),
     "method_not_allowed": Code(405, "The route has no such method"),

@@ -25,6 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 import kinbin
 from kinbin_service.app import create_app
+from kinbin_service.keys import Keys
 from kinbin_service.logs import configuration
 from kinbin_service.metrics import shared_folder
 from kinbin_service.settings import Settings, reached_at
@@ -62,8 +63,8 @@ def run(
 ) -> None:
     """Serve until a signal. Arguments that are given come before the environment.
 
-    Raises ValueError for settings that cannot be, naming their variables but no values, or for an address that
-    others can reach without a key. Exits with status 3 when the port or the database cannot
+    Raises ValueError for settings that cannot be, naming their variables but no values, for a file of keys that cannot
+    be used, or for an address that others can reach without a key. Exits with status 3 when the port or the database cannot
     be had.
     """
     given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
@@ -74,6 +75,7 @@ def run(
     except ValidationError as error:
         raise ValueError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors(include_input=False))) from None
     settings.check_exposure()
+    Keys(settings).load()  # a file that cannot be used ends the server here, rather than each worker
     settings.export()
     config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
     listening = config.bind_socket()

@@ -29,8 +29,13 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535, description="port to listen on; 0 lets the system choose")] = 8080
     workers: Annotated[int, Field(ge=1, le=256, description="server processes; all of them share the data directory")] = 1
 
-    api_key: Annotated[SecretStr | None, Field(description="key that every request but the health checks has to carry")] = None
+    api_key: Annotated[
+        SecretStr | None, Field(description="key that every request but the health checks has to carry; it may do everything")
+    ] = None
     api_key_file: Annotated[Path | None, Field(description="file that holds the key, instead of api_key")] = None
+    api_keys_file: Annotated[
+        Path | None, Field(description="file of several keys with roles, a line each (`kinbin key new`); read again when it changes")
+    ] = None
     insecure: Annotated[bool, Field(description="allow an address that is not loopback without a key")] = False
     allowed_hosts: Annotated[
         str,
@@ -111,12 +116,17 @@ class Settings(BaseSettings):
         """The names of `allowed_hosts`, as they are compared: without brackets, case and a last dot."""
         return frozenset(name.strip("[]").removesuffix(".").lower() for name in self.allowed_hosts.split(",") if name)
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether requests need a key. ValueError as for `key`."""
+        return self.key is not None or self.api_keys_file is not None
+
     def check_exposure(self) -> None:
         """Refuse (ValueError) an address that others can reach when no key is set and nobody said that this is wanted."""
-        if self.key is None and not self.insecure and not is_loopback(self.host):
+        if not self.has_keys and not self.insecure and not is_loopback(self.host):
             raise ValueError(
                 f"without an API key the service listens on loopback addresses only, not on {self.host}: "
-                "set KINBIN_API_KEY or KINBIN_API_KEY_FILE, or KINBIN_INSECURE=true behind something that checks keys"
+                "set KINBIN_API_KEY, KINBIN_API_KEY_FILE or KINBIN_API_KEYS_FILE, or KINBIN_INSECURE=true behind something that checks keys"
             )
 
     def environment(self) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     collections.py   create and drop                         delete.py          items, by id or by a filter
     link.py          the neighbour graph, now                query.py           neighbours of vectors
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
-    repair.py        what is whole, made anew
+    repair.py        what is whole, made anew                key.py             API keys for a server's file
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -30,6 +30,7 @@ from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.export import export_command
 from kinbin_service.cli.import_ import import_command
 from kinbin_service.cli.inspection import check_command, stats_command
+from kinbin_service.cli.key import key_app
 from kinbin_service.cli.link import link_command
 from kinbin_service.cli.output import Commands
 from kinbin_service.cli.query import query_command
@@ -79,3 +80,4 @@ app.command("check")(check_command)
 app.command("recover")(recover_command)
 app.command("repair")(repair_command)
 app.command("calibrate")(calibrate_command)
+app.add_typer(key_app, name="key")

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.documented import route
+from kinbin_service.keys import visible
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.answers import CollectionAnswer, CollectionsAnswer, DroppedAnswer
@@ -85,6 +86,7 @@ async def drop_collection(request: Request, name: Name) -> Response:
 
 @router.get("/v1/collections", **route("List collections", CollectionsAnswer))
 async def list_collections(request: Request) -> Response:
-    """The names of all collections, sorted."""
+    """The names of all collections, sorted; for a key of some collections, theirs."""
     database = service_of(request).database
-    return reply(await service_of(request).work(request, lambda: encode({"collections": database.collections()})))
+    names = await service_of(request).work(request, database.collections)
+    return reply(encode({"collections": visible(request.scope, names)}))

@@ -1,0 +1,141 @@
+"""Who may do what: the keys of a server, what each request needs, and whether its key may.
+
+Judged by the gate before a byte of the body is read. What is not in the tables below needs the role admin, so a new route is closed
+until somebody decides who may use it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from kinbin_service.key_file import Key, KeyFileError, digest_of, parse, read
+from kinbin_service.problems import Refusal
+from kinbin_service.settings import Settings
+
+__all__ = ["KEY", "Keys", "Need", "check", "needed", "visible"]
+
+KEY = "kinbin.key"
+"""Where the scope of a request holds its key, if keys are set."""
+SECONDS = 1.0
+"""A file of keys is looked at again when a request comes and so much time has passed."""
+
+Need = tuple[str, str | None]
+"""The least role, and the collection that is asked for; None: the server."""
+
+OF_SERVER: dict[tuple[str, str], Need] = {
+    ("GET", "/metrics"): ("metrics", None),
+    ("GET", "/v1/limits"): ("read", None),
+    ("GET", "/v1/collections"): ("read", None),
+    ("POST", "/index"): ("write", "default"),
+    ("POST", "/query"): ("read", "default"),
+}
+OF_COLLECTION = {"GET": "read", "PUT": "admin", "DELETE": "admin"}
+"""By the method, of a collection itself."""
+BY_WORD = {
+    "count": "read", "duplicates": "read", "explain": "read", "facets": "read", "get": "read", "query": "read", "recall": "read",
+    "scroll": "read", "tune": "read", "delete": "write", "index": "write",
+}  # fmt: skip
+"""By the word behind a collection's name."""
+FOR_ANY = frozenset({"/v1/collections", "/v1/limits"})
+"""Paths of the server that keys of some collections may ask for, too: the list shows them theirs."""
+
+log = logging.getLogger("kinbin.service")
+
+
+def needed(method: str, path: str) -> Need:
+    """What a request needs. path: as routes see it, decoded."""
+    if (method, path) in OF_SERVER:
+        return OF_SERVER[method, path]
+    parts = path.split("/")
+    if parts[:3] != ["", "v1", "collections"] or len(parts) < 4:
+        return "admin", None
+    if len(parts) == 4:
+        return OF_COLLECTION.get(method, "admin"), parts[3]
+    return (BY_WORD.get(parts[4], "admin") if len(parts) == 5 else "admin"), parts[3]
+
+
+def check(key: Key, method: str, path: str) -> None:
+    """Refuse (403) what a key may not do."""
+    role, collection = needed(method, path)
+    if not key.may(role):
+        raise Refusal("forbidden", f"this takes a key of the role {role}; yours has the role {key.role}")
+    if key.collections is None or (path in FOR_ANY and collection is None):
+        return
+    if collection not in key.collections:
+        raise Refusal("forbidden", "the key is for some collections, and not for this")
+
+
+def visible(scope: Scope, names: list[str]) -> list[str]:
+    """Of names of collections, those that the key of a request may ask for."""
+    key: Key | None = scope.get(KEY)
+    return names if key is None or key.collections is None else [name for name in names if name in key.collections]
+
+
+class Keys:
+    """The keys of a server: the single one, and those of the file, which is read again while it is used. For one thread.
+
+    `load` refuses a file that cannot be used. A later edit that cannot be used is logged, and the keys stay; a worker that is started
+    meanwhile knows none of the file's, until it is mended.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._single = () if settings.key is None else (Key("KINBIN_API_KEY", "admin", digest_of(settings.key)),)
+        self._path = settings.api_keys_file
+        self._of_file: tuple[Key, ...] = ()
+        self._seen = ""
+        self._trouble: str | None = None
+        """What is wrong with the file now."""
+        self._read_at = -SECONDS
+
+    def load(self) -> None:
+        """Read the file now. KeyFileError if it cannot be used."""
+        if self._path is None:
+            return
+        text = read(self._path)
+        try:
+            self._of_file, self._seen = parse(text), text
+        except KeyFileError as error:
+            raise KeyFileError(f"KINBIN_API_KEYS_FILE names {self._path}: {error}") from None
+        self._read_at = time.monotonic()
+
+    @property
+    def required(self) -> bool:
+        """Whether requests need one."""
+        return bool(self._single or self._path)
+
+    def of(self, headers: Headers) -> Key:
+        """The key that a request carries; 401 if it carries none of them. Takes the same time for any that is wrong."""
+        self._look_again()
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = digest_of(token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", ""))
+        found = None
+        for key in self._single + self._of_file:
+            if hmac.compare_digest(given, key.digest):
+                found = key
+        if found is None:
+            raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
+        return found
+
+    def _look_again(self) -> None:
+        """Read the file anew, if it is time to."""
+        if self._path is None or time.monotonic() - self._read_at < SECONDS:
+            return
+        self._read_at = time.monotonic()
+        try:
+            text = read(self._path)
+            if text == self._seen and self._trouble is None:
+                return
+            keys = parse(text)
+        except KeyFileError as error:
+            if str(error) != self._trouble:
+                log.warning("the file of keys is not used: the keys stay as they were", extra={"fields": {"reason": str(error)}})
+            self._trouble = str(error)
+            return
+        if text != self._seen:
+            log.info("keys were read", extra={"fields": {"keys": len(keys)}})
+        self._of_file, self._seen, self._trouble = keys, text, None
