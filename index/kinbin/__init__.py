@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         KinbinError,
         Problem,
         SearchCancelled,
+        SnapshotNotFound,
         StorageBusy,
         StorageError,
         StorageFull,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         AnswerBatch,
         CheckReport,
         CollectionConfig,
+        CompactReport,
         DeleteResult,
         FieldsConfig,
         Hit,
@@ -55,11 +57,14 @@ if TYPE_CHECKING:
         Page,
         PayloadResult,
         RepairReport,
+        SnapshotInfo,
+        SnapshotReport,
         Sparse,
         Tokens,
     )
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
+    from kinbin.snapshots.kept import Snapshots
     from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
     from kinbin.spaces.space import Kernel
     from kinbin.storage.commits import watch_commits
@@ -87,6 +92,7 @@ __all__ = [
     "CollectionConfig",
     "CollectionExists",
     "CollectionNotFound",
+    "CompactReport",
     "Compiling",
     "CorruptData",
     "Costs",
@@ -110,6 +116,10 @@ __all__ = [
     "QueryOptions",
     "RepairReport",
     "SearchCancelled",
+    "SnapshotInfo",
+    "SnapshotNotFound",
+    "SnapshotReport",
+    "Snapshots",
     "Sparse",
     "StorageBusy",
     "StorageError",
@@ -137,7 +147,7 @@ _HOMES = {
     "kinbin.database": "Database open",
     "kinbin.errors": (
         "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
-        "KeyReused KinbinError Problem SearchCancelled StorageBusy StorageError StorageFull VersionConflict"
+        "KeyReused KinbinError Problem SearchCancelled SnapshotNotFound StorageBusy StorageError StorageFull VersionConflict"
     ),
     "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
@@ -147,8 +157,8 @@ _HOMES = {
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
-        "AddResult Answer AnswerBatch CheckReport CollectionConfig DeleteResult FieldsConfig Hit Item Page PayloadResult RepairReport "
-        "Sparse Tokens"
+        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FieldsConfig Hit Item Page PayloadResult "
+        "RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",
@@ -156,6 +166,7 @@ _HOMES = {
     "kinbin.rows.tokens": "token_feature",
     "kinbin.storage.commits": "watch_commits",
     "kinbin.upkeep.thresholds": "Thresholds set_upkeep",
+    "kinbin.snapshots.kept": "Snapshots",
     "kinbin.warmup": "Compiling warm_up",
     "kinbin.warmup.display": "showing_compilation",
 }

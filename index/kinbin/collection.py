@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
 from kinbin.options import Asked, QueryOptions, check_cancel, options_of
-from kinbin.parameters import at_most
+from kinbin.parameters import at_most, path_of
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
 from kinbin.query.matching import Filters
@@ -27,11 +28,12 @@ from kinbin.query.reading import Reading
 from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.view import View, Views
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
+from kinbin.snapshots.making import write_snapshot
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
 from kinbin.storage.survey import survey_store
@@ -342,6 +344,23 @@ class Collection(Front[tuple[Reader, View]]):
         if self._pools is not None:
             self._pools.build(progress)
         self._linker.link_all(progress)
+
+    def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
+        """Write everything, as it is at this moment, to a new file, while others read and write (`Database.restore` takes it).
+
+        Every record is proved on the way. Pool indexes are left out: they are built anew. Who has the file has all data, and the
+        hashes' seed. cancel: once it is set, the snapshot is given up.
+
+        Raises:
+            InvalidInput: there is such a file. CorruptData: something is damaged. StorageFull. StorageBusy: the collection's files
+            grew by more than 1 GiB, and more than they had, meanwhile: while it is made, no page that it reads is used again.
+
+        Cost: one thread, about 4 µs an item and 2 ns a byte; others wait for it half a millisecond at a time.
+        """
+        with self._reading() as (reader, view):
+            if reader.link_sets() and view.links is None:
+                raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
+            return write_snapshot(self.name, [("", self._store, reader)], path_of(path), cancel)
 
     def compact(self) -> None:
         """Seal and merge everything into one run now; deleted rows leave the files."""

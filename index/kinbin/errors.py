@@ -4,6 +4,7 @@
     ├── InvalidInput (ValueError)       what arrived cannot be stored or searched; nothing was written
     ├── CollectionNotFound (LookupError)
     │   └── AliasNotFound
+    ├── SnapshotNotFound (LookupError)
     ├── CollectionExists                create_collection of a name that is there with another configuration
     ├── ItemConflict                    mode="insert" of an id that is there, mode="update" of one that is not
     │   └── VersionConflict             an item has another version than `if_versions` says
@@ -40,6 +41,7 @@ __all__ = [
     "KinbinError",
     "Problem",
     "SearchCancelled",
+    "SnapshotNotFound",
     "StorageBusy",
     "StorageError",
     "StorageFull",
@@ -136,6 +138,12 @@ class AliasNotFound(CollectionNotFound):
     """No alias has this name."""
 
     code = "alias_not_found"
+
+
+class SnapshotNotFound(KinbinError, LookupError):
+    """A collection has no snapshot of this id."""
+
+    code = "snapshot_not_found"
 
 
 class CollectionExists(KinbinError):

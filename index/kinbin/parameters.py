@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
@@ -22,6 +24,7 @@ __all__ = [
     "is_number",
     "one_of",
     "open_cursor",
+    "path_of",
     "sequence_of",
     "told_values",
     "whole",
@@ -74,6 +77,13 @@ def one_of(name: str, value: object, known: Collection[str]) -> None:
         raise InvalidInput.of(
             "bad_parameter", f"{name} is one of {', '.join(known)}, not {arrived(value)}{suggestion(value, known)}", field=name
         )
+
+
+def path_of(path: object, what: str = "file") -> Path:
+    """The path of a file, or of what else it is for."""
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+        raise InvalidInput.of("bad_parameter", f"path is a string or a pathlib.Path that names a {what}", field="path")
+    return Path(path)
 
 
 def at_most(name: str, value: int, field: str) -> None:

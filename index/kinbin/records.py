@@ -18,6 +18,7 @@ __all__ = [
     "AnswerBatch",
     "CheckReport",
     "CollectionConfig",
+    "CompactReport",
     "DeleteResult",
     "FieldsConfig",
     "Hit",
@@ -25,6 +26,8 @@ __all__ = [
     "Page",
     "PayloadResult",
     "RepairReport",
+    "SnapshotInfo",
+    "SnapshotReport",
     "Sparse",
     "Tokens",
     "numbered",
@@ -306,6 +309,48 @@ class CheckReport:
     items: int
     rows: int
     runs: int
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What a compaction did to the files."""
+
+    before_bytes: int
+    """On disk."""
+    after_bytes: int
+
+    @property
+    def freed_bytes(self) -> int:
+        """Given back to the file system; below 0: the files grew."""
+        return self.before_bytes - self.after_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A snapshot: one file that holds a collection as it was at one moment."""
+
+    collection: str
+    """The name of the collection that it was made of."""
+    id: str | None
+    """Among the snapshots of its collection that the database keeps, ascending with time; None: a file that somebody keeps elsewhere."""
+    created: str
+    """When, in UTC (ISO 8601)."""
+    items: int
+    bytes: int
+    sha256: str
+    """Of the whole file, as `sha256sum` prints it."""
+    grown_bytes: int = 0
+    """What the collection's files grew by while it was made: what others wrote meanwhile found no free pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReport:
+    """What `Snapshots.verify` found."""
+
+    ok: bool
+    items: int
+    """Items that were proved."""
     problems: list[str] = field(default_factory=list)
 
 

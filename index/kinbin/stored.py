@@ -11,7 +11,7 @@ from kinbin.spaces.space import Space
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 
-__all__ = ["configuration_of", "field_names_of", "what_is_stored"]
+__all__ = ["check_known", "configuration_of", "field_names_of", "what_is_stored"]
 
 
 def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
@@ -32,6 +32,16 @@ def configuration_of(store: Store) -> Configuration:
     with store.read() as reader:
         reader.state()
         data = reader.configuration()
+    check_known(data)
+    return data
+
+
+def check_known(data: Configuration) -> None:
+    """See that this Kinbin knows the hashes and the kernel of a collection.
+
+    Raises:
+        FormatMismatch: it does not.
+    """
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     try:
@@ -41,7 +51,6 @@ def configuration_of(store: Store) -> Configuration:
         raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None
     if samplers and data.sampler not in samplers:
         raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
-    return data
 
 
 def field_names_of(store: Store) -> tuple[str, ...]:

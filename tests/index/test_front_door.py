@@ -30,11 +30,11 @@ PUBLIC = [
     "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
     "AddResult", "AliasConflict", "AliasNotFound",
     "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection", "FieldsConfig",
-    "FormatMismatch", "Hit", "InvalidInput", "Item",
+    "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection",
+    "FieldsConfig", "FormatMismatch", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Option", "Page",
     "PayloadResult", "Problem", "QueryOptions", "RepairReport",
-    "SearchCancelled", "Sparse",
+    "SearchCancelled", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens", "VersionConflict",
     "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
     "watch_commits",
@@ -65,6 +65,7 @@ PARAMETERS = {
     "Database.aliases": "()",
     "Database.drop_alias": "(name)",
     "Database.close": "()",
+    "Database.restore": "(source, name, *, cancel=None)",
     "Collection.add": f"(ids, X, {TERMS})",
     "Collection.set_payload": "(ids, payloads, *, if_versions=None)",
     "Collection.patch_payload": "(ids, patches, *, if_versions=None)",
@@ -84,6 +85,7 @@ PARAMETERS = {
     "Collection.link": "(progress=None)",
     "Collection.compact": "()",
     "Collection.close": "()",
+    "Collection.snapshot": "(path, *, cancel=None)",
     "FieldsCollection.add": f"(ids, vectors, {TERMS})",
     "FieldsCollection.set_payload": "(ids, payloads, *, if_versions=None)",
     "FieldsCollection.patch_payload": "(ids, patches, *, if_versions=None)",
@@ -103,6 +105,13 @@ PARAMETERS = {
     "FieldsCollection.link": "(progress=None)",
     "FieldsCollection.compact": "()",
     "FieldsCollection.close": "()",
+    "FieldsCollection.snapshot": "(path, *, cancel=None)",
+    "Snapshots.create": "(name, keep=None, *, cancel=None)",
+    "Snapshots.list": "(name)",
+    "Snapshots.info": "(name, id)",
+    "Snapshots.path": "(name, id)",
+    "Snapshots.delete": "(name, id)",
+    "Snapshots.verify": "(name, id)",
 }
 
 
@@ -153,7 +162,7 @@ def test_an_option_that_there_is_not_is_refused(tmp_path: Path) -> None:
             collection.query([1.0], max_distanc=1)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("owner", ["Database", "Collection", "FieldsCollection"])
+@pytest.mark.parametrize("owner", ["Database", "Collection", "FieldsCollection", "Snapshots"])
 def test_every_public_method_is_meant_for_users(owner: str) -> None:
     """What has no underscore is in the table of parameters: what only the library needs is hidden."""
     public = {name for name in dir(getattr(kinbin, owner)) if not name.startswith("_")}
@@ -180,6 +189,7 @@ ERRORS: list[tuple[kinbin.KinbinError, str, tuple[type[BaseException], ...]]] = 
     (kinbin.StorageBusy("text"), "storage_busy", (kinbin.StorageError,)),
     (kinbin.CorruptData("text"), "corrupt_data", (kinbin.StorageError,)),
     (kinbin.FormatMismatch("text"), "format_mismatch", (kinbin.StorageError,)),
+    (kinbin.SnapshotNotFound("text"), "snapshot_not_found", (LookupError,)),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,13 +26,14 @@ from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
 from kinbin.inspection import MOST_PROBLEMS, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, options_of
-from kinbin.parameters import arrived, at_most
+from kinbin.parameters import arrived, at_most, path_of
 from kinbin.query.contents import versioned
 from kinbin.query.route import Wanted
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
+from kinbin.snapshots.making import write_snapshot
 from kinbin.storage.group import GroupCommit
 from kinbin.storage.store import FIELDS, Store
 from kinbin.storage.survey import survey_store
@@ -374,6 +376,15 @@ class FieldsCollection(Front[Moment]):
         """Seal, merge and link every field, now: see `Collection.link`. progress tells of one field after the other."""
         for field in self._fields.values():
             field.link(progress)
+
+    def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
+        """Write everything, of all fields, as it is at this moment, to a new file: see `Collection.snapshot`."""
+        with self._moments.open() as moment:
+            if any(part.reader.link_sets() and part.view.links is None for part in moment.parts.values()):
+                raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
+            sources = [("", self._store, moment.reader)]
+            sources += [(name, part.field._store, part.reader) for name, part in moment.parts.items()]
+            return write_snapshot(self.name, sources, path_of(path), cancel)
 
     def compact(self) -> None:
         """Seal and merge every field into one run now; deleted rows leave the files."""

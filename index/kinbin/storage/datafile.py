@@ -17,7 +17,7 @@ from pathlib import Path
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage.errors import translated
 
-__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "head_of", "metas_of", "newest"]
+__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "head_of", "metas_of", "newest", "write_metas"]
 
 DATA = "data.mdb"
 _MAGIC = 0xBEEFC0DE
@@ -29,6 +29,9 @@ _META = struct.Struct("<IIQQ IHHQQQQq IHHQQQQq QQ")
 """Magic, version, address, size of the map; of the free pages and of the trees: padding (there: the page size), flags, depth, counts,
 root; the last page, the transaction."""
 META_BYTES = _PAGE.size + _META.size
+_NUMBER = struct.Struct("<Q")
+_LAST = struct.Struct("<QQ")
+"""The end of a meta record: last page, transaction."""
 _INTEGER_KEYS = 0x08
 """The flags of the tree of free pages; that of the trees has none."""
 _LEAST_PAGE, _MOST_PAGE = 512, 65_536
@@ -187,3 +190,19 @@ def head_of(path: Path) -> tuple[bytes, os.stat_result]:
         return os.pread(descriptor, _HEAD, 0), os.fstat(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_metas(path: Path, page: bytes, transaction: int, last_page: int | None = None) -> None:
+    """Let both meta pages of a file that nobody has open tell of one state, as that of a transaction and of the one before; synced.
+
+    page: the first bytes of the meta page that leads to the state. last_page: of the file; None: what the page says.
+    """
+    known, _ = _LAST.unpack_from(page, META_BYTES - _LAST.size)
+    page_bytes = _META.unpack_from(page, _PAGE.size)[4]
+    with translated(), path.open("r+b") as file:
+        for one in (transaction, transaction - 1):
+            end = _LAST.pack(known if last_page is None else last_page, max(one, 0))
+            file.seek((one & 1) * page_bytes)
+            file.write(_NUMBER.pack(one & 1) + page[_NUMBER.size : META_BYTES - _LAST.size] + end)
+        file.flush()
+        os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from kinbin.errors import CorruptData, InvalidInput, StorageError
-from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of
+from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Identity
@@ -27,8 +27,6 @@ __all__ = ["Recoverable", "recover", "recoverable"]
 
 DAMAGED_COPY = "data.mdb.damaged"
 _PAGE_NUMBER = struct.Struct("<Q")
-_LAST = struct.Struct("<QQ")
-"""The end of a meta record: last page, transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +60,19 @@ def recover(folder: Path, transaction: int) -> None:
     if transaction not in there:
         raise InvalidInput.of("bad_parameter", f"there is no sound state of transaction {transaction}", field="transaction")
     state, page, page_bytes = there[transaction]
+    number = _PAGE_NUMBER.unpack_from(page)[0]
     with translated():
         if (folder / DAMAGED_COPY).exists():
             raise StorageError(f"{folder / DAMAGED_COPY} is there: it is never overwritten; put it elsewhere first")
         shutil.copyfile(folder / DATA, folder / DAMAGED_COPY)
         with (folder / DAMAGED_COPY).open("rb") as copied:
             os.fsync(copied.fileno())
-        with (folder / DATA).open("r+b") as file:
+        with (folder / DATA).open("rb") as file:
             # Up to the end of the file would be safe as well, but pages of the state that is given up would never be used again.
-            last = proved_last_page(file.fileno(), _PAGE_NUMBER.unpack_from(page)[0])
+            last = proved_last_page(file.fileno(), number)
             if last is None:
                 last = file.seek(0, os.SEEK_END) // page_bytes - 1
-            for one in (transaction, transaction - 1):
-                number = one & 1
-                body = _PAGE_NUMBER.pack(number) + page[_PAGE_NUMBER.size : META_BYTES - _LAST.size] + _LAST.pack(last, max(one, 0))
-                file.seek(number * page_bytes)
-                file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
+        write_metas(folder / DATA, page, transaction, last)
         sync_directory(folder)
     if state.collection not in (name_of(folder), None):
         _rename(folder)

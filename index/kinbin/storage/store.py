@@ -41,6 +41,7 @@ import numpy as np
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, StorageError
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
+from kinbin.storage.copying import MAP_SIZE, MAX_READERS
 from kinbin.storage.datafile import META_BYTES, Meta
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
@@ -50,11 +51,8 @@ from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, check_free, look_at
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["FIELDS", "Snapshot", "Store", "name_of"]
+__all__ = ["FIELDS", "Snapshot", "Store", "give_name", "name_of"]
 
-MAP_SIZE = 1 << 40
-"""Bytes of address space, not of disk: the map is never grown while it is open."""
-MAX_READERS = 2048
 FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
 _TRIES = 20
@@ -183,7 +181,7 @@ class Store:
                 if fields:
                     sync_directory(draft / FIELDS)
                     sync_directory(draft)
-            _rename_new(draft, path)
+            give_name(draft, path)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -395,7 +393,7 @@ def _write_new(path: Path, configuration: Configuration | FieldNames, name: str,
     sync_directory(path)
 
 
-def _rename_new(draft: Path, path: Path) -> None:
+def give_name(draft: Path, path: Path) -> None:
     """Give a finished draft its name, on disk as well."""
     try:
         draft.rename(path)

@@ -57,6 +57,10 @@ class Reader:
         """Copies of keys and values from a key on, in order."""
         return self._trees.records(tree, start)
 
+    def scan_tree(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Copies of keys and values of one tree from a key on, in order, unproved: for who copies all of it (`copying`)."""
+        return self._scan(tree, start)
+
     def state_record(self) -> bytes:
         """The state record as it is stored: equal records are equal states."""
         return self._trees.state_record

@@ -11,7 +11,8 @@ import pytest
 import kinbin.storage.directories
 import kinbin.storage.store
 from kinbin.errors import FormatMismatch, StorageError
-from kinbin.storage.store import MAP_SIZE, MAX_READERS, Store
+from kinbin.storage.copying import MAP_SIZE, MAX_READERS
+from kinbin.storage.store import Store
 from store_contract import StoreContract, add_row, everything
 from stored_headers import CONFIGURATION
 

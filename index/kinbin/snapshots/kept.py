@@ -1,0 +1,194 @@
+"""The snapshots that a database keeps: DIR/COLLECTION/ID.kinbin, and beside each what is told of it without reading it.
+
+A snapshot is there once its file has its name; what a crash leaves before that is hidden, and removed when the next one is made.
+Those of a collection that is dropped stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kinbin.errors import KinbinError, SnapshotNotFound
+from kinbin.parameters import whole
+from kinbin.records import SnapshotInfo, SnapshotReport
+from kinbin.rows.identity import check_name
+from kinbin.snapshots.file import SnapshotReader
+from kinbin.snapshots.making import proved
+from kinbin.storage.directories import sync_directory, sync_path
+from kinbin.storage.errors import translated
+
+__all__ = ["Snapshots"]
+
+_ID = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{6}", re.ASCII)
+_FILE, _TOLD = ".kinbin", ".json"
+_ABANDONED_SECONDS = 60.0
+"""A draft that nobody holds is removed when it is so old: between its making and its lock it is nobody's as well."""
+
+log = logging.getLogger("kinbin.snapshots")
+
+
+class Snapshots:
+    """The kept snapshots of one database, `Database.snapshots`. Thread-safe; other processes may make and delete some meanwhile."""
+
+    def __init__(self, folder: Path, opened: Callable[[str], Any]) -> None:
+        """folder: need not be there. opened: gives a collection by its name."""
+        self.folder = folder
+        self._opened = opened
+
+    def create(self, name: str, keep: int | None = None, *, cancel: threading.Event | None = None) -> SnapshotInfo:
+        """Make a snapshot of a collection, while others read and write it: see `Collection.snapshot`.
+
+        keep: so many of this collection stay, the newest; older ones are deleted once this one is whole. None: all stay.
+
+        Raises:
+            CollectionNotFound. CorruptData: something is damaged, and no snapshot is kept. StorageFull, StorageBusy, Closed.
+        """
+        if keep is not None:
+            whole("keep", keep)
+        collection = self._opened(name)
+        folder = self.folder / name
+        with translated():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sync_path(folder)
+        _remove_abandoned(folder)
+        now = datetime.now(UTC)
+        number = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03}Z-{secrets.token_hex(3)}"
+        made: SnapshotInfo = replace(collection.snapshot(folder / f"{number}{_FILE}", cancel=cancel), id=number)
+        self._tell(made)
+        if keep is not None:
+            for old in self.list(name)[:-keep]:
+                with contextlib.suppress(SnapshotNotFound):
+                    self.delete(name, str(old.id))
+        return made
+
+    def list(self, name: str) -> list[SnapshotInfo]:
+        """The snapshots of a collection, which need not be there any more, the oldest first."""
+        check_name(name)
+        with translated():
+            there = self.folder / name
+            found = sorted(entry.stem for entry in there.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)) if there.is_dir() else []
+        told = [self._told(name, number) for number in found]
+        return [one for one in told if one is not None]
+
+    def info(self, name: str, id: str) -> SnapshotInfo:
+        """What is told of one snapshot.
+
+        Raises:
+            SnapshotNotFound: there is none, or its file cannot be read at all.
+        """
+        self.path(name, id)
+        told = self._told(name, id)
+        if told is None:
+            raise _not_found(name)
+        return told
+
+    def path(self, name: str, id: str) -> Path:
+        """The file of one snapshot.
+
+        Raises:
+            SnapshotNotFound.
+        """
+        check_name(name)
+        path = self.folder / name / f"{id}{_FILE}"
+        if not isinstance(id, str) or not _ID.fullmatch(id) or not path.is_file():
+            raise _not_found(name)
+        return path
+
+    def delete(self, name: str, id: str) -> None:
+        """Remove one snapshot.
+
+        Raises:
+            SnapshotNotFound.
+        """
+        path = self.path(name, id)
+        try:
+            with translated():
+                path.unlink()
+        except KinbinError:
+            if path.exists():
+                raise
+            raise _not_found(name) from None
+        with translated():
+            path.with_suffix(_TOLD).unlink(missing_ok=True)
+            sync_directory(path.parent)
+
+    def verify(self, name: str, id: str) -> SnapshotReport:
+        """Read one snapshot, and prove every record in it, and that the file is the one that was made.
+
+        Raises:
+            SnapshotNotFound.
+        """
+        path = self.path(name, id)
+        known = self._told(name, id)
+        try:
+            found = proved(path)
+        except KinbinError as error:
+            return SnapshotReport(False, 0, [str(error)])
+        if known is not None and known.sha256 != found.sha256:
+            return SnapshotReport(False, found.items, ["its SHA-256 is another than when it was made"])
+        return SnapshotReport(True, found.items, [])
+
+    def _told(self, name: str, number: str) -> SnapshotInfo | None:
+        """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""
+        path = self.folder / name / f"{number}{_FILE}"
+        try:
+            told = SnapshotInfo(**orjson.loads(path.with_suffix(_TOLD).read_bytes()))
+            if told.bytes == path.stat().st_size:
+                return replace(told, id=number)
+        except (OSError, ValueError, TypeError):
+            pass
+        try:
+            with path.open("rb") as file:
+                head = SnapshotReader(file, path.stat().st_size).head
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except (OSError, KinbinError) as error:
+            log.warning("the snapshot %s of %s cannot be read: %s", number, name, error)
+            return None
+        found = SnapshotInfo(head.collection, number, head.created, head.items, path.stat().st_size, digest)
+        self._tell(found)
+        return found
+
+    def _tell(self, made: SnapshotInfo) -> None:
+        """Write down what is told of a snapshot. If that cannot be done, it is read from the file another time."""
+        path = self.folder / made.collection / f"{made.id}{_TOLD}"
+        draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
+        try:
+            draft.write_bytes(orjson.dumps(asdict(made)))
+            draft.rename(path)
+        except OSError as error:
+            log.warning("what is told of the snapshot %s could not be written: %s", made.id, error)
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+def _not_found(name: str) -> SnapshotNotFound:
+    return SnapshotNotFound(f"the collection {name!r} has no such snapshot: `snapshots.list` names those that there are")
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what a crash left of snapshots: drafts whose lock nobody holds."""
+    for entry in folder.glob(".new-*"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - entry.stat().st_mtime > _ABANDONED_SECONDS:
+                    entry.unlink()
+            finally:
+                os.close(descriptor)

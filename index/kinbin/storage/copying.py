@@ -1,0 +1,238 @@
+"""All records of a store at one snapshot, each proved on the way, and a new file made of them.
+
+What snapshots, restored collections and shrunk files have in common. Only what the state leads to is copied: runs and link sets that a
+crash left, and pages that nothing uses, stay behind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import lmdb
+
+from kinbin.errors import CorruptData
+from kinbin.storage import format as fmt
+from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest, write_metas
+from kinbin.storage.directories import sync_directory
+from kinbin.storage.errors import translated
+from kinbin.storage.format import Part, State
+from kinbin.storage.headers import Identity, numbers
+from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
+from kinbin.storage.transactions import Reader
+
+__all__ = ["MAP_SIZE", "MAX_READERS", "NewFile", "Record", "Tally", "immovable", "make_store", "records"]
+
+MAP_SIZE = 1 << 40
+"""Bytes of address space, not of disk: the map is never grown while it is open."""
+MAX_READERS = 2048
+Record = tuple[int, bytes, bytes]
+"""Number of the tree, key, value."""
+_TRANSACTION_BYTES = 32 << 20
+"""Of a file that is made: what is written at a time."""
+_RUN_KEY_BYTES = 9
+
+
+class Tally:
+    """Proves the records of one store as they pass, in any order of trees: each by its checksum, and at the end that none is missing."""
+
+    def __init__(self) -> None:
+        self.state: State | None = None
+        self.counts: Counter[int] = Counter()
+        """Records by tree."""
+        self._meta: dict[bytes, bytes] = {}
+        self._owned = 0
+        self._entries: list[int] = []
+        self._parts: dict[int, Counter[bytes]] = {}
+
+    def pass_on(self, record: Record) -> None:
+        """Prove one record.
+
+        Raises:
+            CorruptData: it fails its checksum, or is not what belongs there. FormatMismatch: it is of a newer format.
+        """
+        tree, key, value = record
+        if not 0 <= tree < len(NAMES):
+            raise _damaged("a record is of no tree")
+        self.counts[tree] += 1
+        if tree == ITEMS:
+            fmt.decode_item(key, value)
+        elif tree == OWNERS:
+            self._owned += len(fmt.decode_owners(fmt.row_of(key), value))
+        elif tree == RUNS:
+            self._pass_part(key, value)
+        elif tree == JOURNAL:
+            fmt.decode_commit(value)
+            self._entries.append(int.from_bytes(key, "big"))
+        elif key == b"state":
+            self.state = fmt.decode_state(value)
+        else:
+            fmt.decode_json(value, f"the record {key.decode(errors='replace')!r}")
+            self._meta[key] = value
+
+    def _pass_part(self, key: bytes, value: bytes) -> None:
+        if len(key) != _RUN_KEY_BYTES:
+            raise _damaged("the key of a run's value is malformed")
+        run, part, index = int.from_bytes(key[:4], "big"), key[4:5], int.from_bytes(key[5:], "big")
+        fmt.open_value(memoryview(value), part, verify=True)
+        parts = self._parts.setdefault(run, Counter())
+        # Chunks of dead bits are written when one of their rows dies; all else is complete.
+        if part != Part.DEAD and index != parts[part]:
+            raise _damaged(f"part {part.decode(errors='replace')!r} of run {run} lacks a value")
+        parts[part] += 1
+
+    def json(self, key: bytes) -> object:
+        """The content of one record of the first tree.
+
+        Raises:
+            CorruptData: it is missing.
+        """
+        if key not in self._meta:
+            raise _damaged(f"the record {key.decode()!r} is missing")
+        return fmt.decode_json(self._meta[key], key.decode())
+
+    def finish(self) -> State:
+        """See that every record was there. Returns the state.
+
+        Raises:
+            CorruptData: some are missing.
+        """
+        state = self.state
+        if state is None:
+            raise _damaged("the state record is missing")
+        self.json(b"config")
+        # The store of a field has items' rows, and no items of its own.
+        if self.counts[ITEMS] not in ({state.items} if self.counts[ITEMS] else {0, state.items}) or self.counts[ITEMS] != self._owned:
+            told = f"{self.counts[ITEMS]} items, {self._owned} of which rows name"
+            raise _damaged(f"there are {told}; the state record says {state.items}")
+        if state.rows is not None and self.counts[OWNERS] not in (0, state.rows):
+            raise _damaged(f"{self.counts[OWNERS]} rows have ids, the state record says {state.rows}")
+        if self._entries and self._entries != list(range(state.sequence - len(self._entries) + 1, state.sequence + 1)):
+            raise _damaged("the journal lacks an entry")
+        listed = {*numbers(self.json(b"manifest"), "the list of runs")}
+        listed |= {*numbers(self.json(b"links"), "the list of link sets")} if b"links" in self._meta else set()
+        if missing := [run for run in listed if run not in self._parts or not self._parts[run][Part.HEADER]]:
+            raise _damaged(f"run {min(missing)} is missing")
+        if self._parts.keys() - listed:
+            raise _damaged(f"run {min(self._parts.keys() - listed)} is not listed")
+        return state
+
+
+def _damaged(what: str) -> CorruptData:
+    return CorruptData(f"{what}: the files are damaged; `kinbin check` lists the damage, `kinbin repair` saves what is whole")
+
+
+def records(reader: Reader, tally: Tally, part: Callable[[bytes], bool] | None = None) -> Iterator[Record]:
+    """Every record of a snapshot, by tree and key, each proved before it is given; the tally is finished at the end.
+
+    part: which values of runs, by the part's byte; None: all of them, and all of the other trees. With one the tally is not finished.
+
+    Raises:
+        CorruptData: something is damaged or missing.
+
+    Cost: about 2 µs a small record, 1 ns a byte of the large ones.
+    """
+    listed = sorted({*reader.manifest(), *reader.link_sets()})
+    for record in _all(reader, listed, part):
+        tally.pass_on(record)
+        yield record
+    if part is None:
+        tally.finish()
+
+
+def _all(reader: Reader, listed: list[int], part: Callable[[bytes], bool] | None) -> Iterator[Record]:
+    for tree in (META, ITEMS, OWNERS, JOURNAL) if part is None else ():
+        for key, value in reader.scan_tree(tree, b""):
+            yield tree, key, value
+    for run in listed:
+        prefix = run.to_bytes(4, "big")
+        for key, value in reader.scan_tree(RUNS, prefix):
+            if key[:4] != prefix:
+                break
+            if part is None or part(key[4:5]):
+                yield RUNS, key, value
+
+
+def immovable(part: bytes) -> bool:
+    """Whether a value of a run never changes as long as the run is listed."""
+    return part != Part.DEAD
+
+
+class NewFile:
+    """A new file of LMDB that records are put into, in a folder that nobody knows yet.
+
+    Used in one thread, as a context; whoever made the folder removes it when something is raised.
+
+    Raises:
+        StorageFull, StorageError: it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> NewFile:
+        with translated():
+            # Whether it lies in a folder of its own is one of the flags that LMDB keeps.
+            self._env = lmdb.open(str(self._folder), map_size=MAP_SIZE, max_dbs=len(NAMES), lock=False, sync=False, metasync=False)
+            with self._env.begin(write=True) as first:
+                self._handles = [self._env.open_db(name, first) for name in NAMES]
+        self._meta: dict[bytes, bytes] = {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._env.close()
+
+    def put(self, given: Iterable[Record]) -> None:
+        """Put records; those that ascend in their tree are put fastest, and fill pages to the brim."""
+        source = iter(given)
+        while self._put_some(source):
+            pass
+
+    def _put_some(self, source: Iterator[Record]) -> bool:
+        """Put some MiB of records, in one transaction. Returns whether there may be more."""
+        size = 0
+        with translated(), self._env.begin(write=True) as step:
+            for tree, key, value in source:
+                if tree == META:
+                    # Last of all: the state names its transaction.
+                    self._meta[key] = value
+                elif not step.put(key, value, db=self._handles[tree], append=True):
+                    step.put(key, value, db=self._handles[tree])
+                size += len(value)
+                if size > _TRANSACTION_BYTES:
+                    return True
+        return False
+
+    def finish(self, changed: Callable[[int], dict[bytes, bytes]], transaction: int | None = None) -> None:
+        """Put the records of the first tree, and all of it on disk.
+
+        changed: of the number of the last transaction, records that take the place of those that came. transaction: the number that
+        the file is to say its last transaction has; None: what it comes to.
+        """
+        with translated():
+            with self._env.begin(write=True) as step:
+                last = int(step.id())
+                meta = self._meta | changed(last if transaction is None else transaction)
+                for key in sorted(meta):
+                    step.put(key, meta[key], db=self._handles[META])
+            self._env.sync(True)
+        if transaction is not None:
+            self._env.close()
+            head, _ = head_of(self._folder / DATA)
+            write_metas(self._folder / DATA, head[(last & 1) * newest(metas_of(head)).page_bytes :][:META_BYTES], transaction)
+
+
+def make_store(folder: Path, given: Iterable[Record], name: str, state: Callable[[], State]) -> None:
+    """Make the files of a store in a new folder: those of the collection `name`, with an identity of their own.
+
+    state: asked for once all records were given; it may raise what is wrong with them.
+    """
+    folder.mkdir(parents=True)
+    identity = fmt.encode_json(Identity.new(name).encode())
+    with NewFile(folder) as file:
+        file.put(given)
+        known = state()
+        file.finish(lambda number: {b"identity": identity, b"state": fmt.encode_state(known.with_(transaction=number))})
+    with translated():
+        sync_directory(folder)
