@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
@@ -42,6 +43,7 @@ from kinbin.stored import configuration_of, what_is_stored
 from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
 from kinbin.upkeep.background import LinkThread, UpkeepThread
+from kinbin.upkeep.indexing import Indexing
 from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
 from kinbin.upkeep.pooling import PoolIndex
 from kinbin.upkeep.sealing import Upkeep, must_seal
@@ -51,7 +53,7 @@ __all__ = ["Collection"]
 _Planned = tuple[Plan, Wanted, Masks, Any]
 
 
-class Collection(Front[tuple[Reader, View]]):
+class Collection(Browsed, Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
@@ -84,7 +86,8 @@ class Collection(Front[tuple[Reader, View]]):
         self._names = Names()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
-        self._filters = Filters()
+        self._indexing = Indexing(name, self._store)
+        self._filters = Filters(self._indexing.at)
         self._contents = Contents(self._kind, self._form, self._space)
         self._upkeep_thread = UpkeepThread(name, self._keep_up, self._backlog)
         self._link_thread = LinkThread(name, self._linker.step, self._upkeep_thread.look)
@@ -182,6 +185,8 @@ class Collection(Front[tuple[Reader, View]]):
                         raise
                     edit.error = error
             transaction.finish()
+        if transaction.logs:
+            self._indexing.wake()
 
     # -- searching
 
@@ -300,11 +305,6 @@ class Collection(Front[tuple[Reader, View]]):
 
     # -- reading
 
-    def count(self, filter: Any = None) -> int:
-        """How many items there are, or how many a filter matches."""
-        with self._reading() as (reader, view):
-            return view.state.items if filter is None else self._filters.matching(reader, view, filter)[0].items
-
     def stats(self) -> dict[str, Any]:
         """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
         background = self.background()
@@ -312,12 +312,13 @@ class Collection(Front[tuple[Reader, View]]):
             told = describe(self.name, self.config, view, plan_query(view, self._space, 0.9), self._store.size_on_disk())
             if self._pools is not None:
                 told["pools"] = self._pools.describe(view)
+            told["indexes"] = self._indexing.describe()
             return told | {"background": background}
 
     def background(self) -> dict[str, Any]:
-        """What failed in the background of this process, as plain data: of `upkeep` and of `links`. Reads nothing that is stored."""
+        """What failed in the background of this process, as plain data: `upkeep`, `links`, `indexes`. Reads nothing that is stored."""
         links = self._link_thread if self._pools is None else self._pools
-        return {"upkeep": self._upkeep_thread.report(), "links": links.report()}
+        return {"upkeep": self._upkeep_thread.report(), "links": links.report(), "indexes": self._indexing.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every page, every checksum, every posting against its row, every item against its row. Reads everything once.
@@ -331,7 +332,8 @@ class Collection(Front[tuple[Reader, View]]):
             if problems := survey_store(self._store):
                 return CheckReport(False, 0, 0, 0, problems)
             with self._store.read() as reader:
-                return check_store(reader, self._recipe, progress)
+                report = check_store(reader, self._recipe, progress)
+                return report.with_problems(self._indexing.problems(reader))
         except CorruptData as error:
             return CheckReport(False, 0, 0, 0, [str(error)])
 
@@ -387,6 +389,7 @@ class Collection(Front[tuple[Reader, View]]):
         """Stop background work and let go of the files. A merge at hand is given up; it begins anew another time."""
         self._upkeep.stop.set()
         self._linker.stop.set()
+        self._indexing.close()
         if self._pools is not None:
             self._pools.close()
         self._link_thread.stop()

@@ -54,6 +54,7 @@ from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.storage.store import FIELDS, Store, give_name
 from kinbin.stored import check_known
+from kinbin.upkeep.indexing import checked_kinds
 
 __all__ = ["Database", "open"]
 
@@ -91,7 +92,8 @@ class Database:
 
     def create_collection(
         self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors", distance: str | None = None,
-        exist_ok: bool = False, fields: Mapping[str, Mapping[str, Any]] | None = None, **options: Unpack[CollectionOptions],
+        exist_ok: bool = False, fields: Mapping[str, Mapping[str, Any]] | None = None, indexes: Mapping[str, str] | None = None,
+        **options: Unpack[CollectionOptions],
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
@@ -103,6 +105,8 @@ class Database:
         (`{"colour": {"kernel": "chi2", "dim": 512}, "words": {}}`). A `FieldsCollection` is made then; `fields_collection` is typed so.
         items: what the items are, a name in `kinbin.KINDS`: "vectors", or objects as "strings", which have kernels of their own.
         distance: the kernel, by its other name, of one that prints distances ("levenshtein"); None: the kind's default.
+        indexes: fields of payloads with their kinds, as {"year": "number"}: see `Collection.add_index`. Of one that is there, those
+        that it lacks are added.
 
         Raises:
             InvalidInput, CollectionExists.
@@ -111,7 +115,11 @@ class Database:
         if not isinstance(exist_ok, bool):
             raise InvalidInput.of("bad_parameter", "exist_ok is true or false", field="exist_ok")
         asked = checked_options(kernel, dim, options)
+        if indexes is not None:
+            indexes = checked_kinds(indexes)
         if fields is not None:
+            if indexes:
+                raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
             if items != "vectors" or distance is not None:
                 raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
             configs = configuration_of_fields(fields, asked)
@@ -121,10 +129,12 @@ class Database:
                 lambda again: self._existing_fields(name, fields, configs, asked["seed"], exist_ok or again),
             )  # fmt: skip
         config = configuration_of_items(items, distance, asked)
-        return self._created(
+        made = self._created(
             name, lambda: Store.create(self._folder / name, config),
             lambda again: self._existing(name, config, asked, exist_ok or again),
         )  # fmt: skip
+        made._indexing.add(indexes or {})
+        return made
 
     def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:
         """A new collection, or what `existing` makes of one that is there; it is told whether this call was tried before.

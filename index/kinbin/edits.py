@@ -78,6 +78,9 @@ class Transaction:
         self._dead: set[int] = set()
         self._changed = False
         self._quota: Quota | None = None
+        declared = writer.declared_indexes()
+        self.logs = declared is not None and bool(declared.kinds)
+        """Whether payload indexes want to know what commits touch."""
         self.writing = False
         """Whether an edit has begun to write and not ended: if it fails now, the whole transaction has to."""
 
@@ -120,7 +123,7 @@ class Transaction:
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, row, payload)."""
         self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
-        self._write(changed, [], {}, None, {})
+        self._write(changed, [(key, row) for key, row, _ in changed], {}, None, {})
 
     def add(self, items: NewItems, mode: str, versions: Versions = None) -> AddResult:
         """Insert, update or upsert a batch.
@@ -135,6 +138,7 @@ class Transaction:
         rows, fresh = self._place_rows(items)
         owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
+        touched: list[tuple[bytes, int | None]] = []
         indexed = updated = 0
         for key, row, payload, old in zip(items.ids, rows, items.payloads, known, strict=True):
             if old is None:
@@ -144,23 +148,24 @@ class Transaction:
             else:
                 updated += 1
             changed.append((key, row, payload))
+            touched.append((key, None if old is None else old[0]))
             if old is None or old[0] != row:
                 self._ids_of(row, owners, new=row in fresh).append(key)
                 if old is not None:
                     self._leave(old[0], key, owners)
         more = sum(len(items.record(i)) for i in fresh.values()) if len(fresh) < len(items.ids) else len(items.records)
         self._refuse_over(indexed, more + sum(len(key) + len(payload) for key, _, payload in changed))
-        self._write(changed, [], owners, items, fresh)
+        self._write(changed, touched, owners, items, fresh)
         self._state = self._state.with_(items=self._state.items + indexed)
         return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
 
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
         """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
         owners: dict[int, list[bytes]] = {}
-        gone = []
+        gone: list[tuple[bytes, int | None]] = []
         for key, old in zip(ids, self._writer.items(ids), strict=True):
             if old is not None and (matches is None or matches(old[1])):
-                gone.append(key)
+                gone.append((key, old[0]))
                 self._leave(old[0], key, owners)
         self._write([], gone, owners, None, {})
         self._state = self._state.with_(items=self._state.items - len(gone))
@@ -191,18 +196,22 @@ class Transaction:
     def _write(
         self,
         changed: list[tuple[bytes, int, bytes]],
-        gone: list[bytes],
+        touched: list[tuple[bytes, int | None]],
         owners: dict[int, list[bytes]],
         items: NewItems | None,
         fresh: dict[int, int],
     ) -> None:
-        """Write items, owners, the journal entry and the dead bits of one edit."""
-        if not changed and not gone:
+        """Write items, owners, the journal entry and the dead bits of one edit.
+
+        touched: the items that are changed or, where none are, removed; each with its row before.
+        """
+        if not touched:
             return
         self.writing = True
         writer = self._writer
         writer.put_items(changed)
-        writer.delete_items(gone)
+        if not changed:
+            writer.delete_items([key for key, _ in touched])
         writer.put_owners(sorted(owners.items()))
         dead = np.array(sorted(row for row, ids in owners.items() if not ids), np.uint64)
         self._dead.update(dead.tolist())
@@ -213,6 +222,8 @@ class Transaction:
             rows=(self._state.rows or 0) + len(fresh) - len(dead),
         )  # fmt: skip
         writer.append_commit(self._state.sequence, _commit(first, dead, items, list(fresh.values())))
+        if self.logs:
+            writer.append_changes(self._state.sequence, touched)
         for run in self._view.runs:
             place = _places(run, dead)
             if len(place):

@@ -20,6 +20,7 @@ __all__ = [
     "arrived",
     "at_most",
     "cursor_after",
+    "field_name",
     "included",
     "is_number",
     "one_of",
@@ -121,6 +122,14 @@ def included(include: object, known: tuple[str, ...] = INCLUDE) -> tuple[str, ..
 
 def _is_listed(value: object) -> bool:
     return not isinstance(value, str) and getattr(value, "ndim", 1) > 0
+
+
+def field_name(name: object, field: str) -> str:
+    """The name of a field of payloads, with dots into objects."""
+    if not isinstance(name, str) or name.startswith("$") or "" in name.split(".") or len(name.encode()) > limit("id_bytes"):
+        text = f"{field} names a field of payloads, as year or size.width, not {arrived(name)}"
+        raise InvalidInput.of("bad_parameter", text, field=field)
+    return name
 
 
 def cursor_after(key: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
     "CollectionConfig",
     "CompactReport",
     "DeleteResult",
+    "Facets",
     "FieldsConfig",
     "Hit",
     "Item",
@@ -153,6 +154,19 @@ class Page:
 
     items: list[Item]
     next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """The values of a field, the most frequent first."""
+
+    field: str
+    values: list[tuple[Any, int]]
+    """(value, items that have it); as many as were asked for at most."""
+    distinct: int
+    """How many different values there are."""
+    items: int
+    """Items that were looked at: all, or those that the filter lets through."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -310,6 +324,10 @@ class CheckReport:
     rows: int
     runs: int
     problems: list[str] = field(default_factory=list)
+
+    def with_problems(self, more: list[str]) -> CheckReport:
+        """The same with more problems."""
+        return replace(self, ok=self.ok and not more, problems=[*self.problems, *more])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ A row is a mapping of feature to value, as the library keeps it: float32 values 
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -336,7 +338,7 @@ def _member_holds(key: str, value: Any, payload: Mapping[str, Any]) -> bool:
     here: list[Any] = [payload]
     for name in key.split("."):
         here = [here[0][name]] if here and isinstance(here[0], Mapping) and name in here[0] else []
-    operators = value if isinstance(value, Mapping) else {"$eq": value}
+    operators = value if isinstance(value, Mapping) and "$date" not in value else {"$eq": value}
     return all(_operator_holds(operator, wanted, here) for operator, wanted in operators.items())
 
 
@@ -350,11 +352,53 @@ def _operator_holds(operator: str, wanted: Any, here: list[Any]) -> bool:
         return not _operator_holds("$in", wanted, here)
     values = here[0] if here and isinstance(here[0], list) else here
     if operator == "$in":
-        return any(_same(value, one) for value in values for one in wanted)
-    if operator == "$eq":
+        return any(_operator_holds("$eq", one, here) for one in wanted)
+    if operator == "$eq" and not isinstance(wanted, Mapping):
         return any(_same(value, wanted) for value in values)
+    return _is_beside(operator, wanted, values)
+
+
+def _is_beside(operator: str, wanted: Any, values: list[Any]) -> bool:
+    """Of the operators that order, and those on strings and places."""
+    if operator == "$prefix":
+        return any(isinstance(value, str) and value[: len(wanted)] == wanted for value in values)
+    if operator in ("$geo_radius", "$geo_box"):
+        return any(_within(operator, wanted, value) for value in values)
+    if isinstance(wanted, Mapping):
+        values, wanted = [moment(value) for value in values if moment(value) is not None], moment(wanted["$date"])
+        assert wanted is not None
     comparable = [value for value in values if _sort(value) == _sort(wanted) in ("number", "string")]
+    if operator == "$eq":
+        return wanted in comparable
     return any({"$gt": v > wanted, "$gte": v >= wanted, "$lt": v < wanted, "$lte": v <= wanted}[operator] for v in comparable)
+
+
+def moment(text: Any) -> float | None:
+    """Seconds since 1970 of a date of RFC 3339."""
+    if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d))?", text):
+        return None
+    whole = text.replace("Z", "+00:00") if "T" in text else text + "T00:00:00+00:00"
+    try:
+        return datetime.datetime.fromisoformat(whole).timestamp()
+    except ValueError:
+        return None
+
+
+def _within(operator: str, area: Mapping[str, float], value: Any) -> bool:
+    """Whether a value is a place of an area, by the angle of two directions in space."""
+    numbers: list[Any] = [value.get("lat"), value.get("lon")] if isinstance(value, Mapping) else [None]
+    if not all(_sort(one) == "number" for one in numbers) or abs(numbers[0]) > 90 or abs(numbers[1]) > 180:
+        return False
+    lat, lon = numbers
+    if operator == "$geo_box":
+        crosses = area["west"] > area["east"]
+        beside = lon >= area["west"] or lon <= area["east"] if crosses else area["west"] <= lon <= area["east"]
+        return bool(area["south"] <= lat <= area["north"] and beside)
+    one, other = (
+        np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
+        for a, b in (np.radians([lat, lon]), np.radians([area["lat"], area["lon"]]))
+    )
+    return bool(np.arctan2(np.linalg.norm(np.cross(one, other)), one @ other) * 6_371_008.8 <= area["meters"])
 
 
 def _sort(value: Any) -> str:

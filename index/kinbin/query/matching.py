@@ -1,9 +1,13 @@
-"""What a filter lets through at one state of a collection: a bit a row, remembered for the last few filters."""
+"""What a filter lets through at one state of a collection: a bit a row, remembered for the last few filters.
+
+By payload indexes where they can tell (`judging`), else by every payload.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +15,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kinbin.query.filters import Predicate, compile_filter
+from kinbin.indexes.index import Index
+from kinbin.query.filters import Filter, Predicate, compile_filter
+from kinbin.query.judging import Judged, TooManyUnknown, judged
 from kinbin.query.view import View
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Filters", "Matching", "Passing", "masks_of"]
+__all__ = ["Filters", "Matching", "Passing", "key_of", "masks_of"]
 
 _KEPT = 4
 """Filters that are remembered: a bit a row each."""
@@ -55,45 +61,73 @@ class Passing:
 
 
 class Filters:
-    """Looks filters up in all payloads, once for each state; the last few are kept. Thread-safe."""
+    """Asks payload indexes what a filter lets through, or looks it up in all payloads, once for each state. Thread-safe.
 
-    def __init__(self) -> None:
+    indexed: the payload index at a snapshot with the fields that are declared; None: there is none just now.
+    """
+
+    def __init__(self, indexed: Callable[[Reader], tuple[Index, dict[str, str]] | None] = lambda _: None) -> None:
+        self._indexed = indexed
         self._lock = threading.Lock()
         self._known: OrderedDict[_Key, Matching] = OrderedDict()
 
     def matching(self, reader: Reader, view: View, filter: Any) -> tuple[Matching, Passing]:
         """What a filter lets through in a snapshot of the view's state.
 
-        Cost: about 1 µs an item the first time.
+        Cost: about 1 µs an item the first time; 5 ns an item that passes where its fields are indexed.
 
         Raises:
             InvalidInput: the filter is malformed.
         """
         predicate = compile_filter(filter)
         # A merge lays rows out anew without a commit.
-        key = view.state.sequence, view.state.manifest, orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        key = view.state.sequence, view.state.manifest, key_of(filter)
         with self._lock:
             known = self._known.get(key)
         if known is None:
-            known = _look(reader, view, predicate)
+            known = self._look(reader, view, predicate, key[2])
             with self._lock:
                 self._known[key] = known
                 while len(self._known) > _KEPT:
                     self._known.popitem(last=False)
         return known, Passing(reader, predicate)
 
+    def judged(self, reader: Reader, filter: Filter | None, key: bytes) -> tuple[Index, Judged] | None:
+        """What an index says of a filter (None: everything passes); None: it cannot tell, or there is none."""
+        found = self._indexed(reader)
+        if found is None:
+            return None
+        try:
+            return found[0], judged(found[0], reader, filter, key, found[1])
+        except TooManyUnknown:
+            return None
 
-def _look(reader: Reader, view: View, predicate: Predicate) -> Matching:
-    """Every payload is looked at."""
-    of_items = np.fromiter((row for _, row, payload in reader.all_items() if predicate(payload)), np.uint64)
-    rows = np.unique(of_items)
-    return Matching(len(of_items), len(rows), masks_of(view, rows))
+    def _look(self, reader: Reader, view: View, filter: Filter, key: bytes) -> Matching:
+        by_index = self.judged(reader, filter, key)
+        if by_index is not None:
+            known = by_index[1]
+            return Matching(known.items, len(known.rows), masks_of(view, known.rows))
+        # Every payload is looked at.
+        of_items = np.fromiter((row for _, row, payload in reader.all_items() if filter(payload)), np.uint64)
+        rows = np.unique(of_items)
+        return Matching(len(of_items), len(rows), masks_of(view, rows))
+
+
+def key_of(filter: Any) -> bytes:
+    """What two filters share that are the same but for the order of their members."""
+    return orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
 
 
 def masks_of(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
-    """For each run and the fresh rows: all rows are dead but those of the given ones that live."""
+    """For each run and the fresh rows: all rows are dead but those of the given ones, ascending, that live. Cost: 30 ns a row given."""
     out = []
     sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
     for numbers, dead in sources:
-        out.append(dead.hiding(~np.isin(numbers, rows)))
+        hidden = np.ones(len(numbers), np.bool_)
+        if len(numbers):
+            first, past = np.searchsorted(rows, numbers[:1], "left"), np.searchsorted(rows, numbers[-1:], "right")
+            wanted = rows[int(first[0]) : int(past[0])]
+            place = np.searchsorted(numbers, wanted)
+            hidden[place[numbers[place] == wanted]] = False
+        out.append(dead.hiding(hidden))
     return out

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage import format as fmt
+from kinbin.storage.changes import CHANGES
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
 from kinbin.storage.headers import numbers
@@ -347,6 +348,9 @@ def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
 
 
 def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes | None = None) -> bool:
+    if key.startswith(CHANGES) and len(key) > len(CHANGES):
+        # Derived: it is not taken over.
+        return True
     if right and len(value) >= 4:
         body = corrected(value[4:], int.from_bytes(value[:4], "little"))
         value = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body

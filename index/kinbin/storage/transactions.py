@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
+from kinbin.storage.changes import CHANGES, INDEXES, Changes, Declared, change_key, count_of, decode_changes, encode_changes, mark_of
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
 from kinbin.storage.headers import Configuration, FieldNames, Identity, LinkSetHeader, RunHeader, numbers
@@ -107,6 +108,30 @@ class Reader:
         value = self._get(META, b"links")
         what = "the list of link sets"
         return [] if value is None else numbers(fmt.decode_json(value, what), what)
+
+    def declared_indexes(self) -> Declared | None:
+        """The payload indexes that are declared; None: there never was one. Cost: 2 µs."""
+        value = self._get(META, INDEXES)
+        return None if value is None else Declared.decode(fmt.decode_json(value, "the list of payload indexes"))
+
+    def changes(self, after: int) -> Iterator[tuple[int, Changes]]:
+        """What commits after the one numbered `after` touched, as far as the log has it."""
+        for key, value in self._scan(META, change_key(after + 1)):
+            if not key.startswith(CHANGES):
+                break
+            yield int.from_bytes(key[len(CHANGES) :], "big"), decode_changes(value)
+
+    def changed_items(self, after: int) -> int:
+        """How many items the log of the commits after one names. Reads no more than the heads of its records."""
+        return sum(count_of(value) for key, value in self._scan(META, change_key(after + 1)) if key.startswith(CHANGES))
+
+    def change_mark(self, sequence: int) -> bytes | None:
+        """The mark of the log at a commit; None: it has no record of that commit, nor has it of any before."""
+        value = self._get(META, change_key(sequence))
+        if value is not None:
+            return mark_of(value)
+        declared = self.declared_indexes()
+        return None if declared is None else declared.mark
 
     def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id; None where it is proved that there is none."""
@@ -348,6 +373,19 @@ class Writer(Reader):
     def put_link_sets(self, sets: list[int]) -> None:
         """Replace the list of link sets."""
         self._put(META, b"links", fmt.encode_json(sets))
+
+    def put_declared_indexes(self, declared: Declared) -> None:
+        """Replace the list of payload indexes."""
+        self._put(META, INDEXES, fmt.encode_json(declared.encode()))
+
+    def append_changes(self, sequence: int, items: list[tuple[bytes, int | None]]) -> None:
+        """Log what a commit touched."""
+        self._put(META, change_key(sequence), encode_changes(items))
+
+    def trim_changes(self, before: int) -> None:
+        """Remove the log of the commits before one."""
+        last = change_key(before)
+        self._delete(META, [key for key in self._keys(META, CHANGES) if key < last])
 
     def put_items(self, records: Iterable[tuple[bytes, int, bytes]]) -> None:
         """Add or replace items: (id, row, payload)."""

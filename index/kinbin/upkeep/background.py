@@ -19,7 +19,7 @@ from typing import Any
 from kinbin.errors import Closed, CollectionNotFound, KinbinError
 from kinbin.upkeep.sealing import SEAL_ROWS
 
-__all__ = ["LinkThread", "UpkeepThread"]
+__all__ = ["IndexThread", "LinkThread", "UpkeepThread"]
 
 BACKLOG_ROWS = 8 * SEAL_ROWS
 """Fresh rows beyond which a write waits for sealing."""
@@ -28,6 +28,8 @@ QUIET_SECONDS = 2.0
 PATIENCE = 5
 """Quiet times that the links wait for, while writes go on."""
 LOW_PRIORITY = 15
+INDEX_PAUSE = 0.25
+"""Seconds between two looks at payload indexes."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before work that failed is tried again."""
 _DETAIL_CHARACTERS = 300
@@ -191,6 +193,27 @@ class LinkThread(_BackgroundThread):
         while not self._stop.is_set() and not self._step(quiet=busy < PATIENCE):
             self._stop.wait(QUIET_SECONDS)
         self._done()
+
+
+class IndexThread(_BackgroundThread):
+    """Builds and saves the payload indexes of one collection, at low priority."""
+
+    def __init__(self, name: str, step: Callable[[], bool]) -> None:
+        super().__init__(f"kinbin-indexes-{name}")
+        self._step = step
+
+    def wake(self) -> None:
+        """Tell of a change."""
+        self._wake.set()
+        self._start()
+
+    def _work(self) -> None:
+        _give_way()
+        while not self._stop.is_set() and not self._step():
+            # Another process is at it.
+            self._stop.wait(0.1)
+        # Writes come in many, and each wakes it.
+        self._stop.wait(INDEX_PAUSE)
 
 
 def _give_way() -> None:
