@@ -14,8 +14,8 @@ __all__ = ["IDEMPOTENCY", "PROBLEMS", "bulk", "matrix", "parameters", "reference
 PROBLEMS = "x-problems"
 """Where a route leaves the statuses of its refusals; the document turns them into responses."""
 
-EVERYWHERE = frozenset({400, 401, 403, 421, 500, 503})
-WITH_BODY = frozenset({408, 413, 415, 422})
+EVERYWHERE = frozenset({400, 401, 403, 408, 421, 431, 500, 503})
+WITH_BODY = frozenset({413, 415, 422})
 WITH_WORK = frozenset({429})
 
 IDEMPOTENCY: dict[str, Any] = {

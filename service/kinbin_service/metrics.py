@@ -59,6 +59,8 @@ METRICS = (
     Described("requests_waiting", "gauge", "requests that wait for a thread"),
     Described("requests_running", "gauge", "library calls that run"),
     Described("body_bytes", "gauge", "bytes of bodies that are being received or worked on"),
+    Described("connections", "gauge", "open connections"),
+    Described("connections_closed", "counter", "connections refused or given up, by the code that they were told", ("code",)),
     Described("resident_bytes", "gauge", "memory of the workers, with what of the mapped files is in memory"),
 )
 """What every worker measures."""
@@ -73,6 +75,9 @@ class Reports(Protocol):
     def failures(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each collection, the reports of its background work."""
 
+    def closed(self) -> Mapping[str, int]:
+        """Connections that were closed so far, by code."""
+
 
 class Metrics:
     """The metrics of one worker; with a shared folder, those of all when they are asked for."""
@@ -81,6 +86,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._made = {one.name: _make(one, self._registry) for one in METRICS}
         self._failures: Tally[str] = Tally()
+        self._closed: Tally[str] = Tally()
         self._folder = os.environ.get(FOLDER_VARIABLE)
 
     def request(self, method: str, route: str | None, status: int, seconds: float) -> None:
@@ -112,6 +118,9 @@ class Metrics:
         for name, value in service.measures().items():
             self._made[name].set(value)
         self._made["resident_bytes"].set(_resident_bytes())
+        for code, number in service.closed().items():
+            self._made["connections_closed"].labels(code).inc(number - self._closed[code])
+            self._closed[code] = number
         failures, failing = Tally[str](), Tally[str]()
         for report in service.failures().values():
             for name, told in report.items():

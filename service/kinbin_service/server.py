@@ -3,7 +3,8 @@
 1. The port takes connections from the moment that "listening" is logged; they wait until a process accepts them.
    Workers are spawned; each opens the database itself. Settings reach them as environment variables.
 2. SIGTERM and SIGINT stop listening, answer what is in flight, and end with status 0.
-3. A worker whose parent has died stops by itself, so that nothing keeps the port or the data.
+3. SIGHUP has the certificate read again, where there is one.
+4. A worker whose parent has died stops by itself, so that nothing keeps the port or the data.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from uvicorn.supervisors import Multiprocess
 
 import kinbin
 from kinbin_service.app import create_app
+from kinbin_service.connections import ServingConfig
 from kinbin_service.keys import Keys
 from kinbin_service.logs import configuration
 from kinbin_service.metrics import shared_folder
 from kinbin_service.settings import Settings, reached_at
+from kinbin_service.tls import Certificate
 
 __all__ = ["run", "worker_app"]
 
@@ -50,6 +53,20 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
+class Supervisor(Multiprocess):
+    """The parent of several workers. With TLS, SIGHUP goes on to all of them, who read the certificate again and serve on."""
+
+    def handle_hup(self) -> None:
+        """Without TLS workers are replaced one by one, as uvicorn does it."""
+        if not self.config.is_ssl:
+            super().handle_hup()
+            return
+        for process in self.processes:
+            # One that is still starting would die of it, and reads the files anyway.
+            if process.is_ready(timeout=1) and process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
+
+
 def run(
     settings: Settings | None = None,
     *,
@@ -63,8 +80,8 @@ def run(
 ) -> None:
     """Serve until a signal. Arguments that are given come before the environment.
 
-    Raises ValueError for settings that cannot be, naming their variables but no values, for a file of keys that cannot
-    be used, or for an address that others can reach without a key. Exits with status 3 when the port or the database cannot
+    Raises ValueError for settings that cannot be, naming their variables but no values, for files of keys or certificates that
+    cannot be used, or for an address that others can reach without a key. Exits with status 3 when the port or the database cannot
     be had.
     """
     given = {"data_dir": data, "host": host, "port": port, "workers": workers, "insecure": insecure}
@@ -75,14 +92,17 @@ def run(
     except ValidationError as error:
         raise ValueError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors(include_input=False))) from None
     settings.check_exposure()
-    Keys(settings).load()  # a file that cannot be used ends the server here, rather than each worker
+    # Files that cannot be used end the server here, rather than each worker.
+    Keys(settings).load()
+    if settings.tls_cert_file is not None:
+        Certificate(settings.tls_cert_file, settings.tls_key_file)
     settings.export()
-    config = uvicorn.Config("kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
+    config = ServingConfig(settings, "kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
     listening = config.bind_socket()
     _check_data(settings)
     # Before anything is said to be ready: whoever reads that may connect at once.
     listening.listen(config.backlog)
-    address = reached_at(settings.host, listening.getsockname()[1])
+    address = reached_at(settings.host, listening.getsockname()[1], tls=settings.tls_cert_file is not None)
     log.info("listening", extra={"fields": {"url": address, "docs": f"{address}/docs", "data": str(settings.data_dir)}})
     if settings.workers == 1:
         server = DrainingServer(config)
@@ -90,7 +110,7 @@ def run(
         if not server.started:
             sys.exit(STARTUP_FAILURE)
         return
-    supervisor = Multiprocess(config, sockets=[listening])
+    supervisor = Supervisor(config, sockets=[listening])
     with shared_folder():
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -118,7 +138,6 @@ def _uvicorn_options(settings: Settings) -> dict[str, Any]:
         "port": settings.port,
         "workers": settings.workers,
         "loop": "auto",
-        "http": "httptools",
         "ws": "none",
         "lifespan": "on",
         "log_config": configuration(settings.log_level, settings.log_format),

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from starlette.requests import Request
 
 import kinbin
+from kinbin_service import connections
 from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
 from kinbin_service.collection_metrics import Stored
@@ -113,7 +114,12 @@ class Service:
             "requests_waiting": self.admission.waiting,
             "requests_running": self.admission.running,
             "body_bytes": self.buffers.held,
+            "connections": connections.opened(),
         }
+
+    def closed(self) -> dict[str, int]:
+        """Connections of this process that were closed early, by the code that they were told."""
+        return dict(connections.closed)
 
     async def _sample(self) -> None:
         """Note what the worker holds, now and then, until the task is cancelled."""

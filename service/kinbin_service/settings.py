@@ -45,6 +45,11 @@ class Settings(BaseSettings):
         ),
     ] = ""
 
+    tls_cert_file: Annotated[Path | None, Field(description="PEM file of a certificate and its chain: HTTPS; read again at SIGHUP")] = None
+    tls_key_file: Annotated[Path | None, Field(description="PEM file of its key, if it does not stand in the same file")] = None
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000, description="open connections of a worker; more get 503")] = 512
+    header_seconds: Annotated[float, Field(gt=0, description="longest time for address and headers to arrive; then 408")] = 10.0
+
     threads: Annotated[int, Field(ge=1, le=256, description="library calls that run at once in a worker")] = min(
         32, 4 + (os.cpu_count() or 1)
     )
@@ -98,6 +103,12 @@ class Settings(BaseSettings):
             raise ValueError("set KINBIN_API_KEY or KINBIN_API_KEY_FILE, not both")
         return self
 
+    @model_validator(mode="after")
+    def _a_key_has_a_certificate(self) -> Self:
+        if self.tls_key_file is not None and self.tls_cert_file is None:
+            raise ValueError("KINBIN_TLS_KEY_FILE is of no use without KINBIN_TLS_CERT_FILE")
+        return self
+
     @cached_property
     def key(self) -> str | None:
         """The API key from wherever it is set. ValueError for a key file that holds none or cannot be read."""
@@ -147,12 +158,12 @@ class Settings(BaseSettings):
                 os.environ[name] = text
 
 
-def reached_at(host: str, port: int) -> str:
+def reached_at(host: str, port: int, *, tls: bool = False) -> str:
     """The address at which this machine reaches a server that listens there."""
     name = host.strip("[]")
     if is_wildcard(name):
         name = "::1" if ":" in name else "127.0.0.1"
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    return f"http{'s' * tls}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def is_loopback(host: str) -> bool:

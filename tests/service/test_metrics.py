@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kinbin
+from kinbin_service import connections
 from kinbin_service.collection_metrics import COLLECTION_METRICS
 from kinbin_service.metrics import METRICS, Metrics
 from service_app import App, HeldDatabase, eventually, running_app
@@ -133,6 +134,9 @@ def test_background_failures_add_up() -> None:
         def failures(self) -> dict[str, dict[str, Any]]:
             return self.told
 
+        def closed(self) -> dict[str, int]:
+            return {"head_timeout": 3}
+
     counted, service = Metrics(), Reporting()
     service.told = {"a": {"upkeep": report(2, 1), "links": report(0, 0)}, "b": {"upkeep colour": report(3, 0)}}
     counted.sample(service)
@@ -143,6 +147,7 @@ def test_background_failures_add_up() -> None:
     assert value(told, "background_failures_total", work="upkeep") == 5
     assert value(told, "background_failures_total", work="links") == 1
     assert value(told, "background_failing", work="upkeep") == 1
+    assert value(told, "connections_closed_total", code="head_timeout") == 3
 
 
 async def test_every_metric_of_the_tables_is_there_and_no_other(app: App) -> None:
@@ -151,6 +156,7 @@ async def test_every_metric_of_the_tables_is_there_and_no_other(app: App) -> Non
     await app.post("/query", {"vector": [1, 2, 3]})
     await app.get("/secret-path", status=404)
     app.service.metrics.sample(app.service)
+    connections.closed["head_timeout"] += 1
     text = (await app.client.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text) if not family.name.endswith("_created")}
     tables = {f"kinbin_{one.name}": one for one in (*METRICS, *COLLECTION_METRICS)}
@@ -202,6 +208,7 @@ metrics = Metrics()
 class Service:
     def measures(self): return {"requests_waiting": 2}
     def failures(self): return {}
+    def closed(self): return {}
 metrics.sample(Service())
 metrics.request("GET", "/livez", 200, 0.003)
 print(metrics.text().decode() if sys.argv[1] == "tell" else "", flush=True)

@@ -405,7 +405,7 @@ def test_workers_that_cannot_start_end_the_server(tmp_path: Path, monkeypatch: p
         def run(self) -> None:
             """End as uvicorn's supervisor does."""
 
-    monkeypatch.setattr(server, "Multiprocess", FailingWorkers)
+    monkeypatch.setattr(server, "Supervisor", FailingWorkers)
     keep_environment(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         server.run(data=tmp_path / "data", port=free_port(), workers=2)

@@ -1,0 +1,138 @@
+"""Connections: how many may be open, and how long the head of a request may take and be. Under uvicorn, above the gate's layer.
+
+1. A connection over the limit is told so (503) and closed, before anything of it is read.
+2. The head of a request has `header_seconds` to arrive, from the opening of its connection or from its first byte, and HEAD_BYTES. Bodies
+   have limits of their own (`bodies.read_body`), idle connections uvicorn's.
+3. A connection whose answer is on its way is never closed by this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from kinbin_service.problems import CODES, MEDIA_TYPE, document
+from kinbin_service.settings import Settings
+from kinbin_service.tls import Certificate
+
+__all__ = ["HEAD_BYTES", "Connection", "ServingConfig", "closed", "opened"]
+
+HEAD_BYTES = 65_536
+"""Address and headers of a request."""
+
+closed: Counter[str] = Counter()
+"""Connections of this process that were closed for a reason of this module, by the code that they were told."""
+_open: set[Connection] = set()
+
+DETAILS = {
+    "too_many_connections": "as many connections are open as may be; try again",
+    "head_timeout": "the address and the headers of a request took too long to arrive",
+    "head_too_large": f"the address and the headers of a request have at most {HEAD_BYTES:,} bytes",
+}
+
+
+def opened() -> int:
+    """How many connections this process has."""
+    return len(_open)
+
+
+class ServingConfig(uvicorn.Config):
+    """uvicorn's configuration, with what `Connection` and TLS need of the settings. It is sent to workers as it is."""
+
+    def __init__(self, settings: Settings, app: str, **options: Any) -> None:
+        if settings.tls_cert_file is not None:
+            options["ssl_context_factory"] = _tls
+        super().__init__(app, http=Connection, **options)
+        self.settings = settings
+
+
+def _tls(config: uvicorn.Config, _default: Any) -> Any:
+    """The context that a process listens with; from now on it follows SIGHUP."""
+    assert isinstance(config, ServingConfig)
+    assert config.settings.tls_cert_file is not None
+    certificate = Certificate(config.settings.tls_cert_file, config.settings.tls_key_file)
+    certificate.reload_at_hangup()
+    return certificate.context
+
+
+class Connection(HttpToolsProtocol):
+    """One connection of a client."""
+
+    config: ServingConfig
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._timer: asyncio.TimerHandle | None = None
+        """Set while the head of a request is awaited."""
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Take the connection, or refuse it."""
+        super().connection_made(transport)
+        _open.add(self)
+        if len(_open) > self.config.settings.max_connections:
+            self._refuse("too_many_connections")
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        _open.discard(self)
+        self._end_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request."""
+        if self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._timer is not None and self._head_bytes > HEAD_BYTES:
+            self._refuse("head_too_large")
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request came."""
+        super().on_message_begin()
+        if self._timer is None:
+            self._await_head()
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is there."""
+        self._end_timer()
+        super().on_headers_complete()
+
+    def _await_head(self) -> None:
+        self._head_bytes = 0
+        self._timer = self.loop.call_later(self.config.settings.header_seconds, self._too_late)
+
+    def _end_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_late(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            # The head of the next request is late, the answer to this one is under way.
+            self._await_head()
+        elif self._head_bytes or self.cycle is not None:
+            self._refuse("head_timeout")
+        else:
+            # Nothing ever came: browsers open connections ahead of need.
+            closed["head_timeout"] += 1
+            self._end_timer()
+            self.transport.close()
+
+    def _refuse(self, code: str) -> None:
+        """Tell why, and close."""
+        closed[code] += 1
+        self._end_timer()
+        body = document(code, DETAILS[code])
+        head = [f"HTTP/1.1 {CODES[code].status} {CODES[code].title}", f"content-type: {MEDIA_TYPE}", f"content-length: {len(body)}"]
+        if CODES[code].status == 503:
+            head.append("retry-after: 1")
+        self.transport.write("\r\n".join([*head, "connection: close", "", ""]).encode() + body)
+        self.transport.close()
