@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         CollectionExists,
         CollectionNotFound,
         CorruptData,
+        CursorExpired,
         FormatMismatch,
         InvalidInput,
         ItemConflict,
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
         CompactReport,
         DeleteResult,
         FieldsConfig,
+        Group,
         Hit,
         Item,
         Page,
         PayloadResult,
+        Query,
         RepairReport,
         SnapshotInfo,
         SnapshotReport,
@@ -96,11 +99,13 @@ __all__ = [
     "Compiling",
     "CorruptData",
     "Costs",
+    "CursorExpired",
     "Database",
     "DeleteResult",
     "FieldsCollection",
     "FieldsConfig",
     "FormatMismatch",
+    "Group",
     "Hit",
     "InvalidInput",
     "Item",
@@ -113,6 +118,7 @@ __all__ = [
     "Page",
     "PayloadResult",
     "Problem",
+    "Query",
     "QueryOptions",
     "RepairReport",
     "SearchCancelled",
@@ -146,8 +152,8 @@ _HOMES = {
     "kinbin.costs": "Costs",
     "kinbin.database": "Database open",
     "kinbin.errors": (
-        "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData FormatMismatch InvalidInput ItemConflict "
-        "KeyReused KinbinError Problem SearchCancelled SnapshotNotFound StorageBusy StorageError StorageFull VersionConflict"
+        "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData CursorExpired FormatMismatch InvalidInput "
+        "ItemConflict KeyReused KinbinError Problem SearchCancelled SnapshotNotFound StorageBusy StorageError StorageFull VersionConflict"
     ),
     "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
@@ -157,8 +163,8 @@ _HOMES = {
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
-        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FieldsConfig Hit Item Page PayloadResult "
-        "RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
+        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FieldsConfig Group Hit Item Page "
+        "PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,17 +20,24 @@ from kinbin.front import Entry, Front, check_adding
 from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
-from kinbin.options import Asked, QueryOptions, check_cancel, options_of
+from kinbin.options import AllOptions, QueryOptions, check_cancel, deeper, options_of, options_of_more
+from kinbin.options import Asked as OptionsAsked
 from kinbin.parameters import at_most, path_of
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.contents import Contents
+from kinbin.query.cursors import mark_of
+from kinbin.query.each import answer_each, read_each
+from kinbin.query.examples import Asked, Examples, ExampleSearch, How
 from kinbin.query.matching import Filters
 from kinbin.query.plan import Plan, plan_query
+from kinbin.query.ranking import MOST_SEARCHED
 from kinbin.query.reading import Reading
 from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher, fresh_keys
+from kinbin.query.shaping import Source, as_batch, shaped
+from kinbin.query.times import timed, told_times
 from kinbin.query.view import View, Views
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item, SnapshotInfo
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item, Query, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
@@ -192,16 +200,16 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
 
     def query(
         self, x: Any, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
-        options: QueryOptions | None = None, **asked: Unpack[Asked],
+        options: QueryOptions | None = None, **asked: Unpack[OptionsAsked],
     ) -> Answer:  # fmt: skip
         """The k nearest items of one vector, with exact scores. See `query_batch`."""
         return self._query_one(self._one(x), options_of(options, k, target_recall, asked), cancel)
 
     def query_id(
         self, id: str, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
-        options: QueryOptions | None = None, **asked: Unpack[Asked],
+        options: QueryOptions | None = None, **asked: Unpack[OptionsAsked],
     ) -> Answer:  # fmt: skip
-        """The k nearest items of a stored item's vector (itself among them).
+        """The k nearest items of a stored item's vector: without itself, unless `include_self` keeps it.
 
         Raises:
             InvalidInput: code "unknown_id": there is no such item.
@@ -211,13 +219,12 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
 
     def query_batch(
         self, Q: Any, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
-        options: QueryOptions | None = None, **asked: Unpack[Asked],
+        options: QueryOptions | None = None, **asked: Unpack[OptionsAsked],
     ) -> AnswerBatch:  # fmt: skip
         """The k nearest items of each of m vectors, from one snapshot, in one kernel call for each thread (`kinbin.set_threads`).
 
-        k, target_recall, and asked: min_score, max_distance, filter, mode, certify, include: see `kinbin.QueryOptions`. options: all
-        of them in one, instead. cancel: looked at every few queries (those that a scan takes 0.2 s for, at least 16); once it is set, the
-        search ends.
+        k, target_recall, asked: see `kinbin.QueryOptions`. options: all of them in one, instead. cancel: looked at every few queries
+        (those that a scan takes 0.2 s for, at least 16); once it is set, the search ends.
 
         Raises:
             InvalidInput: a query or a parameter is malformed. CorruptData: a stored row is damaged. SearchCancelled: see cancel.
@@ -231,29 +238,83 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         wanted = options_of(options, k, target_recall, asked)
         check_cancel(cancel)
         with self._reading() as (reader, view):
-            answer = self._search(reader, view, rows, wanted, cancel)
+            if wanted.is_shaped and len(rows):
+                each = [self._shaped(reader, view, rows.take(np.array([i])), wanted, cancel) for i in range(len(rows))]
+                answer = as_batch(each, wanted.k)
+            else:
+                answer = self._search(reader, view, rows, wanted, cancel)
             if wanted.include:
                 ids = [identifier for row in answer.ids.tolist() for identifier in row if identifier is not None]
                 answer = replace(answer, items=self._contents.of(reader, view, ids, tuple(wanted.include)))
         self._look_after(view, wanted.mode)
         return answer
 
+    def query_each(self, queries: Iterable[Query], cancel: threading.Event | None = None) -> list[Answer]:
+        """The answers to many queries, each with options of its own, all from one snapshot.
+
+        Cost: what each takes alone; `query_batch` shares work between vectors that are asked for alike.
+
+        Raises:
+            InvalidInput: with the position of the query that is malformed.
+        """
+        check_cancel(cancel)
+        listed = read_each(queries, self._one_of)
+        with self._reading() as (reader, view):
+            answers = answer_each(listed, lambda about, asked: self._answer(reader, view, about, asked, cancel))
+        for mode in {asked.mode for _, asked in listed}:
+            self._look_after(view, mode)
+        return answers
+
+    def query_examples(
+        self, positive: Iterable[Any], negative: Iterable[Any] = (), cancel: threading.Event | None = None, *,
+        options: QueryOptions | None = None, **more: Unpack[AllOptions],
+    ) -> Answer:  # fmt: skip
+        """The k items of the greatest mean score with the positive examples, less their mean score with the negative ones.
+
+        Examples are ids of stored items (strings), or vectors; objects stand under their key, as {"string": "kitten"}. Where the kernel
+        prints distances, so is the result, and the least is the nearest. Scores are exact. Items that are examples are left out,
+        unless `include_self` keeps them. min_score, max_distance: of the result.
+
+        `auto` scores all rows with all examples where that takes some 20 ms, otherwise the nearest rows of each positive one: the bound is
+        1, or None where nothing is proved. exact, certify: all rows. A single positive example is a query like any other.
+
+        Raises:
+            InvalidInput: code "unknown_id": an example is not stored; field "positive" or "negative", with its position.
+        """
+        asked = options_of_more(options, more)
+        return self.query_each([Query(positive=positive, negative=negative, options=asked)], cancel)[0]  # type: ignore[arg-type]  # any
+
+    def _one_of(self, key: str, given: Any) -> Rows:
+        """One vector as a canonical row, or one object, which stands under its key if it is an example."""
+        if key == "x" or self._kind.one == "vector":
+            return self._one(given)
+        if not isinstance(given, Mapping) or set(given) != {self._kind.one}:
+            raise InvalidInput.of("bad_parameter", f'an example is an id, or {{"{self._kind.one}": …}}', field=key)
+        return self._one(given[self._kind.one])
+
     def _query_one(self, query: Rows | bytes, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """One query: a vector, or the id of a stored item."""
         if cancel is not None:
             check_cancel(cancel)
         with self._reading() as (reader, view):
-            if isinstance(query, bytes):
-                (known,) = reader.items([query])
-                if known is None:
-                    raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
-                query = self._contents.rows(view, [known[0]])
-            answer = self._search_one(reader, view, query, asked, cancel)
-            if asked.include:
-                items = self._contents.of(reader, view, answer.ids, tuple(asked.include))
-                answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
+            answer = self._answer(reader, view, query, asked, cancel)
         self._look_after(view, asked.mode)
         return answer
+
+    def _answer(
+        self, reader: Reader, view: View, query: Rows | bytes | Examples, asked: QueryOptions, cancel: threading.Event | None
+    ) -> Answer:
+        """The answer to one query in a snapshot, with what is included."""
+        if isinstance(query, Rows) and not asked.is_shaped:
+            answer = self._search_one(reader, view, query, asked, cancel)
+        else:
+            answer = self._shaped(reader, view, query, asked, cancel)
+        if not asked.include:
+            return answer
+        began = time.perf_counter()
+        items = self._contents.of(reader, view, answer.ids, tuple(asked.include))
+        answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
+        return answer if answer.times is None else timed(answer, "read contents", began)
 
     def _rows(self, X: Any) -> Rows:
         """A batch of objects, vectors or others, as canonical rows."""
@@ -272,16 +333,41 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         # A filter that lets few rows through is answered by scoring just those.
         mode = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
         wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), mode, asked.certify, share, cancel)
+        wanted.times = [] if asked.debug else None
         return plan_query(view, self._space, wanted.target), wanted, None if matching is None else matching.masks, passing
 
     def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """Search for one validated query, and put ids to the rows found."""
+        began = time.perf_counter() if asked.debug else 0.0
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
         found = None if self._pools is None else self._pools.search_one((reader, view), plan, query, wanted, masks)
         if found is None:
             found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
-        return answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
+        answer = answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
+        return told_times(answer, wanted.times, began) if asked.debug else answer
+
+    def _shaped(
+        self, reader: Reader, view: View, query: Rows | bytes | Examples, asked: QueryOptions, cancel: threading.Event | None
+    ) -> Answer:
+        """The answer to one query, shaped as is asked for."""
+        about = Examples.of(query).read(reader, lambda numbers: self._contents.rows(view, numbers))
+
+        def find(k: int) -> Answer:
+            plain = deeper(asked, k)
+            if about.is_single and k <= MOST_SEARCHED:
+                return self._search_one(reader, view, about.positive, plain, cancel)
+            return self._score_all(reader, view, about, plain, cancel).first(k)
+
+        source = Source(find, reader, lambda: mark_of([self._seed], about.rows, asked), about.own)
+        return shaped(source, asked)
+
+    def _score_all(self, reader: Reader, view: View, about: Asked, asked: QueryOptions, cancel: threading.Event | None) -> ExampleSearch:
+        """The search by examples, or for more neighbours than a search keeps in order."""
+        # What is least wanted of a mean says nothing of its parts.
+        limit = limit_of(self._space, asked) if about.is_single else None
+        plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
+        return ExampleSearch(self._searcher, (reader, view), How(asked, plan, wanted, masks, passing), about)
 
     def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
         """The same for m queries."""

@@ -10,6 +10,7 @@
     │   └── VersionConflict             an item has another version than `if_versions` says
     ├── KeyReused                       an idempotency key came again with another add
     ├── AliasConflict                   a name is an alias and a collection is wanted, or the other way round
+    ├── CursorExpired                   the collection has changed since the page before
     ├── Closed                          use after close()
     └── StorageError
         ├── StorageFull                 the disk or the map is full; nothing was written
@@ -34,6 +35,7 @@ __all__ = [
     "CollectionExists",
     "CollectionNotFound",
     "CorruptData",
+    "CursorExpired",
     "FormatMismatch",
     "InvalidInput",
     "ItemConflict",
@@ -184,6 +186,12 @@ class AliasConflict(KinbinError):
     """A name belongs to an alias where a collection is meant, or the other way round; or aliases lead to what was to be dropped."""
 
     code = "alias_conflict"
+
+
+class CursorExpired(KinbinError):
+    """The collection has changed since the page that a cursor continues: its pages would be of two answers. Begin again."""
+
+    code = "cursor_expired"
 
 
 class Closed(KinbinError):

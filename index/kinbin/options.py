@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
 
 from kinbin.errors import InvalidInput, suggestion
 from kinbin.limits import LIMITS
-from kinbin.parameters import INCLUDE, MODES, at_most, included, is_number, one_of, whole
+from kinbin.parameters import INCLUDE, INCLUDED, MODES, at_most, included, is_number, listed_ids, one_of, whole
 
-__all__ = ["OPTIONS", "Asked", "Option", "QueryOptions", "check_cancel", "options_of"]
+__all__ = ["OPTIONS", "AllOptions", "Asked", "Option", "QueryOptions", "check_cancel", "deeper", "options_of", "options_of_more"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,19 @@ class Asked(TypedDict, total=False):
     certify: bool
     include: Iterable[str]
     max_distance: float | None
+    exclude: Iterable[str]
+    include_self: bool
+    offset: int
+    cursor: str | None
+    group_by: Mapping[str, Any] | None
+    debug: bool
+
+
+class AllOptions(Asked, total=False):
+    """All options by their names."""
+
+    k: int
+    target_recall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,11 @@ class QueryOptions:
     expected to be fastest, and scans what the bands cannot certify. certify: a walk gives no bound on recall; ask the bands for
     one (it costs what a search by bands costs; in auto mode it is then kept, by a scan if need be). include: what of the items
     comes with the answer, from the snapshot that is searched; kept as a tuple.
+
+    exclude: ids that are not answered; those that are not stored are passed over. include_self: a query by id answers the item
+    itself, too; of no effect on other queries. offset: so many of the nearest are left out. Each excluded item, and each that an offset
+    leaves out, costs what a larger k does. cursor: pages of one answer, in one state of the collection (`query.cursors`). group_by:
+    k groups of m hits (`query.grouping`). debug: `Answer.times`.
 
     Raises:
         InvalidInput: codes "bad_parameter", "over_limit"; `field` names the option.
@@ -107,7 +126,7 @@ class QueryOptions:
     )
     include: Iterable[str] = field(
         default=(),
-        metadata={"text": "what to return of each item", "says": f"lists some of {', '.join(INCLUDE)}", "known": INCLUDE},
+        metadata={"text": "what to return of each item", "says": f"lists some of {INCLUDED}", "known": INCLUDE},
     )
     max_distance: float | None = field(
         default=None,
@@ -116,6 +135,41 @@ class QueryOptions:
             "says": "is a finite number from 0 on, or null",
             "least": 0,
         },
+    )
+    exclude: Iterable[str] = field(
+        default=(),
+        metadata={"text": "ids of items that are not answered", "says": "is a list of ids, each a string that is not empty"},
+    )
+    include_self: bool = field(
+        default=False,
+        metadata={"text": "with a query by id: answer the item itself, too", "says": "is true or false"},
+    )
+    offset: int = field(
+        default=0,
+        metadata={
+            "text": "leave out so many of the nearest: the next page of an answer",
+            "says": "is a whole number from 0 on",
+            "least": 0,
+            "limit": "offset",
+        },
+    )
+    cursor: str | None = field(
+        default=None,
+        metadata={
+            "text": "answer page by page: empty for the first page, then the next of the page before",
+            "says": "is a string, or null; of one query, without an offset and without group_by",
+        },
+    )
+    group_by: Mapping[str, Any] | None = field(
+        default=None,
+        metadata={
+            "text": "answer the nearest items of each value of a payload field, in the place of the k nearest",
+            "says": 'is an object as {"field": "shot", "groups": 5, "size": 2}, of one query, without an offset and without a cursor',
+        },
+    )
+    debug: bool = field(
+        default=False,
+        metadata={"text": "tell what was done, and how long each step took", "says": "is true or false"},
     )
 
     def __post_init__(self) -> None:
@@ -136,6 +190,46 @@ class QueryOptions:
             raise _refused("certify")
         if type(self.include) is not tuple or self.include:
             object.__setattr__(self, "include", included(self.include))
+        if self.is_shaped:
+            self._check_shape()
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether an answer is more than the k nearest: something is left out of them, or done with them."""
+        # What nearly always comes is told by its type alone.
+        plain = self.exclude == () and self.include_self is False and type(self.offset) is int and self.offset == 0
+        return not (plain and self.cursor is None and self.group_by is None and self.debug is False)
+
+    def _check_shape(self) -> None:
+        object.__setattr__(self, "exclude", listed_ids("exclude", self.exclude, OPTIONS["exclude"].says))
+        at_most("exclude", len(self.exclude), "exclude")  # type: ignore[arg-type]  # it is a tuple now
+        if self.include_self is not True and self.include_self is not False:
+            raise _refused("include_self")
+        offset: object = self.offset
+        if not is_number(offset) or not hasattr(offset, "__index__") or offset < 0:  # type: ignore[operator]
+            raise _refused("offset")
+        object.__setattr__(self, "offset", int(offset))
+        at_most("offset", self.offset, "offset")
+        if self.cursor is not None and (not isinstance(self.cursor, str) or self.offset or self.group_by is not None):
+            raise _refused("cursor")
+        if self.group_by is not None:
+            object.__setattr__(self, "group_by", self._grouping(self.group_by))
+        if self.debug is not True and self.debug is not False:
+            raise _refused("debug")
+
+    def _grouping(self, by: object) -> dict[str, Any]:
+        if not isinstance(by, Mapping) or not {"field"} <= by.keys() <= {"field", "groups", "size"} or self.offset:
+            raise _refused("group_by")
+        field_name, groups, size = by["field"], by.get("groups", 10), by.get("size", 1)
+        if not isinstance(field_name, str) or not all(field_name.split(".")):
+            raise _refused("group_by")
+        for name, value in (("groups", groups), ("size", size)):
+            if not is_number(value) or not hasattr(value, "__index__") or value < 1:
+                raise InvalidInput.of("bad_parameter", f"group_by: {name} is a whole number from 1 on", field="group_by")
+        if groups * size > LIMITS["k"].value:
+            most = int(LIMITS["k"].value)
+            raise InvalidInput.of("over_limit", f"group_by: groups times size is at most {most}", field="group_by", limit="k")
+        return {"field": field_name, "groups": int(groups), "size": int(size)}
 
 
 OPTIONS: dict[str, Option] = {one.name: Option(one.default, **one.metadata) for one in fields(QueryOptions)}
@@ -180,6 +274,20 @@ def options_of(options: object, k: int, target_recall: float, asked: Asked) -> Q
             # Something in it has no hash, or is refused: with its reasons below.
             pass
     return QueryOptions(k, target_recall, **asked)
+
+
+def options_of_more(options: object, asked: AllOptions) -> QueryOptions:
+    """The options that came as one, or those that came by their names. See `options_of`."""
+    others = {name: value for name, value in asked.items() if name not in ("k", "target_recall")}
+    return options_of(options, asked.get("k", 10), asked.get("target_recall", 0.9), others)  # type: ignore[arg-type]  # names are looked at
+
+
+def deeper(asked: QueryOptions, k: int) -> QueryOptions:
+    """The same options for so many neighbours, which may be more than users may ask for; plain: nothing is left out of them."""
+    plain = copy(asked)
+    for name, value in (("k", k), ("exclude", ()), ("include_self", False), ("offset", 0), ("cursor", None), ("group_by", None)):
+        object.__setattr__(plain, name, value)
+    return plain
 
 
 def _chosen(options: object, single: QueryOptions) -> QueryOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from kinbin.limits import limit
 
 __all__ = [
     "INCLUDE",
+    "INCLUDED",
     "MODES",
     "STORED",
     "Value",
@@ -23,6 +24,8 @@ __all__ = [
     "field_name",
     "included",
     "is_number",
+    "is_selection",
+    "listed_ids",
     "one_of",
     "open_cursor",
     "path_of",
@@ -35,6 +38,9 @@ MODES = ("auto", "bands", "links", "exact")
 INCLUDE = ("vector", "payload")
 STORED = (*INCLUDE, "version")
 """What may come with stored items, beside what may come with hits."""
+INCLUDED = f"{', '.join(INCLUDE)}, payload.FIELD"
+"""What `include` may list, for people."""
+_LONGEST_SELECTION = 255
 Value = float | str | tuple[float, ...]
 """Of a kernel's parameter."""
 
@@ -105,19 +111,38 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
     return listed
 
 
+def listed_ids(name: str, value: Any, says: str) -> tuple[str, ...]:
+    """Ids, each once and in their order; whether they are stored, and can be, is not asked."""
+    # Sets have no order, and here none is needed.
+    found = list(value) if isinstance(value, Set) and not isinstance(value, str) else value
+    if not isinstance(found, list | tuple):
+        found = found.tolist() if hasattr(found, "tolist") and getattr(found, "ndim", 0) == 1 else None
+    if found is None or not all(isinstance(one, str) and one for one in found):
+        raise InvalidInput.of("bad_parameter", f"{name} {says}", field=name)
+    return tuple(dict.fromkeys(found))
+
+
 def included(include: object, known: tuple[str, ...] = INCLUDE) -> tuple[str, ...]:
-    """What parts of items are wanted, of those that are known, each once and in one order."""
+    """What parts of items are wanted, of those that are known and fields of payloads, each once and in one order."""
     wanted = set()
     # One after the other: what is no list of names may be endless.
     for name in include if isinstance(include, Iterable) and _is_listed(include) else [include]:
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or not (name in known or is_selection(name)):
             raise InvalidInput.of(
                 "bad_parameter",
-                f"include lists some of {', '.join(known)}, not {arrived(name)}{suggestion(name, known)}",
+                f"include lists some of {', '.join(known)}, payload.FIELD, not {arrived(name)}{suggestion(name, known)}",
                 field="include",
             )
         wanted.add(name)
-    return tuple(name for name in known if name in wanted)
+        at_most("include", len(wanted), "include")
+    # Who asks for all of a payload gets it.
+    selected = () if "payload" in wanted else sorted(wanted.difference(known))
+    return (*(name for name in known if name in wanted), *selected)
+
+
+def is_selection(name: str) -> bool:
+    """Whether this names a field of payloads, as payload.year or payload.camera.lens does."""
+    return len(name) <= _LONGEST_SELECTION and name.startswith("payload.") and all(name.split("."))
 
 
 def _is_listed(value: object) -> bool:

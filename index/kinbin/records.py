@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinbin.errors import Problem
+from kinbin.options import QueryOptions
 from kinbin.parameters import Value
 
 __all__ = [
@@ -22,10 +23,12 @@ __all__ = [
     "DeleteResult",
     "Facets",
     "FieldsConfig",
+    "Group",
     "Hit",
     "Item",
     "Page",
     "PayloadResult",
+    "Query",
     "RepairReport",
     "SnapshotInfo",
     "SnapshotReport",
@@ -192,6 +195,29 @@ class Hit:
         return self.score if self.ascending else None
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The hits of one value of the field that an answer is grouped by."""
+
+    value: str | int | float | bool
+    ids: list[str]
+    """Best first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One of many queries, with options of its own: a vector or object `x`, the id of a stored item, or examples.
+
+    Just one of x, id and positive is given; negative goes with positive. Examples: see `Collection.query_examples`.
+    """
+
+    x: Any = None
+    id: str | None = None
+    positive: Sequence[Any] | None = None
+    negative: Sequence[Any] = ()
+    options: QueryOptions = QueryOptions()  # noqa: RUF009  # immutable
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
     """The answer to one query, best first: iterate over it for its `Hit`s; `ids` and `scores` are the same as columns.
@@ -224,6 +250,12 @@ class Answer:
     """Whether scores are distances: the smaller the nearer."""
     parts: dict[str, NDArray[np.float64]] | None = None
     """By field that was asked for, its exact scores of `ids`; None where there is but one vector."""
+    groups: list[Group] | None = None
+    """With `group_by`, which of `ids` belong together, the group of the nearest item first; `ids` come group by group then."""
+    next: str | None = None
+    """With `cursor`, that of the next page; None: this is the last."""
+    times: tuple[tuple[str, float], ...] | None = None
+    """With `debug`, what was done and how many milliseconds it took, in order."""
 
     @property
     def distances(self) -> NDArray[np.float64] | None:
@@ -278,6 +310,8 @@ class AnswerBatch:
     """Whether scores are distances: the smaller the nearer."""
     parts: dict[str, NDArray[np.float64]] | None = None
     """By field that was asked for, (m, k) its exact scores, padded with nan; None where there is but one vector."""
+    shapes: list[tuple[list[Group] | None, str | None, tuple[tuple[str, float], ...] | None]] | None = None
+    """(m,) `groups`, `next` and `times` of each answer; None if none of them was asked for."""
 
     @property
     def distances(self) -> NDArray[np.float64] | None:
@@ -295,6 +329,7 @@ class AnswerBatch:
     def __getitem__(self, i: int) -> Answer:
         found = [identifier for identifier in self.ids[i] if identifier is not None]
         bound = float(self.recall_lower_bounds[i])
+        groups, following, times = (None, None, None) if self.shapes is None else self.shapes[i]
         return Answer(
             ids=found,
             scores=self.scores[i, : len(found)],
@@ -309,6 +344,9 @@ class AnswerBatch:
             items=None if self.items is None else [self.items[identifier] for identifier in found],
             ascending=self.ascending,
             parts=None if self.parts is None else {name: scores[i, : len(found)] for name, scores in self.parts.items()},
+            groups=groups,
+            next=following,
+            times=times,
         )
 
     def __iter__(self) -> Iterator[Answer]:

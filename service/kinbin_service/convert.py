@@ -72,7 +72,7 @@ def vector_out(vector: Any) -> Any:
 def item(stored: kinbin.Item, include: Sequence[str], key: str = VECTOR) -> dict[str, Any]:
     """The JSON form of a stored item. key: under which objects travel, if it is one."""
     content: dict[str, Any] = {"id": stored.id}
-    if "payload" in include:
+    if any(name.startswith("payload") for name in include):
         content["payload"] = stored.payload
     if "vector" in include and stored.vectors is not None:
         content["vectors"] = {name: vector_out(vector) for name, vector in stored.vectors.items()}
@@ -85,18 +85,21 @@ def item(stored: kinbin.Item, include: Sequence[str], key: str = VECTOR) -> dict
     return content
 
 
-def answer(found: kinbin.Answer, include: Sequence[str], key: str = VECTOR) -> dict[str, Any]:
-    """The JSON form of one answer, with what was included. key: see `item`."""
+def answer(found: kinbin.Answer, asked: kinbin.QueryOptions, key: str = VECTOR) -> dict[str, Any]:
+    """The JSON form of one answer, with what was asked for. key: see `item`."""
     hits = zip(found.ids, found.scores.tolist(), strict=True)
     number = "distance" if found.ascending else "score"
     work = _work(found.mode, found.candidates, found.verified, found.truncated, found.steps, far=found.out_of_distribution)
-    contents = _contents(found.items or (), include, key)
-    return _answer(number, hits, contents, found.recall_lower_bound, found.no_bound, work, _parts(found.parts))
+    contents = _contents(found.items or (), tuple(asked.include), key)
+    content = _answer(number, hits, contents, found.recall_lower_bound, found.no_bound, work, _parts(found.parts))
+    return content | _shape(found, asked) if asked.is_shaped else content
 
 
-def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str], key: str = VECTOR) -> list[dict[str, Any]]:
-    """The JSON forms of the answers of a batch, with what was included. key: see `item`."""
-    contents = _contents((found.items or {}).values(), include, key)
+def batch_answers(found: kinbin.AnswerBatch, asked: kinbin.QueryOptions, key: str = VECTOR) -> list[dict[str, Any]]:
+    """The JSON forms of the answers of a batch, with what was asked for. key: see `item`."""
+    if asked.is_shaped:
+        return [answer(one, asked, key) for one in found]
+    contents = _contents((found.items or {}).values(), tuple(asked.include), key)
     works = (
         _work(mode, candidates, verified, truncated, steps, far=far)
         for mode, candidates, verified, truncated, steps, far in zip(
@@ -117,6 +120,24 @@ def batch_answers(found: kinbin.AnswerBatch, include: Sequence[str], key: str = 
         )
         for i, (ids, scores, bound, no_bound, work) in enumerate(answers)
     ]
+
+
+def _shape(found: kinbin.Answer, asked: kinbin.QueryOptions) -> dict[str, Any]:
+    """What is only there when it is asked for: groups, the cursor of the next page, and what was done."""
+    shape: dict[str, Any] = {}
+    if found.groups is not None:
+        shape["groups"] = [{"value": group.value, "ids": group.ids} for group in found.groups]
+    if asked.cursor is not None:
+        shape["next"] = found.next
+    if asked.debug:
+        steps = [{"step": step, "ms": round(ms, 4)} for step, ms in found.times or ()]
+        shape["debug"] = {
+            "candidates": found.candidates,
+            "verified": found.verified,
+            "truncated": list(found.truncated),
+            "steps": steps,
+        }
+    return shape
 
 
 def _parts(found: Mapping[str, Any] | None) -> list[dict[str, float]] | None:

@@ -82,6 +82,7 @@ CODES: dict[str, Code] = {
     "version_conflict": Code(409, "Items have other versions"),
     "key_reused": Code(409, "The idempotency key came with another add"),
     "alias_conflict": Code(409, "A name is taken by an alias, or an alias by a collection"),
+    "cursor_expired": Code(409, "The collection has changed since the cursor's page"),
     # The body's content.
     "invalid_field": Code(422, "A field is missing, unknown or of the wrong type"),
     "bad_string": Code(422, "A string is not Unicode"),
@@ -129,6 +130,7 @@ OWN_TEXTS = {
     "key_reused": "nothing was written: the Idempotency-Key came within a day with another add; take a new key for each",
     "alias_conflict": "a name is a collection or an alias; aliases lead to collections, and these are not dropped before them",
     "alias_not_found": "no alias has this name: GET /v1/aliases lists them",
+    "cursor_expired": "the collection has changed since the page before: begin again, with an empty cursor",
     "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",
     "storage_busy": "nothing was acknowledged, and a write may have been done: try again, but look first if it was no upsert and no delete",
     "closed": "the database is closed; try again",
@@ -226,6 +228,8 @@ class Place:
     """The ids of the batch, to find the positions of conflicting ones."""
     lines: Sequence[int] = ()
     """The line of each item, if the body was made of lines."""
+    each: bool = False
+    """Whether queries have fields of their own."""
 
     def pointer(self, position: int | None, field: str | None) -> str:
         """The pointer of one problem."""
@@ -234,7 +238,7 @@ class Place:
             return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{field}")
         if position is None:
             return f"#/{self.batch}" if field in _OF_ITEMS or field == self.batch else f"#/{field}"
-        inner = f"/{field}" if self.batch == "items" and field else ""
+        inner = f"/{field}" if (self.batch == "items" or self.each) and field else ""
         return f"#/{self.batch}/{position}{inner}"
 
     def detail(self, problem: kinbin.Problem) -> str:

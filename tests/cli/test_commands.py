@@ -76,7 +76,12 @@ def test_query_by_id_with_options(filled: Path, run: Run) -> None:
     told = answer_of(run(*common, "-k", 2, "--filter", '{"row": {"$lt": 5}}', "--target-recall", 0.99))
     assert len(told["results"]) == 2
     assert all(hit["payload"]["row"] < 5 for hit in told["results"])
-    assert [hit["id"] for hit in answer_of(run(*common, "--min-score", 0.999))["results"]] == ["p9"]
+    assert answer_of(run(*common, "--min-score", 0.999))["results"] == []
+    kept = answer_of(run(*common, "--include-self", "--min-score", 0.999))
+    assert [hit["id"] for hit in kept["results"]] == ["p9"]
+    whole = [hit["id"] for hit in answer_of(run(*common, "-k", 9))["results"]]
+    left = answer_of(run(*common, "-k", 3, "--offset", 2, "--exclude", whole[0], "--exclude", whole[4]))["results"]
+    assert [hit["id"] for hit in left] == [whole[3], whole[5], whole[6]]
 
 
 def test_query_by_a_file_of_one_or_many(filled: Path, run: Run, vectors: NDArray[np.float32], tmp_path: Path) -> None:
@@ -99,7 +104,7 @@ def test_query_by_sparse_forms(filled: Path, run: Run, vector: str) -> None:
 
 def test_query_for_people(filled: Path, run: Run) -> None:
     """Text output lists rank, id, score and payload, and states the certificate in words."""
-    result = run("query", "--data", filled, "--collection", "photos", "--id", "p9", "-k", 2, "--mode", "exact")
+    result = run("query", "--data", filled, "--collection", "photos", "--id", "p9", "-k", 2, "--mode", "exact", "--include-self")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["rank", "id", "score", "payload"]

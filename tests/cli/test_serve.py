@@ -132,7 +132,7 @@ def test_commands_beside_a_running_service(tmp_path: Path, run: Run, served: Ser
     assert run("import", tmp_path / "m.npy", "--data", served.data).exit_code == 0
     with Client(served.address) as client:
         assert client.collection("default").count() == 50
-        assert client.query_id("7", k=1).ids == ["7"]
+        assert client.query_id("7", k=1, include_self=True).ids == ["7"]
     assert run("query", "--data", served.data, "--id", "7").exit_code == 0
     assert run("stats", "--data", served.data).exit_code == 0
     assert run("check", "--data", served.data).exit_code == 0

@@ -23,7 +23,7 @@ from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Ti
 from service_process import free_port
 
 API_KEY = "canary-key-4711"
-QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "certify", "filter", "include"}
+QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "certify", "filter", "include", "include_self"}
 
 
 # ---------------------------------------------------------------------------------- a service in memory
@@ -190,7 +190,8 @@ class FakeKinbin:
             return {"answers": [self.nearest(stored, vector, asked) for vector in vectors], "took_ms": 2.5}
         if "id" in asked:
             check(asked["id"] in stored, 404, "unknown_id")
-            return self.nearest(stored, stored[asked["id"]]["vector"], asked) | {"took_ms": 0.5}
+            others = stored if asked.get("include_self") else {id_: item for id_, item in stored.items() if id_ != asked["id"]}
+            return self.nearest(others, stored[asked["id"]]["vector"], asked) | {"took_ms": 0.5}
         return self.nearest(stored, features(asked["vector"], "#/vector"), asked) | {"took_ms": 0.5}
 
     def nearest(self, stored: dict[str, Any], vector: dict[Any, float], asked: dict[str, Any]) -> dict[str, Any]:

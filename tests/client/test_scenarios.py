@@ -42,7 +42,7 @@ async def test_ways_to_query(run: Run) -> None:
         assert answer.ids[0] == "a"
         assert answer.results[0].payload == {"n": 0}
         assert answer.results[0].vector == [4, 0, 0, 1]
-        assert (await client.query_id("a", k=3, mode="exact")).scores == pytest.approx(answer.scores)
+        assert (await client.query_id("a", k=3, mode="exact", include_self=True)).scores == pytest.approx(answer.scores)
         batch = await client.query_batch(rows, k=3, mode="exact", include=("payload",))
         assert [one.ids[0] for one in batch] == list("abcd")
         assert batch[0].scores == pytest.approx(answer.scores)

@@ -180,7 +180,7 @@ class Histories(RuleBasedStateMachine):
     def query_by_id(self, name: str) -> None:
         """By a stored item."""
         if name in self.model.items:
-            answer = self.collection.query_id(name, k=4, mode="exact")
+            answer = self.collection.query_id(name, k=4, mode="exact", include_self=True)
             naive.assert_answers(answer.ids, answer.scores, self.model.truth(self.model.items[name].row), 4)
         else:
             with pytest.raises(kinbin.InvalidInput) as caught:

@@ -50,7 +50,7 @@ async def test_parameters_may_be_words_and_lists(app: App) -> None:
     await app.put("/v1/collections/pictures", configuration, status=200)
     items = [{"id": "a", "vector": {"indices": [0, 2000], "values": [3, 1]}}, {"id": "b", "vector": {"indices": [7], "values": [1]}}]
     await app.post("/v1/collections/pictures/index", {"items": items})
-    found = await app.post("/v1/collections/pictures/query", {"id": "a", "include": ["vector"]})
+    found = await app.post("/v1/collections/pictures/query", {"id": "a", "include": ["vector"], "include_self": True})
     assert [one["id"] for one in found["results"]] == ["a", "b"]
     assert [sum(one["vector"]) for one in found["results"]] == [4.0, 1.0]
     for bad in ({"base": "l2"}, {"levels": 7}, {"epsilon": [0.1]}, {"base": ["tv"]}):

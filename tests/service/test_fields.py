@@ -45,6 +45,7 @@ async def test_answers_are_those_of_the_library(filled: App, tmp_path: Path) -> 
             (QUERY | {"weights": weights, "min_score": 0.1}, c.query(x, weights, min_score=0.1)),
             (QUERY | {"combine": "product", "mode": "exact"}, c.query(x, combine="product", mode="exact")),
             ({"id": "b"}, c.query_id("b")),
+            ({"id": "b", "include_self": True, "exclude": ["a"]}, c.query_id("b", include_self=True, exclude=["a"])),
             ({"id": "b", "fields": ["words"]}, c.query_id("b", fields=["words"])),
             ({"vectors": {"words": ["apple"]}, "filter": {"n": 1}}, c.query({"words": kinbin.Tokens(["apple"])}, filter={"n": 1})),
         ):

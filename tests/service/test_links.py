@@ -37,7 +37,9 @@ async def test_a_walk_has_no_bound_and_says_why(linked: App) -> None:
     """Mode links answers by a walk: exact scores, no bound, the reason; by vector, by id and for many."""
     vector = await stored(linked, "p7")
     exact = await linked.post(QUERY, {"vector": vector, "k": 5, "mode": "exact"})
-    answers = [await linked.post(QUERY, {**asked, "k": 5, "mode": "links"}) for asked in ({"vector": vector}, {"id": "p7"})]
+    answers = [
+        await linked.post(QUERY, {**asked, "k": 5, "mode": "links"}) for asked in ({"vector": vector}, {"id": "p7", "include_self": True})
+    ]
     answers += (await linked.post(QUERY, {"queries": [vector, vector], "k": 5, "mode": "links"}))["answers"]
     for answer in answers:
         assert (answer["mode"], answer["recall_lower_bound"], answer["no_bound"], answer["truncated"]) == ("links", None, NO_BOUND, [])
@@ -48,7 +50,7 @@ async def test_a_walk_has_no_bound_and_says_why(linked: App) -> None:
 @pytest.mark.parametrize("mode", ["links", "auto"])
 async def test_certify_gives_a_bound(linked: App, mode: str) -> None:
     """A walk that the bands are asked to certify carries a number, in auto mode at least the target, and no reason."""
-    answer = await linked.post(QUERY, {"id": "p7", "k": 5, "mode": mode, "certify": True, "target_recall": 0.8})
+    answer = await linked.post(QUERY, {"id": "p7", "include_self": True, "k": 5, "mode": mode, "certify": True, "target_recall": 0.8})
     assert 0.0 <= answer["recall_lower_bound"] <= 1.0
     assert mode == "links" or answer["recall_lower_bound"] >= 0.8
     assert "no_bound" not in answer
@@ -84,7 +86,7 @@ async def test_options_of_a_matrix_stand_in_the_address(linked: App) -> None:
 
 async def test_filters_and_contents_come_with_a_walk(linked: App) -> None:
     """A filter, a least score and contents work on a walk as on every path."""
-    asked = {"id": "p8", "k": 4, "mode": "links", "filter": {"half": 0}, "include": ["payload"]}
+    asked = {"id": "p8", "include_self": True, "k": 4, "mode": "links", "filter": {"half": 0}, "include": ["payload"]}
     answer = await linked.post(QUERY, asked)
     assert answer["results"][0]["id"] == "p8"
     assert [hit["payload"] for hit in answer["results"]] == [{"half": 0}] * 4
@@ -104,6 +106,6 @@ async def test_a_collection_describes_its_links(linked: App) -> None:
 async def test_without_links_the_bands_answer(app: App) -> None:
     """Mode links of a collection that is not linked is answered by bands, with their bound."""
     await app.post("/index", {"items": [{"id": f"i{n}", "vector": [1, n, 3]} for n in range(20)]})
-    answer = await app.post("/query", {"id": "i7", "k": 1, "mode": "links"})
+    answer = await app.post("/query", {"id": "i7", "k": 1, "mode": "links", "include_self": True})
     assert (answer["mode"], answer["results"][0]["id"]) == ("bands", "i7")
     assert answer["recall_lower_bound"] > 0.9

@@ -83,6 +83,7 @@ async def test_answers_are_those_of_the_library(app: App, tmp_path: Path, name: 
             ({key: objects[0]}, c.query(own[0])),
             ({key: objects[1], "k": 2, "mode": "exact"}, c.query(own[1], k=2)),
             ({"id": "i2"}, c.query_id("i2")),
+            ({"id": "i2", "include_self": True}, c.query_id("i2", include_self=True)),
             ({key: objects[0], "filter": {"n": {"$gte": 2}}}, c.query(own[0], filter={"n": {"$gte": 2}})),
             ({key: objects[0], **bound}, c.query(own[0], **bound)),
         ):

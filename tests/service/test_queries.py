@@ -53,7 +53,7 @@ async def test_results_have_only_what_is_included(filled: App) -> None:
 
 async def test_a_stored_item_can_be_the_query(filled: App) -> None:
     """A query by id is the query of that item's vector."""
-    by_id = await filled.post("/query", {"id": "b", "k": 3, "mode": "exact"})
+    by_id = await filled.post("/query", {"id": "b", "k": 3, "mode": "exact", "include_self": True})
     by_vector = await filled.post("/query", {"vector": [3, 1, 0, 0], "k": 3, "mode": "exact"})
     scores = {hit["id"]: hit["score"] for hit in by_vector["results"]}
     assert by_id["results"]
@@ -100,7 +100,9 @@ async def test_sparse_and_token_queries(app: App) -> None:
     assert (by_features["results"][0]["id"], round(by_features["results"][0]["score"], 6)) == ("numbers", 1.0)
 
 
-@pytest.mark.parametrize("body", [{"vector": [4, 0, 0, 0]}, {"id": "a"}, {"queries": [[4, 0, 0, 0]]}], ids=lambda body: next(iter(body)))
+@pytest.mark.parametrize(
+    "body", [{"vector": [4, 0, 0, 0]}, {"id": "a", "include_self": True}, {"queries": [[4, 0, 0, 0]]}], ids=lambda body: next(iter(body))
+)
 async def test_contents_are_those_that_were_searched(body: dict[str, Any], filled: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that is replaced or deleted while it is answered comes with the payload and vector that its score belongs to."""
     collection: Any = filled.service.database.collection("default")

@@ -119,7 +119,7 @@ async def test_bad_items_are_skipped_and_listed(app: App) -> None:
 async def test_bad_lines_are_skipped_and_numbered(app: App) -> None:
     """Lines that are no JSON are left out like any bad item, and named by their number."""
     lines = [orjson.dumps(ITEMS[0]), b"", b"{", orjson.dumps(ITEMS[1]), b'{"id": "n", "vector": [NaN]}']
-    sent = {"content": b"\n".join(lines), "headers": {"content-type": "application/x-ndjson"}}
+    sent: dict[str, Any] = {"content": b"\n".join(lines), "headers": {"content-type": "application/x-ndjson"}}
     done = judged(await app.client.post("/index?on_error=skip", **sent), 200)
     assert (done["indexed"], done["skipped"]) == (2, 2)
     assert [(one["pointer"], one["code"], one["detail"][:7]) for one in done["problems"]] == [

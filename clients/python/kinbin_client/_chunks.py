@@ -132,17 +132,21 @@ def add_chunks(
     )
 
 
+_ONLY_JSON = frozenset({"filter", "exclude", "include_self", "cursor", "group_by"})
+"""Options that no address carries, and so no request whose body is a matrix."""
+
+
 def query_chunks(scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
     """The requests of a batch of queries; a batch of none is one request of none."""
     key, _, encoded = _carried(vectors)
     fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
+    k += options.offset
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
-    if "filter" not in fields and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
+    if fields.keys().isdisjoint(_ONLY_JSON) and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
-        if "certify" in fields:
-            parameters["certify"] = "true"
+        parameters |= {name: "true" for name in ("certify", "debug") if name in fields}
         return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
     how = vectors.how if isinstance(vectors, OfFields) else {}
     head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['

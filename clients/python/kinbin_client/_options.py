@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -15,12 +15,14 @@ __all__ = ["Asked", "Filter", "Include", "QueryMode", "QueryOptions", "names", "
 Filter: TypeAlias = Mapping[str, Any]
 """{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
 
-Include: TypeAlias = Sequence[Literal["payload", "vector"]]
-"""What comes with the items of an answer."""
+Include: TypeAlias = list[str] | tuple[str, ...]
+"""What comes with the items of an answer: "payload", "vector", or fields of payloads, as "payload.year"."""
 
 QueryMode: TypeAlias = Literal["auto", "bands", "links", "exact"]
 _MODES: tuple[QueryMode, ...] = ("auto", "bands", "links", "exact")
 _CONTENTS: Include = ("vector", "payload")
+_INCLUDED = "vector, payload, payload.FIELD"
+_GROUPING = 'is an object as {"field": "shot", "groups": 5, "size": 2}, of one query, without an offset and without a cursor'
 
 
 class Asked(TypedDict, total=False):
@@ -32,6 +34,12 @@ class Asked(TypedDict, total=False):
     certify: bool
     include: Include
     max_distance: float | None
+    exclude: Sequence[str]
+    include_self: bool
+    offset: int
+    cursor: str | None
+    group_by: Mapping[str, Any] | None
+    debug: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,9 @@ class QueryOptions:
     `max_distance`: what is farther, where the kernel prints distances. `filter`: only items whose payload fits. `mode`: "auto",
     or "bands", "links" (a walk over the neighbour graph, of calibrated recall but without a bound) or "exact". `certify`: ask
     the bands for a bound where a walk answers. `include`: what comes with each hit besides its id and score: "payload", "vector".
+    `exclude`: ids that are not answered. `include_self`: a query by id answers the item itself, too. `offset`: leave out so many
+    of the nearest. `cursor`: pages of one answer; empty for the first, then `next` of the page before. `group_by`: the nearest items
+    of each value of a payload field, as {"field": "shot", "groups": 5, "size": 2}. `debug`: what was done, in `Answer.debug`.
 
     Numbers out of their bounds and what has no JSON form raise InvalidArgument; everything else the service judges.
 
@@ -54,16 +65,27 @@ class QueryOptions:
     filter: Filter | None = field(default=None, metadata={"says": 'is an object with at least one field, as {"year": {"$gte": 2020}}'})
     mode: QueryMode = field(default="auto", metadata={"says": f"is one of {', '.join(_MODES)}", "known": _MODES})
     certify: bool = field(default=False, metadata={"says": "is true or false"})
-    include: Include = field(default=(), metadata={"says": f"lists some of {', '.join(_CONTENTS)}", "known": _CONTENTS})
+    include: Include = field(default=(), metadata={"says": f"lists some of {_INCLUDED}", "known": _CONTENTS})
     max_distance: float | None = field(default=None, metadata={"says": "is a finite number from 0 on, or null", "least": 0})
+    exclude: Sequence[str] = field(default=(), metadata={"says": "is a list of ids, each a string that is not empty"})
+    include_self: bool = field(default=False, metadata={"says": "is true or false"})
+    offset: int = field(default=0, metadata={"says": "is a whole number from 0 on", "least": 0, "limit": "offset"})
+    cursor: str | None = field(
+        default=None, metadata={"says": "is a string, or null; of one query, without an offset and without group_by"}
+    )
+    group_by: Mapping[str, Any] | None = field(default=None, metadata={"says": _GROUPING})
+    debug: bool = field(default=False, metadata={"says": "is true or false"})
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, Real) and not isinstance(value, bool) and not _within(value, **one.metadata):
                 raise _refused(one.name)
-        if not isinstance(self.certify, bool):
-            raise _refused("certify")
+        for name in ("certify", "include_self", "debug"):
+            if not isinstance(getattr(self, name), bool):
+                raise _refused(name)
+        if self.exclude != ():
+            object.__setattr__(self, "exclude", _ids("exclude", self.exclude))
         object.__setattr__(self, "include", tuple(names(self.include)))
 
 
@@ -93,6 +115,14 @@ def names(include: Include) -> list[str]:
     if not isinstance(include, Iterable) or hasattr(include, "tocsr") or getattr(include, "ndim", 1) == 0:
         raise InvalidArgument(f"include {_FIELDS['include'].metadata['says']}, not {type(include).__name__}", code="bad_parameter")
     return list(include)
+
+
+def _ids(name: str, value: Any) -> tuple[str, ...]:
+    """Ids as a tuple, each once; InvalidArgument for what is no list of them."""
+    listed = value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, Sequence | Set) else None
+    if isinstance(value, str | bytes) or not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
+        raise _refused(name)
+    return tuple(dict.fromkeys(listed))
 
 
 def _refused(name: str) -> InvalidArgument:

@@ -250,7 +250,20 @@ def query_fields(options: QueryOptions) -> dict[str, Any]:
         made["certify"] = options.certify
     if options.filter is not None:
         made["filter"] = _conditions(options.filter)
-    return made
+    # The same for what came later.
+    return made | {name: value for name, value in _later(options).items() if value not in (None, False, 0, [])}
+
+
+def _later(options: QueryOptions) -> dict[str, Any]:
+    """Options that are sent only where they are asked for."""
+    return {
+        "exclude": list(options.exclude),
+        "include_self": options.include_self,
+        "offset": options.offset,
+        "cursor": options.cursor,
+        "group_by": options.group_by,
+        "debug": options.debug,
+    }
 
 
 def get(name: str, ids: Sequence[str], include: Include) -> Operation[GetResult]:

@@ -100,7 +100,7 @@ class _AsyncSearchable(_AsyncHandle):
         options: QueryOptions | None = None,
         **asked: Unpack[Asked],
     ) -> Answer:
-        """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
+        """The k nearest items of a stored item, without itself unless `include_self`; NotFound with code "unknown_id" if it is not there.
 
         Usage: `answer = await client.query_id("a", k=5)`
         """

@@ -112,7 +112,7 @@ class _Searchable(_Handle):
         options: QueryOptions | None = None,
         **asked: Unpack[Asked],
     ) -> Answer:
-        """The k nearest items of a stored item; NotFound with code "unknown_id" if it is not there.
+        """The k nearest items of a stored item, without itself unless `include_self`; NotFound with code "unknown_id" if it is not there.
 
         Usage: `client.query_id("a", k=5)`
         """

@@ -14,13 +14,16 @@ __all__ = [
     "Answer",
     "AnswerBatch",
     "CollectionInfo",
+    "Debug",
     "DeleteResult",
     "GetResult",
+    "Group",
     "Health",
     "Hit",
     "Item",
     "Limit",
     "Page",
+    "Step",
 ]
 
 
@@ -59,6 +62,30 @@ class Hit(_Model):
         return sent
 
 
+class Group(_Model):
+    """The hits of one value of the field that an answer is grouped by."""
+
+    value: str | int | float | bool
+    ids: list[str]
+    """Best first."""
+
+
+class Step(_Model):
+    """One step of a search, and how many milliseconds it took."""
+
+    step: str
+    ms: float
+
+
+class Debug(_Model):
+    """What a search did."""
+
+    candidates: int
+    verified: int
+    truncated: list[str] = []
+    steps: list[Step] = []
+
+
 class Answer(_Model):
     """The nearest items, best first, with what is known about how complete they are; iterate over it for its hits.
 
@@ -77,6 +104,11 @@ class Answer(_Model):
     truncated: list[str] = []
     steps: list[str] = []
     out_of_distribution: bool = False
+    groups: list[Group] | None = None
+    """With `group_by`: which results belong together; these come group by group."""
+    next: str | None = None
+    """With `cursor`: that of the next page; None: this is the last."""
+    debug: Debug | None = None
     took_ms: float | None = None
 
     @property

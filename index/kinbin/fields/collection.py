@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from kinbin.chunks import chunks, distinct_ids, new_ids
@@ -25,10 +26,13 @@ from kinbin.fields.vectors import aligned, taking
 from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
 from kinbin.inspection import MOST_PROBLEMS, check_store
-from kinbin.options import Asked, QueryOptions, check_cancel, options_of
+from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most, path_of
-from kinbin.query.contents import versioned
+from kinbin.query.contents import payload_reader, versioned
+from kinbin.query.cursors import mark_of
 from kinbin.query.route import Wanted
+from kinbin.query.shaping import Source, as_batch, shaped
+from kinbin.query.times import timed
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
@@ -150,7 +154,7 @@ class FieldsCollection(Front[Moment]):
         cancel: threading.Event | None = None, fields: Iterable[str] | None = None, options: QueryOptions | None = None,
         **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip
-        """The k nearest items of a stored item's vectors (itself among them).
+        """The k nearest items of a stored item's vectors: without itself, unless `include_self` keeps it.
 
         fields: those to compare; None: those that `weights` names, or all.
 
@@ -207,15 +211,55 @@ class FieldsCollection(Front[Moment]):
         """The answers to validated queries, or to a stored item's vectors."""
         check_cancel(cancel)
         with self._moments.open() as moment:
+            own = queries.decode() if isinstance(queries, bytes) else None
             if isinstance(queries, bytes):
                 queries = self._stored(moment, queries, combination)
             passing = None if asked.filter is None else moment.known.matching(moment.reader, asked.filter)
-            found = self._search(moment, combination, queries, asked, passing, cancel)
-            answer = self._told(moment, combination, found, asked)
+
+            def find(k: int, some: Mapping[str, Rows] = queries) -> AnswerBatch:
+                plain = deeper(asked, k)
+                return self._told(moment, combination, self._search(moment, combination, some, plain, passing, cancel), plain)
+
+            if own is not None or (asked.is_shaped and len(next(iter(queries.values())))):
+                answer = self._shaped(moment, find, (combination, queries), asked, own)
+            else:
+                answer = find(asked.k)
+            answer = self._with_contents(moment, answer, asked)
         if asked.mode == "auto":
             for name in combination.searched:
                 self._fields[name]._look_after(moment.parts[name].view, "auto")
         return answer
+
+    def _shaped(
+        self, moment: Moment, find: Callable[..., AnswerBatch], asked_for: tuple[Combination, Mapping[str, Rows]], asked: QueryOptions,
+        own: str | None,
+    ) -> AnswerBatch:  # fmt: skip
+        """Answers that are shaped as is asked for, query by query. own: the id that the only one is about."""
+        combination, queries = asked_for
+        seeds = [field._seed for field in self._fields.values()]
+        each = []
+        for i in range(len(next(iter(queries.values())))):
+            one = {name: rows.take(np.array([i])) for name, rows in queries.items()}
+
+            def find_one(k: int, one: Mapping[str, Rows] = one) -> Answer:
+                began = time.perf_counter()
+                answer = find(k, one)[0]
+                return timed(answer, "search all fields", began) if asked.debug else answer
+
+            def mark(one: Mapping[str, Rows] = one) -> bytes:
+                return mark_of([*seeds, repr(combination)], list(one.values()), asked)
+
+            each.append(shaped(Source(find_one, moment.reader, mark, frozenset([own] if own else [])), asked))
+        return as_batch(each, asked.k)
+
+    def _with_contents(self, moment: Moment, answer: AnswerBatch, asked: QueryOptions) -> AnswerBatch:
+        """The answers with what was asked for of their items."""
+        if not asked.include:
+            return answer
+        keys = list(dict.fromkeys(answer.ids[answer.ids != None].tolist()))  # noqa: E711 - element by element
+        known = moment.reader.items([key.encode() for key in keys])
+        entries = [(key.encode(), *item) for key, item in zip(keys, known, strict=True) if item is not None]
+        return replace(answer, items={item.id: item for item in self._items(moment, entries, tuple(asked.include))})
 
     @staticmethod
     def _stored(moment: Moment, key: bytes, combination: Combination) -> dict[str, Rows]:
@@ -276,16 +320,10 @@ class FieldsCollection(Front[Moment]):
             None if not np.isnan(bound) else CUT if cut else SHORT if few else NO_BOUND
             for bound, cut, few in zip(bounds.tolist(), found.truncated.tolist(), short.tolist(), strict=True)
         ]
-        items = None
-        if asked.include:
-            keys = list(dict.fromkeys(ids[ids != None].tolist()))  # noqa: E711 - element by element
-            known = moment.reader.items([key.encode() for key in keys])
-            entries = [(key.encode(), *item) for key, item in zip(keys, known, strict=True) if item is not None]
-            items = {item.id: item for item in self._items(moment, entries, tuple(asked.include))}
         parts = {name: _of_width(part, np.nan, k) for name, part in zip(combination.names, found.parts, strict=True)}
         cut = [["postings"] if cut else [] for cut in found.truncated.tolist()]
         return AnswerBatch(
-            ids.reshape(m, k), scores, bounds, reasons, found.verified, found.candidates, cut, found.modes, found.steps, found.far, items,
+            ids.reshape(m, k), scores, bounds, reasons, found.verified, found.candidates, cut, found.modes, found.steps, found.far,
             parts=parts,
         )  # fmt: skip
 
@@ -306,11 +344,8 @@ class FieldsCollection(Front[Moment]):
             vectors = [
                 {name: field._kind.item(rows[name], i, field._form) for name, field in self._fields.items()} for i in range(len(entries))
             ]  # fmt: skip
-        payload = "payload" in wanted
-        items = [
-            Item(key.decode(), None, orjson.loads(data) if payload and data else None, by_field)
-            for (key, _, data), by_field in zip(entries, vectors, strict=True)
-        ]
+        payload = payload_reader(wanted)
+        items = [Item(key.decode(), None, payload(data), by_field) for (key, _, data), by_field in zip(entries, vectors, strict=True)]
         return versioned(items, entries) if "version" in wanted else items
 
     def count(self, filter: Any = None) -> int:

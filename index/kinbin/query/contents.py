@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,43 @@ from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 from kinbin.storage.versions import version_of
 
-__all__ = ["Contents", "versioned"]
+__all__ = ["Contents", "payload_reader", "versioned"]
 
 
 def versioned(items: list[Item], entries: list[tuple[bytes, int, bytes]]) -> list[Item]:
     """The items with their versions. entries: (id, row, payload) of each."""
     return [replace(item, version=version_of(*entry)) for item, entry in zip(items, entries, strict=True)]
+
+
+def payload_reader(wanted: Collection[str]) -> Callable[[bytes], dict[str, Any] | None]:
+    """What reads of a stored payload (b"" for none) what `include` names: all of it, some of its fields where they are, or nothing."""
+    if "payload" in wanted:
+        return lambda data: orjson.loads(data) if data else None
+    paths = [name.split(".")[1:] for name in wanted if name.startswith("payload.")]
+    if not paths:
+        return lambda _: None
+    return lambda data: _selected(orjson.loads(data), paths) if data else None
+
+
+def _selected(payload: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    """The fields at these paths, each in its object; those that are not there are left out."""
+    out: dict[str, Any] = {}
+    for path in paths:
+        inner: Any = payload
+        for name in path:
+            inner = inner.get(name, _ABSENT) if isinstance(inner, dict) else _ABSENT
+        if inner is _ABSENT:
+            continue
+        place = out
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        # Of a path and a longer one the shorter has both: it comes first, as names are sorted.
+        if isinstance(place, dict) and path[-1] not in place:
+            place[path[-1]] = inner
+    return out
+
+
+_ABSENT = object()
 
 
 class Contents:
@@ -56,9 +87,9 @@ class Contents:
         if "vector" in wanted and entries:
             rows = self._space.vectors_of(self.rows(view, [row for _, row, _ in entries]))
             stored = [self._kind.item(rows, i, self._form) for i in range(len(entries))]
-        payload, vectors = "payload" in wanted, self._kind.vectors
+        payload, vectors = payload_reader(wanted), self._kind.vectors
         items = [
-            Item(key.decode(), one if vectors else None, orjson.loads(data) if payload and data else None, object=None if vectors else one)
+            Item(key.decode(), one if vectors else None, payload(data), object=None if vectors else one)
             for (key, _, data), one in zip(entries, stored, strict=True)
         ]
         return versioned(items, entries) if "version" in wanted else items

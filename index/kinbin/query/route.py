@@ -47,6 +47,8 @@ class Wanted:
     """Share of the rows that a filter lets through."""
     cancel: threading.Event | None = None
     """Once set, the search ends with SearchCancelled."""
+    times: list[tuple[str, float]] | None = None
+    """Where steps note what they did and how many milliseconds it took, if somebody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -251,10 +252,12 @@ class _Run:
     def take_all(self) -> bool:
         """Take every step for the queries that it is for. Returns False if the links are broken; nothing is found then."""
         self.found.route = self.route
+        times = self.call.wanted.times
         for place, step in enumerate(self.route.steps):
             which = self.far if step.queries == FAR else self.everyone if step.queries == ALL else self.of(step)
             if not len(which):
                 continue
+            began = 0.0 if times is None else time.perf_counter()
             if self.uncut and step.way != "walk":
                 self.found.cut_below(self.call.wanted.least)
                 self.uncut = False
@@ -271,6 +274,8 @@ class _Run:
                 self.found.common |= 1 << place
             else:
                 self.found.taken[which] |= 1 << place
+            if times is not None:
+                times.append((str(step), (time.perf_counter() - began) * 1e3))
         if self.uncut:
             self.found.cut_below(self.call.wanted.least)
         return True

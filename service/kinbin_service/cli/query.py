@@ -65,6 +65,9 @@ def query_command(
     condition: FilterOption = kinbin.OPTIONS["filter"].default,
     mode: Annotated[Search, _option("mode")] = Search(kinbin.OPTIONS["mode"].default),  # noqa: B008  # immutable
     certify: Annotated[bool, _option("certify", "--certify")] = kinbin.OPTIONS["certify"].default,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="ID", help="Leave out the item of this id; may be repeated.")] = None,
+    include_self: Annotated[bool, _option("include_self", "--include-self")] = kinbin.OPTIONS["include_self"].default,
+    offset: Annotated[int, _option("offset")] = kinbin.OPTIONS["offset"].default,
     as_json: JsonOption = False,
 ) -> None:
     """Find the nearest items of a vector, a string or another object, of a stored item, or of every row of a file.
@@ -86,6 +89,9 @@ def query_command(
         "filter": None if condition is None else parsed_json(condition, "--filter"),
         "mode": mode.value,
         "certify": certify,
+        "exclude": exclude or (),
+        "include_self": include_self,
+        "offset": offset,
         # The id of a string is often a line number, which tells nobody anything.
         "include": ("payload", "vector") if kind == "strings" else ("payload",),
     }

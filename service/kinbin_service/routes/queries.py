@@ -20,9 +20,10 @@ from kinbin_service.objects import KEYS, VECTOR, carried_by
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
+from kinbin_service.routes.asked import Asked, asked_of, entries_of, has_entries
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
 from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
-from kinbin_service.schemas.requests import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
+from kinbin_service.schemas.queries import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 from kinbin_service.settings import Settings
@@ -49,9 +50,14 @@ def parse_query(request: Request, media_type: str, body: bytes, settings: Settin
     if _by_field(content):
         return _search_fields(request, validate(FieldsQueryRequest, content), settings)
     query = validate(QueryRequest, content)
+    if query.queries is not None and has_entries(query.queries):
+        request.state.place = Place("queries", each=True)
+        return _search_each(entries_of(query, content), settings)
     if query.queries is not None:
         key, vectors = _many_in(query.queries)
         return _search_many(request, vectors, len(vectors), query.options(), settings, key)
+    if query.positive is not None:
+        return _search_examples(asked_of(query), settings)
     return _search_one(query, settings)
 
 
@@ -82,7 +88,31 @@ def _search_one(query: QueryFields, settings: Settings) -> Search:
         else:
             check_key(collection, key, "#")
             found = collection.query(vector, cancel=cancel, options=asked)
-        return answer(found, tuple(asked.include), carried_by(collection))
+        return answer(found, asked, carried_by(collection))
+
+    return search
+
+
+def _search_examples(asked: Asked, settings: Settings) -> Search:
+    check_answer_size(1, asked.query.options, settings)
+
+    def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
+        collection = database.collection(name)
+        asked.check(collection)
+        return asked.told(collection.query_each([asked.query], cancel)[0], collection)
+
+    return search
+
+
+def _search_each(asked: Sequence[Asked], settings: Settings) -> Search:
+    refuse_large(sum(one.hits for one in asked), settings, contents=any(one.query.options.include for one in asked))
+
+    def search(database: kinbin.Database, name: str, cancel: threading.Event) -> dict[str, Any]:
+        collection = database.collection(name)
+        for one in asked:
+            one.check(collection)
+        found = collection.query_each([one.query for one in asked], cancel)
+        return {"answers": [one.told(answered, collection) for one, answered in zip(asked, found, strict=True)]}
 
     return search
 
@@ -95,7 +125,7 @@ def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.Quer
         collection = database.collection(name)
         check_key(collection, key, "#/queries/0")
         found = collection.query_batch(vectors, cancel=cancel, options=asked)
-        return {"answers": batch_answers(found, tuple(asked.include), carried_by(collection))}
+        return {"answers": batch_answers(found, asked, carried_by(collection))}
 
     return search
 
@@ -112,28 +142,33 @@ def _search_fields(request: Request, query: FieldsQueryFields, settings: Setting
     """The search of a body about several vectors."""
     asked = query.options()
     how: dict[str, Any] = {"weights": query.weights, "combine": query.combine, "options": asked}
-    included = tuple(asked.include)
     check_answer_size(1 if query.queries is None else len(query.queries), asked, settings)
     if query.queries is not None:
         request.state.place = Place("queries")
         many = vectors_in([one["vectors"] for one in query.queries], "#/queries/{}/vectors")
         return lambda database, name, cancel: {
-            "answers": batch_answers(database.fields_collection(name).query_batch(many, cancel=cancel, **how), included)
+            "answers": batch_answers(database.fields_collection(name).query_batch(many, cancel=cancel, **how), asked)
         }
     if query.id is not None:
         identifier = query.id
         return lambda database, name, cancel: answer(
-            database.fields_collection(name).query_id(identifier, fields=query.fields, cancel=cancel, **how), included
+            database.fields_collection(name).query_id(identifier, fields=query.fields, cancel=cancel, **how), asked
         )
     one = {name: of[0] for name, of in vectors_in([query.vectors], "#/vectors").items()}
-    return lambda database, name, cancel: answer(database.fields_collection(name).query(one, cancel=cancel, **how), included)
+    return lambda database, name, cancel: answer(database.fields_collection(name).query(one, cancel=cancel, **how), asked)
 
 
 def check_answer_size(queries: int, asked: kinbin.QueryOptions, settings: Settings) -> None:
     """Refuse a request whose answer could hold too many results, k being what was asked for or the default."""
-    name, most = ("answer_contents", settings.max_answer_contents) if asked.include else ("answer_items", settings.max_answer_items)
-    if queries * asked.k > most:
-        including = " with payloads or vectors" if asked.include else ""
+    each = asked.k + asked.offset if asked.group_by is None else asked.group_by["groups"] * asked.group_by["size"]
+    refuse_large(queries * each, settings, contents=bool(asked.include))
+
+
+def refuse_large(hits: int, settings: Settings, *, contents: bool) -> None:
+    """Refuse a request whose answer could hold more results. contents: with payloads or vectors."""
+    name, most = ("answer_contents", settings.max_answer_contents) if contents else ("answer_items", settings.max_answer_items)
+    if hits > most:
+        including = " with payloads or vectors" if contents else ""
         raise Refusal("over_limit", f"k times queries is at most {most:,}{including}", [Entry("#/k", "k times queries is too large")], name)
 
 
@@ -159,7 +194,7 @@ QUERY = route(
     body=(QueryRequest, FieldsQueryRequest),
     other_bodies=matrix(),
     parameters=parameters(QueryOptions),
-    refusals=frozenset({404}),
+    refusals=frozenset({404, 409}),
 )
 
 

@@ -63,6 +63,29 @@ class Hit(BaseModel):
     vectors: Annotated[dict[str, list[float] | SparseVector] | None, Field(description="in its place where there are several")] = None
 
 
+class GroupOut(BaseModel):
+    """The results of one value of the field that an answer is grouped by."""
+
+    value: str | float | bool
+    ids: Annotated[list[str], Field(description="best first")]
+
+
+class StepOut(BaseModel):
+    """One step of a search."""
+
+    step: str
+    ms: Annotated[float, Field(description="milliseconds that it took")]
+
+
+class DebugOut(BaseModel):
+    """What a search did."""
+
+    candidates: int
+    verified: int
+    truncated: list[str]
+    steps: list[StepOut]
+
+
 class OneAnswer(BaseModel):
     """The neighbours of one vector, and what is known of their completeness."""
 
@@ -82,6 +105,11 @@ class OneAnswer(BaseModel):
     steps: Annotated[
         list[str], Field(description="what was done for it, in order, and why", examples=[["walk linked rows", "scan all rows: far"]])
     ]
+    groups: Annotated[
+        list[GroupOut] | None, Field(description="with group_by: which results belong together; these come group by group")
+    ] = None
+    next: Annotated[str | None, Field(description="with cursor: that of the next page; null: this is the last")] = None
+    debug: Annotated[DebugOut | None, Field(description="with debug: what was done")] = None
     out_of_distribution: Annotated[
         bool,
         Field(

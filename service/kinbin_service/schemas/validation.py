@@ -16,9 +16,11 @@ from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, Item
 
 __all__ = ["validate"]
 
-LIMIT_OF = {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "limit": "page", "dim": "dimension"} | {
-    name: option.limit for name, option in kinbin.OPTIONS.items() if option.limit
-}
+LIMIT_OF = (
+    {"items": "batch_items", "queries": "batch_queries", "ids": "batch_items", "limit": "page", "dim": "dimension", "exclude": "exclude"}
+    | {"include": "include", "positive": "examples", "negative": "examples"}
+    | {name: option.limit for name, option in kinbin.OPTIONS.items() if option.limit}
+)
 """The limit that is passed when a field is too long or too large."""
 
 SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit": "is a whole number from 1 on"}

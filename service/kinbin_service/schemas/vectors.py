@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, WithJsonSchema
+from pydantic_core import PydanticKnownError
 from typing_extensions import TypedDict
 
+import kinbin
 from kinbin.limits import LIMITS
 
 __all__ = [
@@ -114,7 +116,37 @@ Filter = Annotated[
         examples=[{"year": {"$gte": 2020}}],
     ),
 ]
-Content = Literal["vector", "payload"]
-Include = Annotated[list[Content], Field(max_length=2, description="what to return of each item")]
-StoredInclude = Annotated[list[Literal["vector", "payload", "version"]], Field(max_length=3, description="what to return of each item")]
+
+
+def _known_content(name: str) -> str:
+    try:
+        kinbin.QueryOptions(include=(name,))
+    except kinbin.InvalidInput:
+        raise PydanticKnownError("literal_error", {"expected": "'vector', 'payload', 'payload.FIELD'"}) from None
+    return name
+
+
+def _known_stored(name: str) -> str:
+    return name if name == "version" else _known_content(name)
+
+
+_SELECTION = {"pattern": r"^payload(\.[^.]+)+$", "type": "string"}
+Content = Annotated[
+    str,
+    AfterValidator(_known_content),
+    WithJsonSchema({"anyOf": [{"enum": ["vector", "payload"], "type": "string"}, _SELECTION]}),
+]
+Include = Annotated[
+    list[Content],
+    Field(max_length=largest("include"), description="what to return of each item: vector, payload, or fields of it, as payload.year"),
+]
+StoredContent = Annotated[
+    str,
+    AfterValidator(_known_stored),
+    WithJsonSchema({"anyOf": [{"enum": ["vector", "payload", "version"], "type": "string"}, _SELECTION]}),
+]
+StoredInclude = Annotated[
+    list[StoredContent],
+    Field(max_length=largest("include"), description="what to return of each item: vector, payload, or fields of it, and version"),
+]
 Version = Annotated[int, Field(ge=0, le=2**53 - 1, description="the version that the stored item must have; 0: it must not be there")]

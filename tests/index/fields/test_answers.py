@@ -115,7 +115,7 @@ def test_filters_and_least_scores(db: kinbin.Database, quiet: None, X: dict[str,
 def test_what_is_included_is_what_was_stored(db: kinbin.Database, quiet: None, X: dict[str, Any]) -> None:
     """Hits tell parts, vectors of all fields and payloads; get gives back every vector as float32."""
     c = filled(db, X)
-    hit = next(iter(c.query_id("i0009", k=1, include=["vector", "payload"])))
+    hit = next(iter(c.query_id("i0009", k=1, include_self=True, include=["vector", "payload"])))
     assert hit.id == "i0009"
     assert hit.payload == {"i": 9}
     assert hit.parts == pytest.approx(dict.fromkeys(FIELDS, 1.0), abs=1e-6)
@@ -136,10 +136,10 @@ def test_what_is_included_is_what_was_stored(db: kinbin.Database, quiet: None, X
 def test_a_stored_item_is_a_query(db: kinbin.Database, quiet: None, X: dict[str, Any]) -> None:
     """query_id answers as its vectors do, over all fields, those that weights name, or those that are listed."""
     c = filled(db, X)
-    assert c.query_id("i0004").ids == c.query(some(X, 4)).ids
+    assert c.query_id("i0004", include_self=True).ids == c.query(some(X, 4)).ids
     few = {"colour": 0.5, "words": 2.0}
-    assert c.query_id("i0004", few).ids == c.query({name: X[name][4] for name in few}, few).ids
-    assert c.query_id("i0004", fields=["texture"]).ids == c.query({"texture": X["texture"][4]}).ids
+    assert c.query_id("i0004", few, include_self=True).ids == c.query({name: X[name][4] for name in few}, few).ids
+    assert c.query_id("i0004", fields=["texture"], include_self=True).ids == c.query({"texture": X["texture"][4]}).ids
     with pytest.raises(kinbin.InvalidInput, match="no item"):
         c.query_id("nobody")
 

@@ -193,7 +193,7 @@ def test_images_are_searched_like_vectors(tmp_path: Path) -> None:
             assert answer.items is not None
             for item in answer.items:
                 np.testing.assert_array_equal(item.vector, X[int(item.id)].reshape(-1))
-            assert collection.query_id("7", k=1).ids == ["7"]
+            assert collection.query_id("7", k=1, include_self=True).ids == ["7"]
             batch = collection.query_batch(list(images[:3]), k=2)
             assert [one.ids[0] for one in batch][1:] == ["1", "2"]
             assert collection.check().ok

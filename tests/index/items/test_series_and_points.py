@@ -130,7 +130,7 @@ def test_series_of_one_dimension_are_flat(db: kinbin.Database, quiet: None) -> N
     assert [item.object.tolist() for item in collection.get(["a", "b", "c"]) if item is not None] == [[1, 2], [1, 2, 3], [0, 1, 2, 3]]
     assert (collection.config.kernel, collection.config.dim, collection.config.parameters) == ("dtw", 1, {"window": 0.1})
     assert collection.query([1.0, 2.0], k=2).ids == ["a", "b"]
-    assert collection.query_id("c", k=1).ids == ["c"]
+    assert collection.query_id("c", k=1, include_self=True).ids == ["c"]
     with refused("bad_object", "a series of this collection is an array (steps,), this one has shape ()", field="series"):
         collection.query(5)
 

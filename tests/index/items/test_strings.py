@@ -144,7 +144,7 @@ def test_same_strings_share_a_row_and_answers_name_both(db: kinbin.Database, qui
     assert (sorted(answer.ids[:2]), answer.scores.tolist()) == (["a", "b"], [0.0, 0.0, 2.0])
     assert [hit.object for hit in answer] == ["caf\u00e9", "caf\u00e9", "cafe\u0301"]
     assert [hit.distance for hit in answer] == [0.0, 0.0, 2.0]
-    assert collection.query_id("c", k=1).ids == ["c"]
+    assert collection.query_id("c", k=1, include_self=True).ids == ["c"]
 
 
 def test_filters_and_payloads(db: kinbin.Database, rng: np.random.Generator, quiet: None) -> None:

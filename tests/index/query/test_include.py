@@ -101,7 +101,7 @@ def test_contents_come_from_the_snapshot_that_was_searched(
     if ask == "query_batch":
         answer = collection.query_batch(X[:1], **options)[0]
     else:
-        answer = collection.query_id("a", **options) if ask == "query_id" else collection.query(X[0], **options)
+        answer = collection.query_id("a", include_self=True, **options) if ask == "query_id" else collection.query(X[0], **options)
     assert collection.count() == 2, "it has happened"
     assert sorted(answer.ids) == list("abcd")
     assert answer.items is not None
@@ -136,5 +136,5 @@ def test_the_vector_of_a_query_by_id_is_that_of_the_snapshot(collection: kinbin.
         return rows
 
     monkeypatch.setattr(collection._contents, "rows", read_then)
-    answer = collection.query_id("a", k=1)
+    answer = collection.query_id("a", k=1, include_self=True)
     assert (answer.ids, answer.scores.tolist()) == (["a"], [1.0])

@@ -189,7 +189,7 @@ def test_query_by_id_is_query_by_vector(kernel: str, shape: str, mode: str, stoc
         if identifier not in stock.vectors:
             continue
         for options in ({}, {"k": 5, "min_score": 0.3, "target_recall": 0.7}):
-            answer = stock.collection.query_id(identifier, mode=mode, **options)  # type: ignore[arg-type]
+            answer = stock.collection.query_id(identifier, mode=mode, include_self=True, **options)  # type: ignore[arg-type]
             assert_equal(answer, stock.collection.query(stock.vectors[identifier], mode=mode, **options))  # type: ignore[arg-type]
             assert identifier in answer.ids
             assert answer.scores[0] == 1.0
@@ -218,7 +218,7 @@ def test_min_score_one_finds_duplicates(stocked: Get) -> None:
         stock = stocked(kernel, shape)
         for identifier in list(stock.vectors)[:40]:
             for mode in ("auto", "bands", "exact"):
-                assert identifier in stock.collection.query_id(identifier, k=50, min_score=1.0, mode=mode).ids
+                assert identifier in stock.collection.query_id(identifier, k=50, min_score=1.0, mode=mode, include_self=True).ids
 
 
 def test_nothing_reaches_a_high_min_score(stocked: Get) -> None:

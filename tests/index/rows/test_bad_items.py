@@ -116,7 +116,7 @@ def test_a_good_id_is_kept_as_it_is(identifier: str, collection: kinbin.Collecti
     assert item is not None
     assert item.id == identifier
     assert collection.query([3, 2, 1], k=1).ids == [identifier]
-    assert collection.query_id(identifier, k=1).ids == [identifier]
+    assert collection.query_id(identifier, k=1, include_self=True).ids == [identifier]
     assert identifier in [item.id for item in collection.scroll().items]
     assert collection.delete([identifier]).deleted == 1
 
