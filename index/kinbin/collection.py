@@ -341,9 +341,13 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         began = time.perf_counter() if asked.debug else 0.0
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
-        found = None if self._pools is None else self._pools.search_one((reader, view), plan, query, wanted, masks)
-        if found is None:
-            found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
+        try:
+            found = None if self._pools is None else self._pools.search_one((reader, view), plan, query, wanted, masks)
+            if found is None:
+                found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
+        except CorruptData:
+            self._space.raise_failure()
+            raise
         answer = answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
         return told_times(answer, wanted.times, began) if asked.debug else answer
 
@@ -373,9 +377,13 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         """The same for m queries."""
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
-        found = None if self._pools is None else self._pools.search((reader, view), plan, queries, wanted, masks)
-        if found is None:
-            found = self._searcher.search((reader, view), plan, queries, wanted, masks)
+        try:
+            found = None if self._pools is None else self._pools.search((reader, view), plan, queries, wanted, masks)
+            if found is None:
+                found = self._searcher.search((reader, view), plan, queries, wanted, masks)
+        except CorruptData:
+            self._space.raise_failure()
+            raise
         return answer_batch(found, self._names.of(reader, view, found), asked.k, limit, passing, self._space)
 
     def _look_after(self, view: View, mode: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
@@ -13,16 +13,28 @@ from kinbin.collection import Collection
 from kinbin.errors import CollectionExists, InvalidInput, suggestion
 from kinbin.fields.vectors import in_field
 from kinbin.hashing import HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler
-from kinbin.items.kind import Kind
+from kinbin.items.functions import Functions
+from kinbin.items.images import IMAGES
+from kinbin.items.kind import Form, Kind
 from kinbin.items.kinds import kind_named
+from kinbin.items.objects import OBJECTS
 from kinbin.limits import limit
 from kinbin.parameters import arrived, one_of, told_values
 from kinbin.rows.identity import check_name
+from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of, space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.headers import Configuration
 
-__all__ = ["CollectionOptions", "checked_options", "configuration_of_fields", "configuration_of_items", "differing", "exists_already"]
+__all__ = [
+    "CollectionOptions",
+    "checked_options",
+    "configuration_of_fields",
+    "configuration_of_items",
+    "differing",
+    "exists_already",
+    "functions_of",
+]
 
 MOST_BANDS = 255
 _MOST = {"bands": (1, MOST_BANDS, f"{MOST_BANDS}"), "rows": (1, MAX_ROWS, f"{MAX_ROWS}"), "seed": (0, 2**64 - 1, "2**64-1")}
@@ -39,6 +51,8 @@ class CollectionOptions(TypedDict, total=False):
     bands: int | None
     rows: int | None
     seed: int | None
+    encoder: Callable[[Any], Any] | None
+    decoder: Callable[[Any], Any] | None
 
 
 def checked_options(kernel: object, dim: object, options: CollectionOptions) -> dict[str, Any]:
@@ -64,8 +78,22 @@ def configuration_of_items(items: str, distance: object, asked: Mapping[str, Any
     """
     kind, dim = kind_named(items), asked["dim"]
     own = kind.dimension(dim)
+    if callable(distance):
+        return replace(_configuration(_own_space_of(kind, own, asked), own, asked), items=kind.name)
     space = _space_of(kind, asked["kernel"], distance, asked["parameters"], own)
     return replace(_configuration(space, own if space.pyramid is None else dim, asked), items=kind.name)
+
+
+def functions_of(items: str, distance: object, options: CollectionOptions) -> tuple[Any, Any, Any]:
+    """The user's distance, encoder and decoder, checked before anything is made of what cannot be compared; None where there is none.
+
+    Raises:
+        InvalidInput: code "bad_parameter".
+    """
+    own = (distance if callable(distance) else None, options.get("encoder"), options.get("decoder"))
+    if own != (None, None, None) or items == OBJECTS.name:
+        Functions().bind(*own, objects=items == OBJECTS.name)
+    return own
 
 
 def configuration_of_fields(fields: object, asked: Mapping[str, Any]) -> dict[str, Configuration]:
@@ -163,6 +191,23 @@ def _space_of(kind: Kind, kernel: object, distance: object, parameters: object, 
         text = f"{space.name} prints scores, no distances: name it as kernel"
         raise InvalidInput.of("bad_parameter", text, field="distance")
     return space
+
+
+def _own_space_of(kind: Kind, dim: int | None, asked: Mapping[str, Any]) -> Space:
+    """Items of a kind under a function.
+
+    Raises:
+        InvalidInput: code "bad_parameter": such items are not compared by functions, or an option means nothing here.
+    """
+    if kind.vectors or kind.wide(Form(dim)) or kind is IMAGES:
+        text = 'a function compares items="strings", "series", "points" or "objects"; vectors and images have kernels'
+        raise InvalidInput.of("bad_parameter", text, field="items")
+    if given := [name for name in ("kernel", "parameters", "sampler") if asked[name] is not None]:
+        raise InvalidInput.of(
+            "bad_parameter", f"{given[0]} came beside a function, which takes none: bind it to the function", field=given[0]
+        )
+    functions = Functions()
+    return own_space(kind, Form(dim, functions=functions), functions)
 
 
 def _row_dimension(space: Space, dim: int | None) -> int | None:

@@ -25,6 +25,7 @@ from kinbin.creating import (
     configuration_of_items,
     differing,
     exists_already,
+    functions_of,
 )
 from kinbin.errors import (
     AliasConflict,
@@ -44,7 +45,7 @@ from kinbin.parameters import path_of
 from kinbin.records import CheckReport, RepairReport, SnapshotInfo
 from kinbin.repair import Damaged
 from kinbin.rows.identity import check_name
-from kinbin.sharing import SHARED
+from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
 from kinbin.snapshots.making import proved, restored
 from kinbin.storage.aliases import Aliases
@@ -91,9 +92,9 @@ class Database:
             _remove_leftovers(self._folder)
 
     def create_collection(
-        self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors", distance: str | None = None,
-        exist_ok: bool = False, fields: Mapping[str, Mapping[str, Any]] | None = None, indexes: Mapping[str, str] | None = None,
-        **options: Unpack[CollectionOptions],
+        self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors",
+        distance: str | Callable[[Any, Any], float] | None = None, exist_ok: bool = False,
+        fields: Mapping[str, Mapping[str, Any]] | None = None, indexes: Mapping[str, str] | None = None, **options: Unpack[CollectionOptions],
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 
@@ -104,7 +105,9 @@ class Database:
         fields: for items of several vectors: of each, by its name, the options that else are those of the whole
         (`{"colour": {"kernel": "chi2", "dim": 512}, "words": {}}`). A `FieldsCollection` is made then; `fields_collection` is typed so.
         items: what the items are, a name in `kinbin.KINDS`: "vectors", or objects as "strings", which have kernels of their own.
-        distance: the kernel, by its other name, of one that prints distances ("levenshtein"); None: the kind's default.
+        distance: the kernel, by its other name, of one that prints distances ("levenshtein"); None: the kind's default. Or a function
+        of two objects, of items="strings", "series", "points", or "objects": what `encoder` makes bytes or an array of (`decoder` is
+        its inverse). It has to return the same for the same objects, in any thread, and not to call Kinbin. See `collection`.
         indexes: fields of payloads with their kinds, as {"year": "number"}: see `Collection.add_index`. Of one that is there, those
         that it lacks are added.
 
@@ -128,13 +131,14 @@ class Database:
                 name, lambda: Store.create(self._folder / name, names, configs),
                 lambda again: self._existing_fields(name, fields, configs, asked["seed"], exist_ok or again),
             )  # fmt: skip
+        own = functions_of(items, distance, options)
         config = configuration_of_items(items, distance, asked)
         made = self._created(
             name, lambda: Store.create(self._folder / name, config),
             lambda again: self._existing(name, config, asked, exist_ok or again),
         )  # fmt: skip
         made._indexing.add(indexes or {})
-        return made
+        return cast(Collection, bound(made, *own))
 
     def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:
         """A new collection, or what `existing` makes of one that is there; it is told whether this call was tried before.
@@ -204,12 +208,22 @@ class Database:
             raise exists_already(apart)
         return there
 
-    def collection(self, name: str) -> Collection:
+    def collection(
+        self, name: str, *, distance: Callable[[Any, Any], float] | None = None, encoder: Callable[[Any], Any] | None = None,
+        decoder: Callable[[Any], Any] | None = None,
+    ) -> Collection:  # fmt: skip
         """The collection of this name, or alias; a `FieldsCollection` if it was created with fields (`fields_collection` is typed so).
 
+        distance, encoder, decoder: of a collection that was created with a function as its distance: the same ones, for none is
+        stored. Without them its items can be read, counted and deleted, and nothing can be searched.
+
         Raises:
-            CollectionNotFound.
+            CollectionNotFound. InvalidInput: code "bad_parameter": it has no such functions, or is open with other ones.
         """
+        return cast(Collection, bound(self._used_as(name), distance, encoder, decoder))
+
+    def _used_as(self, name: str) -> Collection:
+        """The collection of this name, as it is open here."""
         check_name(name)
         self._check_open()
         with self._lock:

@@ -6,12 +6,14 @@ import threading
 from pathlib import Path
 
 from kinbin.collection import Collection
+from kinbin.errors import InvalidInput
 from kinbin.fields.collection import FieldsCollection
+from kinbin.items.objects import OBJECTS
 from kinbin.pools.pools import Pools
 from kinbin.storage.errors import translated
 from kinbin.storage.store import FIELDS
 
-__all__ = ["SHARED"]
+__all__ = ["SHARED", "bound"]
 
 
 def _opened(name: str, path: Path) -> Collection | FieldsCollection:
@@ -21,9 +23,32 @@ def _opened(name: str, path: Path) -> Collection | FieldsCollection:
     if has_fields:
         return FieldsCollection(name, path)
     collection = Collection(name, path)
-    if collection._space.embeddings:
+    # A function that is not there yet cannot be asked for a pool: `bound` opens it then.
+    if collection._space.embeddings and collection._space.functions is None:
         collection._pools = Pools(collection)
     return collection
+
+
+def bound(collection: Collection | FieldsCollection, distance: object, encoder: object, decoder: object) -> Collection | FieldsCollection:
+    """A collection with its user's functions; without any of them as it is.
+
+    Raises:
+        InvalidInput: code "bad_parameter": it is compared by no function, or by another one.
+    """
+    if distance is encoder is decoder is None:
+        return collection
+    functions = None if isinstance(collection, FieldsCollection) else collection._space.functions
+    if isinstance(collection, FieldsCollection) or functions is None:
+        by = "several fields" if isinstance(collection, FieldsCollection) else collection.config.kernel
+        text = f"the collection is compared by {by}, which is stored: open it without functions"
+        raise InvalidInput.of("bad_parameter", text, field="distance")
+    with _BINDING:
+        if functions.bind(distance, encoder, decoder, objects=collection.config.items == OBJECTS.name):
+            collection._pools = Pools(collection)
+    return collection
+
+
+_BINDING = threading.Lock()
 
 
 class _Shared:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kinbin.errors import FormatMismatch, InvalidInput
 from kinbin.hashing import HASH_VERSION
+from kinbin.items.functions import CALLABLE, Functions
 from kinbin.items.kind import Form, Kind
 from kinbin.items.kinds import kind_named
+from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.headers import Configuration
@@ -17,6 +19,10 @@ __all__ = ["check_known", "configuration_of", "field_names_of", "what_is_stored"
 def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
     """What items of a collection are, how they are compared, and what else is said of them."""
     kind = kind_named(data.items)
+    if data.kernel == CALLABLE:
+        functions = Functions()
+        form = Form(data.dim, functions=functions)
+        return kind, own_space(kind, form, functions), form
     space = object_space_of(kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
     # What is stored is the length of rows.
     dim = data.dim if space.pyramid is None else space.pyramid.dim
@@ -44,6 +50,8 @@ def check_known(data: Configuration) -> None:
     """
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
+    if data.kernel == CALLABLE:
+        return data
     try:
         samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
     except InvalidInput as error:

@@ -35,7 +35,11 @@ _FORMS = {
 
 def carried_by(collection: kinbin.Collection | kinbin.FieldsCollection) -> str:
     """The key under which items of this collection carry what they are: "vector", "string" and the like; "vectors" of several fields."""
-    return "vectors" if isinstance(collection, kinbin.FieldsCollection) else kinbin.KINDS[collection.config.items].one
+    if isinstance(collection, kinbin.FieldsCollection):
+        return "vectors"
+    items = collection.config.items
+    # Objects of the library's users have no form that travels in: they are read, never asked for.
+    return kinbin.KINDS[items].one if items in kinbin.KINDS else "object"
 
 
 def object_in(key: str, raw: Any) -> Any:
@@ -48,7 +52,9 @@ def object_in(key: str, raw: Any) -> Any:
 
 
 def object_out(stored: Any) -> Any:
-    """The JSON form of a stored string, series or point set, exact to the bit."""
+    """The JSON form of a stored string, series or point set, exact to the bit; of bytes their base64."""
+    if isinstance(stored, bytes):
+        return base64.b64encode(stored).decode()
     return stored if isinstance(stored, str) else exact_numbers(stored)
 
 

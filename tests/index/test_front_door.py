@@ -54,7 +54,7 @@ PARAMETERS = {
     "Database.create_collection": (
         "(name, *, kernel=None, dim=None, items='vectors', distance=None, exist_ok=False, fields=None, **options)"
     ),
-    "Database.collection": "(name)",
+    "Database.collection": "(name, *, distance=None, encoder=None, decoder=None)",
     "Database.fields_collection": "(name)",
     "Database.collections": "()",
     "Database.check": "(names=None, progress=None)",
@@ -131,7 +131,7 @@ def test_the_parameters_of_public_methods(name: str) -> None:
 WORDS = {
     "add": ["on_error", "if_versions", "idempotency_key"],
     "query": ["min_score", "filter", "mode", "certify", "include", "max_distance"],
-    "create_collection": ["parameters", "sampler", "bands", "rows", "seed"],
+    "create_collection": ["parameters", "sampler", "bands", "rows", "seed", "encoder", "decoder"],
 }
 """What a method takes by name only, besides its parameters."""
 
@@ -239,6 +239,7 @@ LIMIT_VALUES = {
     "value_min": 1e-30,
     "image_bytes": 33_554_432,
     "image_pixels": 50_000_000,
+    "object_numbers": 32_768,
     "string_length": 16_384,
     "series_numbers": 32_768,
     "points_numbers": 32_768,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import InvalidInput, Problem
+from kinbin.items.functions import Functions
 from kinbin.limits import limit
 from kinbin.parameters import Value
 from kinbin.rows.identity import MOST_PROBLEMS
@@ -33,6 +34,8 @@ class Form:
     """Whether its kernel takes negative values."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
     """Of its kernel, all of them."""
+    functions: Functions | None = None
+    """Where its distance is a function of the user's: that and others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,10 @@ _HOMES = {
 }
 
 
+_OWN = "objects"
+"""Of the library alone: what an encoder of the user's makes of objects, for a distance of the user's."""
+
+
 class _Kinds(Mapping[str, "Kind"]):
     """Kinds are imported when they are looked up: their names alone need no numpy."""
 
@@ -46,5 +50,9 @@ def kind_named(name: object) -> Kind:
     Raises:
         InvalidInput: code "bad_parameter": there is none.
     """
+    if name == _OWN:
+        from kinbin.items.objects import OBJECTS
+
+        return OBJECTS
     one_of("items", name, KINDS)
     return KINDS[str(name)]

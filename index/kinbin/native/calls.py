@@ -9,6 +9,8 @@ import numba.extending
 from llvmlite import ir
 from numba import types
 
+from kinbin.native.callbacks import Callback
+
 __all__ = ["BOUND", "CURVE", "SCORE", "call_bound", "call_curve", "call_score", "code_address"]
 
 intrinsic: Any = numba.extending.intrinsic
@@ -23,8 +25,10 @@ CURVE = (types.uint64, types.float64)
 def code_address(kernel: Any, arguments: tuple[Any, ...]) -> int:
     """Where the machine code of a compiled function lies, for these types of arguments; it stays there as long as the process runs.
 
-    Cost: compiling, or loading (some ms), at first.
+    Of a `Callback`, its address: as long as it lives. Cost: compiling, or loading (some ms), at first.
     """
+    if isinstance(kernel, Callback):
+        return kernel.address
     kernel.compile(arguments)
     entry = kernel.overloads[arguments]
     assert entry.signature.return_type == types.float64, f"{kernel.py_func.__qualname__} returns float64"

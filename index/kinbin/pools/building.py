@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinbin.bands.build import Cancelled
 from kinbin.collection import Collection
+from kinbin.errors import CorruptData
 from kinbin.items.embedding import Embedder, Embedding, Sample, Settings
 from kinbin.items.vectors import is_wide
 from kinbin.pools.index import CALIBRATED_K, POOLS, Calibration
@@ -149,7 +150,11 @@ def _truth(
         check()
         part = objects.slice(start, min(start + _SLICE, len(objects)))
         # Its own row is the first: it is at no distance, and equal objects are one row.
-        found.append(collection._searcher.search(at, plan, part, wanted, None).answers.scores[:, 1:].copy())
+        try:
+            found.append(collection._searcher.search(at, plan, part, wanted, None).answers.scores[:, 1:].copy())
+        except CorruptData:
+            collection._space.raise_failure()
+            raise
         if time.thread_time() - began > _MOST_SECONDS and start:
             break
     truth = np.concatenate(found)

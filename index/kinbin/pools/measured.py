@@ -53,6 +53,7 @@ class Measured:
         if self._space.objects is not None:
             scratch.work(self._space.objects.room(queries))
         if score_rows(self._space.record, queries_record(queries), last[1].addresses, last[1].rooms, spans, scratch.record, out):
+            self._space.raise_failure()
             raise CorruptData("a row is damaged that was sound when it was read")
         self._desks.append(scratch)
         return out.reshape(m, n)

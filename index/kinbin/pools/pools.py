@@ -122,6 +122,7 @@ class Pools:
         try:
             done = [task(cuts[0])()] if len(cuts) == 1 else run_together([task(cut) for cut in cuts])
         except (Broken, StorageError) as error:
+            self._collection._space.raise_failure()
             # What is derived is no reason not to answer.
             current.broken = True
             log.warning("%s: the pool index cannot be used: %s", self._collection.name, str(error) or "its links are damaged")

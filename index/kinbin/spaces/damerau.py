@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from kinbin.items.landmarks import LINEAR
+from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import f32_array, i64_array, item, u64_at

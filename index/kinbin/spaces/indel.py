@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kinbin.items.landmarks import LINEAR
+from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import item, set_bits, u64_array

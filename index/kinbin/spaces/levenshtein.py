@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from kinbin.items.landmarks import LINEAR
+from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import item, u64_array

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.items.embedding import Embedding
+from kinbin.items.functions import Functions
 from kinbin.parameters import Value
 from kinbin.rows.rows import Rows
 from kinbin.spaces.ordered import distance_of
@@ -159,6 +160,9 @@ class Space:
     sized: Callable[[int], Space] | None = None
     """The same kernel for objects of so many dimensions (`Form.dim`), where its code has to know."""
 
+    functions: Functions | None = None
+    """Of the user's, where the code calls them."""
+
     def __post_init__(self) -> None:
         if self.code is not None and self.code.least is None and not self.laws:
             # Nothing ties its scores to a collision.
@@ -193,6 +197,12 @@ class Space:
     def objects(self) -> Objects | None:
         """How queries that are objects are laid out; None: items are vectors."""
         return None if self.code is None else self.code.objects
+
+    def raise_failure(self) -> None:
+        """Raise what a function of the user's raised, if it did: then a row that scored nothing was not damaged."""
+        failure = None if self.functions is None else self.functions.take_failure()
+        if failure is not None:
+            raise failure
 
     @property
     def normalised(self) -> bool:

@@ -8,9 +8,9 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
+from kinbin.embeddings.landmarks import LANDMARKS, LINEAR
 from kinbin.items.embedding import Sample
 from kinbin.items.kind import Form
-from kinbin.items.landmarks import FALLING, LINEAR
 from kinbin.items.qgrams import GRAMS, gram_rows
 from kinbin.items.strings import STRINGS
 from kinbin.pools.measured import Measured
@@ -80,9 +80,9 @@ def test_landmarks_are_distances(rng: np.random.Generator) -> None:
     expected = np.maximum(top - np.array([distances(text, landmarks) for text in texts[:20]]), 0.01)
     np.testing.assert_allclose(rows.values.reshape(20, 128), expected, rtol=1e-6)
     assert LINEAR.choose(Sample(objects.slice(0, 200), Form(), measure, rng)) is None
-    falling = FALLING.choose(Sample(objects, Form(), measure, np.random.default_rng(1)))
+    falling = LANDMARKS.choose(Sample(objects, Form(), measure, np.random.default_rng(1)))
     assert falling is not None
-    shapes = FALLING.embedder(falling, Form(), measure).rows(objects.slice(0, 20)).values.reshape(20, 128)
+    shapes = LANDMARKS.embedder(falling, Form(), measure).rows(objects.slice(0, 20)).values.reshape(20, 128)
     np.testing.assert_allclose(shapes.max(axis=1), 1.0)
     assert (shapes > 0).all()
 
