@@ -94,7 +94,8 @@ class Database:
     def create_collection(
         self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors",
         distance: str | Callable[[Any, Any], float] | None = None, exist_ok: bool = False,
-        fields: Mapping[str, Mapping[str, Any]] | None = None, indexes: Mapping[str, str] | None = None, **options: Unpack[CollectionOptions],
+        fields: Mapping[str, Mapping[str, Any]] | None = None, indexes: Mapping[str, str] | None = None,
+        **options: Unpack[CollectionOptions],
     ) -> Collection:  # fmt: skip
         """A new, empty collection.
 

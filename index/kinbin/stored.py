@@ -51,7 +51,7 @@ def check_known(data: Configuration) -> None:
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
     if data.kernel == CALLABLE:
-        return data
+        return
     try:
         samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
     except InvalidInput as error:

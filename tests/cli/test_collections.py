@@ -182,3 +182,31 @@ def test_without_the_client_a_url_says_what_is_missing(run: Run, monkeypatch: py
     result = run("stats", "--url", "http://127.0.0.1:9")
     expected = "Error: --url needs the client, which is not installed: pip install 'kinbin[client]'\n"
     assert (result.exit_code, result.stderr) == (1, expected)
+
+
+def test_alias_sets_lists_and_drops_other_names(run: Run, where: tuple[object, ...], name: str) -> None:
+    """alias lets another name lead to a collection; commands take it; a collection with aliases is not dropped."""
+    other = f"live-{name}"[:60].strip("-")
+    run("create", name, *where, "--dim", 3)
+    assert run("alias", other, name, *where).stdout == f"{other} -> {name}\n"
+    assert told(run("alias", *where, "--json"))["aliases"][other] == name
+    assert f"{other} -> {name}\n" in run("alias", *where).stdout
+    assert told(run("limit", other, *where, "--json"))["count"] == 0
+    assert error_of(run("drop", name, *where, "--yes", "--json"))["code"] == "alias_conflict"
+    assert error_of(run("alias", name, name, *where, "--json"))["code"] == "alias_conflict"
+    assert run("alias", other, *where, "--drop").stdout == f"{other}: dropped\n"
+    assert error_of(run("alias", other, *where, "--drop", "--json"))["code"] == "alias_not_found"
+    for bad in ((other,), (other, name, "--drop"), ("--drop",)):
+        assert run("alias", *bad, *where).exit_code == 2
+
+
+def test_limit_sets_and_shows_what_a_collection_may_hold(run: Run, where: tuple[object, ...], name: str) -> None:
+    """limit sets both limits at once, shows them, and takes them away."""
+    run("create", name, *where, "--dim", 3)
+    assert run("limit", name, *where).stdout == f"{name}: no limits; 0 items\n"
+    told_of = told(run("limit", name, *where, "--items", 5, "--bytes", 1_000_000, "--json"))
+    assert told_of == {"collection": name, "items": 5, "bytes": 1_000_000, "count": 0}
+    assert run("limit", name, *where, "--items", 7).stdout == f"{name}: at most 7 items; 0 items\n"
+    assert run("limit", name, *where, "--clear").stdout == f"{name}: no limits; 0 items\n"
+    assert run("limit", name, *where, "--items", 1, "--clear").exit_code == 2
+    assert error_of(run("limit", "none", *where, "--json"))["code"] == "collection_not_found"

@@ -17,12 +17,13 @@ from kinbin_client import Chunking, InvalidArgument
 from kinbin_client._chunks import Chunk, add_chunks, query_chunks
 from kinbin_client._options import QueryOptions
 from kinbin_client._requests import DEFAULT_SCOPE
+from kinbin_client._terms import AddTerms
 from kinbin_client.retry import Repeat
 
 
 def add(ids: Any, vectors: Any, payloads: Any = None, mode: Any = "upsert", **limits: int) -> list[Chunk]:
     """All requests of an add."""
-    return list(add_chunks(DEFAULT_SCOPE, ids, vectors, payloads, mode, Chunking(**limits))[1])
+    return list(add_chunks(DEFAULT_SCOPE, ids, vectors, payloads, AddTerms(mode), Chunking(**limits))[1])
 
 
 def body(chunk: Chunk) -> Any:
@@ -90,10 +91,11 @@ def test_part_of_a_matrix_travels_as_it_is() -> None:
 
 @pytest.mark.parametrize("mode", ["insert", "update"])
 def test_mode_of_a_matrix_stands_in_the_address(mode: Any) -> None:
-    """The mode of a matrix is a parameter of the address; such an add must not be repeated blindly."""
+    """The mode of a matrix is a parameter of the address; such an add may be repeated, as it has a key."""
     (chunk,) = add(["a"], np.ones((1, 2), np.float32), mode=mode)
     assert chunk.request.path == f"/index?mode={mode}"
-    assert chunk.request.repeat is Repeat.IF_NOT_DONE
+    assert chunk.request.repeat is Repeat.ALWAYS
+    assert len(chunk.request.headers["idempotency-key"]) == 32
 
 
 LONG_IDS = [f"{number:03d}-" + "ж" * 125 for number in range(300)]

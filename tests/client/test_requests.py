@@ -69,11 +69,6 @@ def test_only_dropping_is_not_repeated_blindly() -> None:
     ]
     assert {operation.request.repeat for operation in operations} == {Repeat.ALWAYS}
     assert _requests.drop_collection("p").request.repeat is Repeat.IF_NOT_DONE
-    assert [_requests.add_repeat(mode) for mode in ("upsert", "insert", "update")] == [
-        Repeat.ALWAYS,
-        Repeat.IF_NOT_DONE,
-        Repeat.IF_NOT_DONE,
-    ]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a b", "a?b", "a#b", "a%2fb", "é", "a\n", ".hidden"])

@@ -141,14 +141,35 @@ def test_upsert_is_repeated_until_it_is_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("mode", ["insert", "update"])
-@pytest.mark.parametrize("step", [httpx.ReadError("reset"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("gone"), 502, 500, 507])
-def test_insert_and_update_are_not_repeated_when_they_may_be_done(mode: Any, step: int | Exception) -> None:
-    """After an unknown outcome, insert and update are left to the caller: a second one would be refused as a conflict."""
+@pytest.mark.parametrize("step", [httpx.ReadError("reset"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("gone"), 502, 503])
+def test_insert_and_update_are_repeated_under_their_key(mode: Any, step: int | Exception) -> None:
+    """After an unknown outcome, insert and update are sent again with the key that they had: the service does them once."""
+    script = Script(step, step)
+    with client(script) as kinbin:
+        kinbin.add(["a"], [[1.0]], mode=mode)
+        kinbin.add(["a"], [[1.0]], mode=mode)
+    keys = [request.headers["idempotency-key"] for request in script.seen]
+    assert (len(keys), len(set(keys[:3])), len(set(keys))) == (4, 1, 2)
+
+
+@pytest.mark.parametrize("step", [500, 507])
+def test_what_does_not_pass_is_not_repeated(step: int) -> None:
+    """An answer that says that the service failed, or is full, is left to the caller."""
     script = Script(step)
     with client(script) as kinbin, pytest.raises(KinbinClientError) as raised:
-        kinbin.add(["a"], [[1.0]], mode=mode)
+        kinbin.add(["a"], [[1.0]], mode="insert")
     assert len(script.seen) == 1
     assert raised.value.acknowledged == 0
+
+
+def test_requests_of_one_add_have_keys_of_their_own() -> None:
+    """A large add under one key sends each of its requests with another key, the same each time; upserts need none."""
+    script = Script()
+    with client(script) as kinbin:
+        for _ in range(2):
+            kinbin.add(["a", "b", "c"], [[1.0]] * 3, idempotency_key="mine", chunking=Chunking(max_items=1))
+        kinbin.add(["a"], [[1.0]])
+    assert [request.headers.get("idempotency-key") for request in script.seen] == [*("mine", "mine-1", "mine-2") * 2, None]
 
 
 def test_whatever_is_added_has_ids() -> None:

@@ -130,9 +130,8 @@ async def test_bad_lines_are_skipped_and_numbered(app: App) -> None:
 
 async def test_a_body_of_bad_items_writes_nothing(app: App) -> None:
     """Where nothing good is left, nothing is written, and no collection is made for it."""
-    done = await app.post(
-        "/index", {"items": [{"id": "a", "vector": [0, 0]}, {"id": "b", "vector": [1, 2, 3, float(10**30)]}], "on_error": "skip"}
-    )
+    items = [{"id": "a", "vector": [0, 0]}, {"id": "b", "vector": [1, 2, 3]}]
+    done = await app.post("/index", {"items": items, "on_error": "skip"})
     assert (done["indexed"], done["skipped"], done["count"]) == (0, 2, 0)
     assert (await app.get("/v1/collections"))["collections"] == []
     refused = await app.post("/index", {"items": ITEMS, "on_error": "ignore"}, status=422)

@@ -42,7 +42,22 @@ from kinbin_client.errors import (
     UnexpectedResponse,
     UnsupportedMedia,
 )
-from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Hit, Item, Limit, Page
+from kinbin_client.models import (
+    AddResult,
+    Answer,
+    AnswerBatch,
+    CollectionInfo,
+    DeleteResult,
+    GetResult,
+    Health,
+    Hit,
+    Holds,
+    Item,
+    Limit,
+    Page,
+    PayloadResult,
+    SkippedItem,
+)
 from kinbin_client.retry import Retry
 from kinbin_client.vectors import ByField, Sparse, Tokens, Vector, Vectors
 
@@ -71,6 +86,7 @@ __all__ = [
     "GetResult",
     "Health",
     "Hit",
+    "Holds",
     "InvalidArgument",
     "InvalidInput",
     "Item",
@@ -78,11 +94,13 @@ __all__ = [
     "Limit",
     "NotFound",
     "Page",
+    "PayloadResult",
     "Problem",
     "QueryOptions",
     "RateLimited",
     "Retry",
     "ServerError",
+    "SkippedItem",
     "Sparse",
     "StorageFull",
     "Timeout",

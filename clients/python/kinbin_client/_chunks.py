@@ -11,7 +11,7 @@ Two ways for a chunk to travel:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,8 @@ from kinbin_client._objects import Objects
 from kinbin_client._options import QueryOptions
 from kinbin_client._payloads import payload_json
 from kinbin_client._requests import (
-    AddMode,
     Request,
     Scope,
-    add_repeat,
     id_list,
     json_request,
     named,
@@ -32,6 +30,7 @@ from kinbin_client._requests import (
     to_json,
     vector_json,
 )
+from kinbin_client._terms import AddTerms, Versions
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.vectors import ByField, Vectors, iterate_vectors
 
@@ -100,7 +99,7 @@ def add_chunks(
     ids: Sequence[str],
     vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
-    mode: AddMode,
+    terms: AddTerms,
     chunking: Chunking,
 ) -> tuple[int, Iterator[Chunk]]:
     """How many items an add has, and its requests; an add of nothing is one request of nothing.
@@ -120,16 +119,18 @@ def add_chunks(
     if payloads is not None and len(payloads) != total:
         raise InvalidArgument(f"{len(payloads)} payloads came with {total} ids; send one (or None) for each", code="bad_parameter")
     _refuse_duplicates(names)
-    repeat = add_repeat(mode)
-    if payloads is None and key == b"vector" and _fits_npy(vectors, _FLOAT32_MAX):
-        return total, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, {"mode": mode}, repeat=repeat))
-    head = b'{"mode":' + to_json(mode, "mode") + b',"items":['
-    return total, _json_chunks(
-        _encoded_items(names, key, encoded, payloads),
-        chunking,
-        head,
-        partial(json_request, "POST", scope.index_path, repeat=repeat),
-    )
+    terms = terms.checked(total)
+    if payloads is None and terms.if_versions is None and key == b"vector" and _fits_npy(vectors, _FLOAT32_MAX):
+        return total, _keyed(terms, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, terms.fields())))
+    head = to_json(terms.fields(), "options")[:-1] + b',"items":['
+    parts = _encoded_items(names, key, encoded, payloads, terms.if_versions)
+    return total, _keyed(terms, _json_chunks(parts, chunking, head, partial(json_request, "POST", scope.index_path)))
+
+
+def _keyed(terms: AddTerms, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks, each with its key, if the add has one: with it, or with mode upsert, any of them may be sent again."""
+    for number, chunk in enumerate(chunks):
+        yield replace(chunk, request=replace(chunk.request, headers={**chunk.request.headers, **terms.headers(number)}))
 
 
 _ONLY_JSON = frozenset({"filter", "exclude", "include_self", "cursor", "group_by"})
@@ -166,13 +167,19 @@ def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterato
 
 
 def _encoded_items(
-    names: Sequence[str], key: bytes, vectors: Iterator[bytes], payloads: Sequence[Mapping[str, Any] | None] | None
+    names: Sequence[str],
+    key: bytes,
+    vectors: Iterator[bytes],
+    payloads: Sequence[Mapping[str, Any] | None] | None,
+    versions: Versions | None = None,
 ) -> Iterator[bytes]:
     for position, (name, vector) in enumerate(zip(names, vectors, strict=True)):
         item = b'{"id":' + to_json(name, "id", position) + b',"' + key + b'":' + vector
         payload = None if payloads is None else payloads[position]
         if payload is not None:
             item += b',"payload":' + payload_json(payload, position)
+        if versions is not None and versions[position] is not None:
+            item += b',"if_version":' + to_json(versions[position], "if_version", position)
         yield item + b"}"
 
 

@@ -17,8 +17,9 @@ from kinbin_client import _chunks, _requests
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._objects import KEYS, Objects
 from kinbin_client._options import Filter, Include, QueryOptions
-from kinbin_client._requests import AddMode, Operation, Request, Scope
+from kinbin_client._requests import Operation, Request, Scope
 from kinbin_client._responses import Reply
+from kinbin_client._terms import AddTerms
 from kinbin_client.errors import (
     ApiError,
     InvalidArgument,
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 _ONCE = Retry(attempts=1)
 _IDS_A_GET = 1_000
+_TOLD = 100
+"""Bad items of an add that are told one by one."""
 _STARTING_STATUSES = frozenset({502, 503, 504})
 """What the service, or a proxy before it, answers while it starts; a service that failed to start answers 500."""
 _READY_SECONDS = 5.0
@@ -78,13 +81,13 @@ def add(
     ids: Sequence[str],
     vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
-    mode: AddMode,
+    terms: AddTerms,
     chunking: Chunking,
     progress: Progress | None,
     retry: Retry,
 ) -> Flow[AddResult]:
     """Add chunk by chunk; an error tells how many items had been acknowledged, and where in the whole add it lies."""
-    total, chunks = _chunks.add_chunks(scope, ids, vectors, payloads, mode, chunking)
+    total, chunks = _chunks.add_chunks(scope, ids, vectors, payloads, terms, chunking)
     done = 0
     results: list[AddResult] = []
     while True:
@@ -92,7 +95,7 @@ def add(
             chunk = next(chunks, None)
             if chunk is None:
                 return _sum_of_adds(results)
-            results.append((yield from send(_requests.add(chunk.request), retry)))
+            results.append((yield from send(_requests.add(chunk.request), retry)).shifted(done))
         except KinbinClientError as error:
             _shift_problems(error, done)
             error.acknowledged = done
@@ -245,6 +248,8 @@ def _sum_of_adds(results: Sequence[AddResult]) -> AddResult:
         updated=sum(result.updated for result in results),
         unchanged=sum(result.unchanged for result in results),
         count=results[-1].count,
+        skipped=sum(result.skipped for result in results),
+        problems=[problem for result in results for problem in result.problems][:_TOLD],
         took_ms=_sum(result.took_ms for result in results),
     )
 

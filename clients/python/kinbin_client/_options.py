@@ -16,7 +16,7 @@ Filter: TypeAlias = Mapping[str, Any]
 """{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
 
 Include: TypeAlias = list[str] | tuple[str, ...]
-"""What comes with the items of an answer: "payload", "vector", or fields of payloads, as "payload.year"."""
+"""What comes with items: "payload", "vector", fields of payloads, as "payload.year"; of `get` and `scroll` also "version"."""
 
 QueryMode: TypeAlias = Literal["auto", "bands", "links", "exact"]
 _MODES: tuple[QueryMode, ...] = ("auto", "bands", "links", "exact")
@@ -108,12 +108,13 @@ def options_of(options: object, k: int, target_recall: float, asked: Asked) -> Q
     return options
 
 
-def names(include: Include) -> list[str]:
-    """What is to be included, as a list; one string is one name."""
+def names(include: Include, *, stored: bool = False) -> list[str]:
+    """What is to be included, as a list; one string is one name. stored: with stored items, which have versions too."""
     if isinstance(include, str):
         return [include]
     if not isinstance(include, Iterable) or hasattr(include, "tocsr") or getattr(include, "ndim", 1) == 0:
-        raise InvalidArgument(f"include {_FIELDS['include'].metadata['says']}, not {type(include).__name__}", code="bad_parameter")
+        says = f"{_FIELDS['include'].metadata['says']}{', version' if stored else ''}"
+        raise InvalidArgument(f"include {says}, not {type(include).__name__}", code="bad_parameter")
     return list(include)
 
 

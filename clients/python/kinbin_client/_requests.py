@@ -21,7 +21,6 @@ from kinbin_client.vectors import ByField, Vector, encode_vector, vector_fault
 
 T = TypeVar("T")
 
-AddMode: TypeAlias = Literal["insert", "update", "upsert"]
 Combine: TypeAlias = Literal["sum", "product"]
 """How scores of fields become one."""
 Kernel: TypeAlias = str
@@ -166,9 +165,9 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def json_request(method: str, path: str, body: bytes, repeat: Repeat = Repeat.ALWAYS) -> Request:
+def json_request(method: str, path: str, body: bytes, repeat: Repeat = Repeat.ALWAYS, headers: Mapping[str, str] | None = None) -> Request:
     """A request with a JSON body."""
-    return Request(method, path, body, {"content-type": JSON_TYPE}, repeat)
+    return Request(method, path, body, {"content-type": JSON_TYPE, **(headers or {})}, repeat)
 
 
 def npy_request(
@@ -176,11 +175,6 @@ def npy_request(
 ) -> Request:
     """A request with a matrix as its body: everything else stands in the address and in headers."""
     return Request("POST", f"{path}?{urlencode(parameters)}", body, {"content-type": NPY_TYPE, **headers}, repeat)
-
-
-def add_repeat(mode: AddMode) -> Repeat:
-    """Adding the same items twice is adding them once with mode upsert only: insert and update would then answer a conflict."""
-    return Repeat.ALWAYS if mode == "upsert" else Repeat.IF_NOT_DONE
 
 
 def add(request: Request) -> Operation[AddResult]:
@@ -268,7 +262,7 @@ def _later(options: QueryOptions) -> dict[str, Any]:
 
 def get(name: str, ids: Sequence[str], include: Include) -> Operation[GetResult]:
     """Stored items by id."""
-    return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": names(include)}, _parse_get)
+    return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": names(include, stored=True)}, _parse_get)
 
 
 def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Operation[DeleteResult]:
@@ -281,7 +275,7 @@ def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Opera
 
 def scroll(name: str, after: str | None, limit: int, filter: Filter | None, include: Include) -> Operation[Page]:
     """One page of the items in id order."""
-    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": names(include)}
+    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": names(include, stored=True)}
     return _post(f"{collection_path(name)}/scroll", body, _parse_page)
 
 

@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
+from kinbin_client._awaited import Aliasing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import Asked, Filter, Include, QueryOptions, options_of
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
-    AddMode,
     CollectionOptions,
     Combine,
     Kernel,
@@ -24,6 +24,8 @@ from kinbin_client._requests import (
     Scope,
     collection_scope,
 )
+from kinbin_client._terms import AddMode, AddTerms
+from kinbin_client._terms import Asked as TermsAsked
 from kinbin_client._transport import DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
 from kinbin_client.retry import Retry
@@ -64,6 +66,7 @@ class _AsyncSearchable(_AsyncHandle):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **terms: Unpack[TermsAsked],
     ) -> AddResult:
         """Add or replace items, as `Client.add`; `progress` is a plain function, called on the event loop.
 
@@ -71,8 +74,9 @@ class _AsyncSearchable(_AsyncHandle):
 
         Usage: `await client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])`
         """
+        on = AddTerms(mode, **terms)
         return await self._of_its_kind(
-            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, mode, chunking, progress, self._retry)
+            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, on, chunking, progress, self._retry)
         )
 
     async def query(
@@ -127,7 +131,7 @@ class _AsyncSearchable(_AsyncHandle):
         )
 
 
-class _AsyncStored(_AsyncHandle):
+class _AsyncStored(Writing, _AsyncHandle):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:
@@ -218,12 +222,14 @@ class AsyncFieldsCollection(_AsyncStored):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **terms: Unpack[TermsAsked],
     ) -> AddResult:
         """Add or replace items: for each field as many vectors as there are ids. As `Collection.add` in everything else.
 
         Usage: `await pictures.add(["a"], {"colour": [[0.1, 0, 2.5]], "words": [["red", "apple"]]})`
         """
-        return await self._sender.run(_flows.add(self._scope, ids, OfFields(vectors, {}), payloads, mode, chunking, progress, self._retry))
+        on = AddTerms(mode, **terms)
+        return await self._sender.run(_flows.add(self._scope, ids, OfFields(vectors, {}), payloads, on, chunking, progress, self._retry))
 
     async def query(
         self,
@@ -283,7 +289,7 @@ class AsyncFieldsCollection(_AsyncStored):
         return await self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, self._retry))
 
 
-class AsyncClient(_AsyncSearchable):
+class AsyncClient(Aliasing, _AsyncSearchable):
     """A Kinbin service, over HTTP, for asyncio. `add` and the queries on the client itself work on the collection "default".
 
     The arguments are those of `Client` (a transport is an httpx.AsyncBaseTransport). It belongs to the

@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
+from kinbin_client._blocking import Aliasing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import Asked, Filter, Include, QueryOptions, options_of
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
-    AddMode,
     CollectionOptions,
     Combine,
     Kernel,
@@ -24,6 +24,8 @@ from kinbin_client._requests import (
     Scope,
     collection_scope,
 )
+from kinbin_client._terms import AddMode, AddTerms
+from kinbin_client._terms import Asked as TermsAsked
 from kinbin_client._transport import DEFAULT_TIMEOUT, Connection, SyncSender, TimeoutSetting
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
 from kinbin_client.retry import Retry
@@ -64,13 +66,18 @@ class _Searchable(_Handle):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **terms: Unpack[TermsAsked],
     ) -> AddResult:
         """Add or replace items; they are durable and searchable on return.
 
         Many items travel in several requests, each of them atomic. When one fails, the error's
         `acknowledged` says how many items had been acknowledged before it; with mode "upsert" the
-        whole add may simply be called again; with "insert", `get` tells what was done. After a repeated request items may be counted as
-        `unchanged` that were new. `progress(done, total)` is called after every request.
+        whole add may simply be called again, and with any mode with the same `idempotency_key`, for a day. After a repeated request items
+        may be counted as `unchanged` that were new. `progress(done, total)` is called after every request.
+
+        `on_error`: "skip" leaves bad items out (`skipped` and `problems` of the result). `if_versions`: of each item the version that it
+        must have (`versions`), 0 if it must not be there, or None. `idempotency_key`: the same add under the same key is done once;
+        one is made for insert, update and conditional adds, so that they are repeated safely.
 
         Usage:
             client.add(["a", "b"], [[0.1, 0, 2.5], [1, 2, 3]], payloads=[{"year": 2020}, None])
@@ -79,8 +86,9 @@ class _Searchable(_Handle):
             words.add(["d"], ["kitten"])  # items="strings"
             pictures.add(["e"], [Path("e.jpg")])  # items="images": paths, bytes, images of Pillow, arrays of uint8
         """
+        on = AddTerms(mode, **terms)
         return self._of_its_kind(
-            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, mode, chunking, progress, self._retry)
+            lambda items: _flows.add(self._scope, ids, of_kind(items, vectors), payloads, on, chunking, progress, self._retry)
         )
 
     def query(
@@ -137,7 +145,7 @@ class _Searchable(_Handle):
         return self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, self._retry))
 
 
-class _Stored(_Handle):
+class _Stored(Writing, _Handle):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: SyncSender, name: str, retry: Retry) -> None:
@@ -228,12 +236,14 @@ class FieldsCollection(_Stored):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **terms: Unpack[TermsAsked],
     ) -> AddResult:
         """Add or replace items: for each field as many vectors as there are ids. As `Collection.add` in everything else.
 
         Usage: `pictures.add(["a"], {"colour": [[0.1, 0, 2.5]], "words": [["red", "apple"]]})`
         """
-        return self._sender.run(_flows.add(self._scope, ids, OfFields(vectors, {}), payloads, mode, chunking, progress, self._retry))
+        on = AddTerms(mode, **terms)
+        return self._sender.run(_flows.add(self._scope, ids, OfFields(vectors, {}), payloads, on, chunking, progress, self._retry))
 
     def query(
         self,
@@ -293,7 +303,7 @@ class FieldsCollection(_Stored):
         return self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, self._retry))
 
 
-class Client(_Searchable):
+class Client(Aliasing, _Searchable):
     """A Kinbin service, over HTTP. `add` and the queries on the client itself work on the collection "default".
 
     `api_key` travels in a header only. `timeout` is in seconds, or an httpx.Timeout. `transport` replaces

@@ -20,9 +20,12 @@ __all__ = [
     "Group",
     "Health",
     "Hit",
+    "Holds",
     "Item",
     "Limit",
     "Page",
+    "PayloadResult",
+    "SkippedItem",
     "Step",
 ]
 
@@ -149,21 +152,68 @@ class AnswerBatch(_Model):
         return iter(self.answers)
 
 
+class SkippedItem(_Model):
+    """An item of an add that was left out: where it stands, and why."""
+
+    pointer: str
+    code: str
+    detail: str
+
+    @property
+    def position(self) -> int:
+        """Its place in the add."""
+        return int(self.pointer.split("/")[2])
+
+    def shifted(self, offset: int) -> SkippedItem:
+        """The same, its place counted from `offset` items further back."""
+        parts = self.pointer.split("/")
+        parts[2] = str(self.position + offset)
+        return self.model_copy(update={"pointer": "/".join(parts)})
+
+
 class AddResult(_Model):
-    """What an add did: `indexed` new items, `updated` replaced ones, `unchanged` ones stored alike before; `count` items now."""
+    """What an add did: `indexed` new items, `updated` replaced ones, `unchanged` ones stored alike before; `count` items now.
+
+    `skipped`: bad items that were left out, where that was asked for; `problems`: what was wrong with the first hundred.
+    """
 
     indexed: int
     updated: int
     unchanged: int = 0
     count: int
+    skipped: int = 0
+    problems: list[SkippedItem] = []
     took_ms: float | None = None
+
+    def shifted(self, offset: int) -> AddResult:
+        """The same, as a part of an add that begins `offset` items later."""
+        if not offset or not self.problems:
+            return self
+        return self.model_copy(update={"problems": [problem.shifted(offset) for problem in self.problems]})
+
+
+class PayloadResult(_Model):
+    """What a write of payloads did: `updated` items, `unchanged` ones whose payload was the same; `count` items there are."""
+
+    updated: int
+    unchanged: int
+    count: int
+
+
+class Holds(_Model):
+    """What a collection may hold at most, None: as much as there is room for; and the items that it has."""
+
+    items: int | None = None
+    bytes: int | None = None
+    count: int
 
 
 class DeleteResult(_Model):
-    """What a delete did: `deleted` items are gone, `count` are left."""
+    """What a delete did: `deleted` items are gone, `count` are left; `atomic` is false where a filter took several transactions."""
 
     deleted: int
     count: int
+    atomic: bool = True
 
 
 class Item(_Model):
@@ -181,6 +231,8 @@ class Item(_Model):
     series: list[float] | list[list[float]] | None = None
     points: list[list[float]] | None = None
     """One of these in the place of `vector`, where items are such objects; `object` is the one that is there."""
+    version: int | None = None
+    """Changes with vector and payload; for `if_versions` of a write."""
 
     @property
     def object(self) -> Any:

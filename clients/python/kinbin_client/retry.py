@@ -1,8 +1,8 @@
 """When a request is sent again, and after which pause. Pure: it decides, the shells wait.
 
 Two questions are kept apart. *May* it be repeated: a request whose work may have been done is only
-sent again when doing it twice is the same as doing it once, later (`Repeat.ALWAYS`: every read, an add with
-mode upsert, delete, create); others (`Repeat.IF_NOT_DONE`: an add with mode insert or update,
+sent again when doing it twice is the same as doing it once, later (`Repeat.ALWAYS`: every read, delete, create, and every
+add: with mode upsert by what it is, with others by its idempotency key); others (`Repeat.IF_NOT_DONE`: conditional writes of payloads,
 drop_collection) only when it is certain that nothing was done. *Is it worth it*: only failures that pass.
 """
 

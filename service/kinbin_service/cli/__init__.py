@@ -8,6 +8,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     link.py          the neighbour graph, now                query.py           neighbours of vectors
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
     repair.py        what is whole, made anew                key.py             API keys for a server's file
+    alias.py         other names, and what collections may hold
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -24,6 +25,7 @@ from typing import Annotated
 
 import typer
 
+from kinbin_service.cli.alias import alias_command, limit_command
 from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.delete import delete_command
@@ -74,6 +76,8 @@ app.command("query")(query_command)
 app.command("export")(export_command)
 app.command("delete")(delete_command)
 app.command("drop")(drop_command)
+app.command("alias")(alias_command)
+app.command("limit")(limit_command)
 app.command("link")(link_command)
 app.command("stats")(stats_command)
 app.command("check")(check_command)

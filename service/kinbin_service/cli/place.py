@@ -49,6 +49,18 @@ class Place(Protocol):
         """Its configuration and the number of its items."""
         ...
 
+    def aliases(self) -> dict[str, str]:
+        """Collections by alias."""
+        ...
+
+    def alias(self, name: str, collection: str) -> None:
+        """Let an alias lead to a collection."""
+        ...
+
+    def drop_alias(self, name: str) -> None:
+        """Remove an alias."""
+        ...
+
 
 class DatabasePlace:
     """An open database."""
@@ -73,9 +85,21 @@ class DatabasePlace:
 
     def collection(self, name: str) -> Any:
         """The collection."""
-        if name not in (names := self.names()):
+        if name not in (names := self.names()) and name not in self.aliases():
             raise missing(name, self.where, names)
         return self.database.collection(name)
+
+    def aliases(self) -> dict[str, str]:
+        """Collections by alias."""
+        return self.database.aliases()
+
+    def alias(self, name: str, collection: str) -> None:
+        """Let an alias lead to a collection."""
+        self.database.alias(name, collection)
+
+    def drop_alias(self, name: str) -> None:
+        """Remove an alias."""
+        self.database.drop_alias(name)
 
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
@@ -107,9 +131,21 @@ class ServicePlace:
 
     def collection(self, name: str) -> Any:
         """The collection."""
-        if name not in (names := self.names()):
+        if name not in (names := self.names()) and name not in self.aliases():
             raise missing(name, self.where, names)
         return self.client.collection(name)
+
+    def aliases(self) -> dict[str, str]:
+        """Collections by alias."""
+        return self.client.aliases()
+
+    def alias(self, name: str, collection: str) -> None:
+        """Let an alias lead to a collection."""
+        self.client.alias(name, collection)
+
+    def drop_alias(self, name: str) -> None:
+        """Remove an alias."""
+        self.client.drop_alias(name)
 
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
