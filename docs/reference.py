@@ -89,7 +89,8 @@ def reference() -> str:
     lines += [
         "## Options of a query",
         "",
-        "The same in `query`, in `POST /query` and in the client; the command line has all but `include` (it prints payloads).",
+        "The same in `query`, in `POST /query` and in the client; the command line has all but `include` (it prints payloads) and `cursor`",
+        "(it has `--offset`).",
         "",
     ]
     lines += _table(("option", "default", "what it does", "what it has to be"), (_option(*one) for one in kinbin.OPTIONS.items()))

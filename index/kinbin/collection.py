@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,27 +16,25 @@ import numpy as np
 from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.edits import NewItems, Transaction
-from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
+from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
 from kinbin.front import Entry, Front, check_adding
 from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
-from kinbin.options import AllOptions, QueryOptions, check_cancel, deeper, options_of, options_of_more
+from kinbin.options import AllOptions, QueryOptions, check_cancel, options_of, options_of_more
 from kinbin.options import Asked as OptionsAsked
 from kinbin.parameters import at_most, path_of
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
+from kinbin.query.asking import answer_in, one_of_kind, shaped_in
 from kinbin.query.contents import Contents
-from kinbin.query.cursors import mark_of
 from kinbin.query.each import answer_each, read_each
-from kinbin.query.examples import Asked, Examples, ExampleSearch, How
 from kinbin.query.matching import Filters
 from kinbin.query.plan import Plan, plan_query
-from kinbin.query.ranking import MOST_SEARCHED
 from kinbin.query.reading import Reading
 from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher, fresh_keys
-from kinbin.query.shaping import Source, as_batch, shaped
-from kinbin.query.times import timed, told_times
+from kinbin.query.shaping import as_batch
+from kinbin.query.times import told_times
 from kinbin.query.view import View, Views
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item, Query, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
@@ -239,7 +238,7 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         check_cancel(cancel)
         with self._reading() as (reader, view):
             if wanted.is_shaped and len(rows):
-                each = [self._shaped(reader, view, rows.take(np.array([i])), wanted, cancel) for i in range(len(rows))]
+                each = [shaped_in(self, (reader, view), rows.take(np.array([i])), wanted, cancel) for i in range(len(rows))]
                 answer = as_batch(each, wanted.k)
             else:
                 answer = self._search(reader, view, rows, wanted, cancel)
@@ -258,9 +257,9 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
             InvalidInput: with the position of the query that is malformed.
         """
         check_cancel(cancel)
-        listed = read_each(queries, self._one_of)
+        listed = read_each(queries, partial(one_of_kind, self))
         with self._reading() as (reader, view):
-            answers = answer_each(listed, lambda about, asked: self._answer(reader, view, about, asked, cancel))
+            answers = answer_each(listed, lambda about, asked: answer_in(self, (reader, view), about, asked, cancel))
         for mode in {asked.mode for _, asked in listed}:
             self._look_after(view, mode)
         return answers
@@ -284,37 +283,14 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         asked = options_of_more(options, more)
         return self.query_each([Query(positive=positive, negative=negative, options=asked)], cancel)[0]  # type: ignore[arg-type]  # any
 
-    def _one_of(self, key: str, given: Any) -> Rows:
-        """One vector as a canonical row, or one object, which stands under its key if it is an example."""
-        if key == "x" or self._kind.one == "vector":
-            return self._one(given)
-        if not isinstance(given, Mapping) or set(given) != {self._kind.one}:
-            raise InvalidInput.of("bad_parameter", f'an example is an id, or {{"{self._kind.one}": …}}', field=key)
-        return self._one(given[self._kind.one])
-
     def _query_one(self, query: Rows | bytes, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """One query: a vector, or the id of a stored item."""
         if cancel is not None:
             check_cancel(cancel)
         with self._reading() as (reader, view):
-            answer = self._answer(reader, view, query, asked, cancel)
+            answer = answer_in(self, (reader, view), query, asked, cancel)
         self._look_after(view, asked.mode)
         return answer
-
-    def _answer(
-        self, reader: Reader, view: View, query: Rows | bytes | Examples, asked: QueryOptions, cancel: threading.Event | None
-    ) -> Answer:
-        """The answer to one query in a snapshot, with what is included."""
-        if isinstance(query, Rows) and not asked.is_shaped:
-            answer = self._search_one(reader, view, query, asked, cancel)
-        else:
-            answer = self._shaped(reader, view, query, asked, cancel)
-        if not asked.include:
-            return answer
-        began = time.perf_counter()
-        items = self._contents.of(reader, view, answer.ids, tuple(asked.include))
-        answer = replace(answer, items=[items[identifier] for identifier in answer.ids])
-        return answer if answer.times is None else timed(answer, "read contents", began)
 
     def _rows(self, X: Any) -> Rows:
         """A batch of objects, vectors or others, as canonical rows."""
@@ -350,28 +326,6 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
             raise
         answer = answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
         return told_times(answer, wanted.times, began) if asked.debug else answer
-
-    def _shaped(
-        self, reader: Reader, view: View, query: Rows | bytes | Examples, asked: QueryOptions, cancel: threading.Event | None
-    ) -> Answer:
-        """The answer to one query, shaped as is asked for."""
-        about = Examples.of(query).read(reader, lambda numbers: self._contents.rows(view, numbers))
-
-        def find(k: int) -> Answer:
-            plain = deeper(asked, k)
-            if about.is_single and k <= MOST_SEARCHED:
-                return self._search_one(reader, view, about.positive, plain, cancel)
-            return self._score_all(reader, view, about, plain, cancel).first(k)
-
-        source = Source(find, reader, lambda: mark_of([self._seed], about.rows, asked), about.own)
-        return shaped(source, asked)
-
-    def _score_all(self, reader: Reader, view: View, about: Asked, asked: QueryOptions, cancel: threading.Event | None) -> ExampleSearch:
-        """The search by examples, or for more neighbours than a search keeps in order."""
-        # What is least wanted of a mean says nothing of its parts.
-        limit = limit_of(self._space, asked) if about.is_single else None
-        plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
-        return ExampleSearch(self._searcher, (reader, view), How(asked, plan, wanted, masks, passing), about)
 
     def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
         """The same for m queries."""

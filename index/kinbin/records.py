@@ -215,7 +215,7 @@ class Query:
     id: str | None = None
     positive: Sequence[Any] | None = None
     negative: Sequence[Any] = ()
-    options: QueryOptions = QueryOptions()  # noqa: RUF009  # immutable
+    options: QueryOptions = field(default_factory=QueryOptions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,14 +9,29 @@ from pydantic import BaseModel
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
-__all__ = ["IDEMPOTENCY", "PROBLEMS", "bulk", "matrix", "parameters", "reference", "route"]
+__all__ = ["IDEMPOTENCY", "NAMED", "PROBLEMS", "VECTORS", "bulk", "matrix", "parameters", "reference", "route", "without"]
 
-PROBLEMS = "x-problems"
-"""Where a route leaves the statuses of its refusals; the document turns them into responses."""
+PROBLEMS = "x-problem-codes"
+"""Where the document lists the codes of the errors that a route answers with; it has a response for each of their statuses."""
 
-EVERYWHERE = frozenset({400, 401, 403, 408, 421, 431, 500, 503})
-WITH_BODY = frozenset({413, 415, 422})
-WITH_WORK = frozenset({429})
+EVERYWHERE = frozenset({
+    "bad_request", "body_too_large", "foreign_origin", "forbidden", "head_timeout", "head_too_large", "internal", "key_in_query",
+    "too_many_connections", "unauthorized", "unknown_host",
+})  # fmt: skip
+WITH_BODY = frozenset({
+    "bad_json", "bad_string", "body_timeout", "buffers_full", "invalid_field", "non_finite", "over_limit",
+    "unsupported_encoding", "unsupported_media_type",
+})  # fmt: skip
+WITH_WORK = frozenset({
+    "overloaded", "deadline", "not_ready", "stopping", "closed", "storage_busy", "storage_error", "corrupt_data", "format_mismatch",
+})  # fmt: skip
+NAMED = frozenset({"collection_not_found", "bad_name"})
+"""Of routes that name a collection."""
+VECTORS = frozenset({
+    "bad_object", "bad_vector", "dimension_mismatch", "duplicate_feature", "negative_value", "non_finite", "out_of_range", "over_limit",
+    "zero_vector",
+})  # fmt: skip
+"""Of routes that take vectors or objects."""
 
 IDEMPOTENCY: dict[str, Any] = {
     "name": "Idempotency-Key",
@@ -42,13 +57,17 @@ def route(
     body: type[BaseModel] | tuple[type[BaseModel], ...] | None = None,
     other_bodies: dict[str, Any] | None = None,
     parameters: list[dict[str, Any]] | None = None,
-    refusals: frozenset[int] = frozenset(),
+    refusals: frozenset[str] | frozenset[int] = frozenset(),
     works: bool = True,
 ) -> dict[str, Any]:
-    """Arguments of a route's decorator. `works`: its calls to the library go through admission."""
-    statuses = EVERYWHERE | refusals | (WITH_WORK if works else frozenset()) | (WITH_BODY if body else frozenset())
-    assert statuses <= {code.status for code in CODES.values()}
-    extra: dict[str, Any] = {PROBLEMS: sorted(statuses)}
+    """Arguments of a route's decorator. `works`: its calls to the library go through admission.
+
+    refusals: codes of errors that it has besides; of a status, all of its codes.
+    """
+    codes = {name for name, code in CODES.items() if not refusals.isdisjoint({name, code.status})}
+    codes |= EVERYWHERE | (WITH_WORK if works else frozenset()) | (WITH_BODY if body else frozenset())
+    assert codes <= CODES.keys()
+    extra: dict[str, Any] = {PROBLEMS: sorted(codes)}
     if body:
         models = body if isinstance(body, tuple) else (body,)
         content = {JSON: {"schema": reference(*models), **_examples(*models)}, **(other_bodies or {})}
@@ -56,6 +75,12 @@ def route(
     if parameters:
         extra["parameters"] = parameters
     return {"summary": summary, "response_model": answer, "openapi_extra": extra}
+
+
+def without(described: dict[str, Any], *codes: str) -> dict[str, Any]:
+    """The same route without some of its errors: it needs no name, or passes no gate."""
+    extra = described["openapi_extra"]
+    return {**described, "openapi_extra": {**extra, PROBLEMS: [code for code in extra[PROBLEMS] if code not in codes]}}
 
 
 def _examples(*models: type[BaseModel]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+import kinbin
 from kinbin_service.documented import PROBLEMS
 from kinbin_service.problems import CODES, MEDIA_TYPE
 from kinbin_service.schemas.answers import ProblemAnswer
@@ -17,8 +18,8 @@ from kinbin_service.schemas.requests import REQUESTS, ItemIn
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
-CONTRACT_VERSION = "1.3"
-"""The version of the contract, not of the program: it grows when routes or fields are added."""
+CONTRACT_VERSION = kinbin.__version__
+"""The contract is that of the package: what a version adds stands in its changelog, and the routes under /v1 only grow."""
 
 COMMITTED = Path(__file__).resolve().parent.parent / "openapi.json"
 
@@ -70,7 +71,7 @@ def _add_schemas(made: dict[str, Any]) -> None:
 
 
 def _add_problems(made: dict[str, Any]) -> None:
-    """A response for every status of the table of codes, and references to them from the routes."""
+    """A response for every status of the table of codes, and references to them from the routes, which list their codes."""
     responses: dict[str, Any] = {}
     for status in sorted({code.status for code in CODES.values()}):
         titles = [f"`{name}`: {code.title}." for name, code in CODES.items() if code.status == status]
@@ -84,7 +85,7 @@ def _add_problems(made: dict[str, Any]) -> None:
     for operations in made["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
-            for status in operation.pop(PROBLEMS):
+            for status in sorted({CODES[name].status for name in operation[PROBLEMS]}):
                 operation["responses"][str(status)] = {"$ref": f"#/components/responses/{status}"}
 
 

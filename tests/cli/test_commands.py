@@ -84,6 +84,20 @@ def test_query_by_id_with_options(filled: Path, run: Run) -> None:
     assert [hit["id"] for hit in left] == [whole[3], whole[5], whole[6]]
 
 
+def test_query_by_examples_and_in_groups(filled: Path, run: Run) -> None:
+    """Examples, groups and times reach the library; times are shown to people as well."""
+    common = ("query", "--data", filled, "--collection", "photos", "--json")
+    told = answer_of(run(*common, "--positive", "p9", "--positive", "p3", "--negative", "p4", "-k", 3))
+    with kinbin.open(filled) as database:
+        photos = database.collection("photos")
+        assert [hit["id"] for hit in told["results"]] == photos.query_examples(["p9", "p3"], ["p4"], k=3).ids
+    grouped = answer_of(run(*common, "--id", "p9", "--group-by", '{"field": "row", "groups": 2}', "--debug"))
+    assert [group["ids"] for group in grouped["groups"]] == [[hit["id"]] for hit in grouped["results"]]
+    assert all(step["ms"] >= 0 for step in grouped["debug"]["steps"])
+    shown = run("query", "--data", filled, "--collection", "photos", "--id", "p9", "--debug")
+    assert " ms  plan, filter and names" in shown.stdout
+
+
 def test_query_by_a_file_of_one_or_many(filled: Path, run: Run, vectors: NDArray[np.float32], tmp_path: Path) -> None:
     """A 1-d array is one query and gives one answer, a 2-d array many and gives a list, as over HTTP."""
     np.save(tmp_path / "one.npy", vectors[3])
@@ -124,6 +138,12 @@ def test_query_for_people(filled: Path, run: Run) -> None:
         (("--id", "p1", "--filter", '{"row": {"$near": 1}}'), 1, "unknown operator"),
         (("--id", "p1", "--vector", "[1]"), 2, "give one of --vector, --id and --file"),
         ((), 2, "give one of --vector, --id and --file"),
+        (("--positive", "p1", "--id", "p1"), 2, "give one of --vector, --id and --file"),
+        (("--id", "p1", "--negative", "p2"), 2, "--negative goes with --positive"),
+        (("--positive", "nobody", "--positive", "p1"), 1, "no item of this collection has the id of this example"),
+        (("--id", "p1", "--group-by", "{"), 2, "--group-by is not JSON"),
+        (("--id", "p1", "--group-by", "{}"), 1, "group_by is an object as"),
+        (("--id", "p1", "--offset", "10001"), 3, "10000"),
         (("--id", "p1", "-k", "1001"), 3, "1000"),
         (("--id", "p1", "--target-recall", "0"), 1, "target_recall"),
         (("--id", "p1", "--collection", "nothing"), 1, "no collection"),

@@ -30,10 +30,11 @@ PUBLIC = [
     "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
     "AddResult", "AliasConflict", "AliasNotFound",
     "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "Database", "DeleteResult", "FieldsCollection",
-    "FieldsConfig", "FormatMismatch", "Hit", "InvalidInput", "Item",
+    "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "CursorExpired",
+    "Database", "DeleteResult", "FieldsCollection",
+    "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Option", "Page",
-    "PayloadResult", "Problem", "QueryOptions", "RepairReport",
+    "PayloadResult", "Problem", "Query", "QueryOptions", "RepairReport",
     "SearchCancelled", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens", "VersionConflict",
     "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
@@ -52,7 +53,7 @@ PARAMETERS = {
     "Database.recover": "(name, transaction)",
     "Database.recoverable": "(name)",
     "Database.create_collection": (
-        "(name, *, kernel=None, dim=None, items='vectors', distance=None, exist_ok=False, fields=None, **options)"
+        "(name, *, kernel=None, dim=None, items='vectors', distance=None, exist_ok=False, fields=None, indexes=None, **options)"
     ),
     "Database.collection": "(name, *, distance=None, encoder=None, decoder=None)",
     "Database.fields_collection": "(name)",
@@ -76,8 +77,13 @@ PARAMETERS = {
     "Collection.query": f"(x, {ASKED})",
     "Collection.query_id": f"(id, {ASKED})",
     "Collection.query_batch": f"(Q, {ASKED})",
+    "Collection.query_each": "(queries, cancel=None)",
+    "Collection.query_examples": "(positive, negative=(), cancel=None, *, options=None, **more)",
     "Collection.get": "(ids, include=('vector', 'payload'))",
-    "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
+    "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',), *, order_by=None, descending=False)",
+    "Collection.facets": "(field, filter=None, limit=20)",
+    "Collection.add_index": "(field, kind, *, wait=False)",
+    "Collection.drop_index": "(field)",
     "Collection.count": "(filter=None)",
     "Collection.stats": "()",
     "Collection.background": "()",
@@ -130,9 +136,23 @@ def test_the_parameters_of_public_methods(name: str) -> None:
 
 WORDS = {
     "add": ["on_error", "if_versions", "idempotency_key"],
-    "query": ["min_score", "filter", "mode", "certify", "include", "max_distance"],
+    "query": [
+        "min_score",
+        "filter",
+        "mode",
+        "certify",
+        "include",
+        "max_distance",
+        "exclude",
+        "include_self",
+        "offset",
+        "cursor",
+        "group_by",
+        "debug",
+    ],
     "create_collection": ["parameters", "sampler", "bands", "rows", "seed", "encoder", "decoder"],
 }
+WORDS["query_examples"] = [*WORDS["query"], "k", "target_recall"]
 """What a method takes by name only, besides its parameters."""
 
 
@@ -142,9 +162,9 @@ def test_what_public_methods_take_by_name(name: str) -> None:
     owner, method = name.split(".")
     words = WORDS[method.removesuffix("_id").removesuffix("_batch")]
     hints = typing.get_type_hints(getattr(getattr(kinbin, owner), method))
-    told = next(hints[name] for name in ("asked", "terms", "options") if name in hints)
+    told = next(hints[name] for name in ("asked", "more", "terms", "options") if name in hints)
     assert list(typing.get_args(told)[0].__annotations__) == words
-    if "query" in method:
+    if method == "query":
         assert ["k", "target_recall", *words] == [one.name for one in dataclasses.fields(kinbin.QueryOptions)]
 
 
@@ -182,6 +202,7 @@ ERRORS: list[tuple[kinbin.KinbinError, str, tuple[type[BaseException], ...]]] = 
     (kinbin.KeyReused("text"), "key_reused", ()),
     (kinbin.AliasConflict("text"), "alias_conflict", ()),
     (kinbin.AliasNotFound("text"), "alias_not_found", (kinbin.CollectionNotFound,)),
+    (kinbin.CursorExpired("text"), "cursor_expired", ()),
     (kinbin.Closed("text"), "closed", ()),
     (kinbin.SearchCancelled("text"), "cancelled", ()),
     (kinbin.StorageError("text"), "storage_error", ()),
@@ -247,6 +268,11 @@ LIMIT_VALUES = {
     "batch_nonzeros": 16_777_216,
     "batch_queries": 10_000,
     "k": 1_000,
+    "examples": 100,
+    "exclude": 1_000,
+    "include": 64,
+    "offset": 10_000,
+    "indexes": 32,
     "page": 1_000,
     "filter_depth": 8,
     "filter_terms": 256,

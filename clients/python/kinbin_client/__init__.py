@@ -12,7 +12,7 @@ NumPy arrays and SciPy matrices are taken without being imported.
 """
 
 from kinbin_client._chunks import Chunking
-from kinbin_client._options import QueryOptions
+from kinbin_client._options import Query, QueryOptions
 from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
 from kinbin_client.async_client import AsyncClient, AsyncCollection, AsyncFieldsCollection
@@ -49,6 +49,7 @@ from kinbin_client.models import (
     CollectionInfo,
     DeleteResult,
     GetResult,
+    Group,
     Health,
     Hit,
     Holds,
@@ -84,6 +85,7 @@ __all__ = [
     "FieldsCollection",
     "Forbidden",
     "GetResult",
+    "Group",
     "Health",
     "Hit",
     "Holds",
@@ -96,6 +98,7 @@ __all__ = [
     "Page",
     "PayloadResult",
     "Problem",
+    "Query",
     "QueryOptions",
     "RateLimited",
     "Retry",

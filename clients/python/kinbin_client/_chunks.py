@@ -34,7 +34,7 @@ from kinbin_client._terms import AddTerms, Versions
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.vectors import ByField, Vectors, iterate_vectors
 
-__all__ = ["Chunk", "Chunking", "OfFields", "add_chunks", "query_chunks"]
+__all__ = ["Chunk", "Chunking", "OfFields", "add_chunks", "json_chunks", "query_chunks"]
 
 IDS_HEADER = "x-kinbin-ids"
 _IDS_HEADER_BYTES = 30_000
@@ -124,7 +124,7 @@ def add_chunks(
         return total, _keyed(terms, _npy_adds(names, vectors, chunking, partial(npy_request, scope.index_path, terms.fields())))
     head = to_json(terms.fields(), "options")[:-1] + b',"items":['
     parts = _encoded_items(names, key, encoded, payloads, terms.if_versions)
-    return total, _keyed(terms, _json_chunks(parts, chunking, head, partial(json_request, "POST", scope.index_path)))
+    return total, _keyed(terms, json_chunks(parts, chunking, head, partial(json_request, "POST", scope.index_path)))
 
 
 def _keyed(terms: AddTerms, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -152,7 +152,7 @@ def query_chunks(scope: Scope, vectors: Vectors | OfFields | Objects, options: Q
     how = vectors.how if isinstance(vectors, OfFields) else {}
     head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['
     queries = encoded if key == b"vector" else (b'{"' + key + b'":' + given + b"}" for given in encoded)
-    return _json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
+    return json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
 
 
 def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterator[bytes]]:
@@ -183,7 +183,7 @@ def _encoded_items(
         yield item + b"}"
 
 
-def _json_chunks(parts: Iterator[bytes], limits: Chunking, head: bytes, build: Callable[[bytes], Request]) -> Iterator[Chunk]:
+def json_chunks(parts: Iterator[bytes], limits: Chunking, head: bytes, build: Callable[[bytes], Request]) -> Iterator[Chunk]:
     """Requests whose bodies are `head part,part,...]}`, each within the limits; at least one."""
     held: list[bytes] = []
     held_bytes = 0

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from kinbin_client import _chunks, _requests
-from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client import _asked, _chunks, _requests
+from kinbin_client._chunks import Chunk, Chunking, OfFields
 from kinbin_client._objects import KEYS, Objects
-from kinbin_client._options import Filter, Include, QueryOptions
+from kinbin_client._options import Filter, Include, Query, QueryOptions
 from kinbin_client._requests import Operation, Request, Scope
 from kinbin_client._responses import Reply
 from kinbin_client._terms import AddTerms
@@ -114,9 +114,23 @@ def query_batch(
     scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking, retry: Retry
 ) -> Flow[AnswerBatch]:
     """Query chunk by chunk; the answers come in the order of the queries."""
+    return (yield from _batches(_chunks.query_chunks(scope, vectors, options, chunking), retry))
+
+
+def query_each(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+    """The same for queries with options of their own."""
+    return (yield from _batches(_asked.each_chunks(scope, queries, items, chunking), retry))
+
+
+def query_examples(scope: Scope, query: Query, items: str, retry: Retry) -> Flow[Answer]:
+    """Query by examples."""
+    return (yield from send(_requests.answered(_asked.example_chunk(scope, query, items).request), retry))
+
+
+def _batches(chunks: Iterator[Chunk], retry: Retry) -> Flow[AnswerBatch]:
     batches: list[AnswerBatch] = []
     done = 0
-    for chunk in _chunks.query_chunks(scope, vectors, options, chunking):
+    for chunk in chunks:
         try:
             batch = yield from send(_requests.query_batch(chunk.request), retry)
         except KinbinClientError as error:

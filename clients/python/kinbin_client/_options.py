@@ -10,7 +10,19 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from kinbin_client.errors import InvalidArgument
 
-__all__ = ["Asked", "Filter", "Include", "QueryMode", "QueryOptions", "names", "options_of"]
+__all__ = [
+    "AllOptions",
+    "Asked",
+    "Filter",
+    "Include",
+    "Query",
+    "QueryMode",
+    "QueryOptions",
+    "listed",
+    "names",
+    "options_of",
+    "options_of_more",
+]
 
 Filter: TypeAlias = Mapping[str, Any]
 """{"field": value} or {"field": {"$gte": 3}}, with $eq $ne $gt $gte $lt $lte $in $nin $exists, $and, $or and $not."""
@@ -40,6 +52,13 @@ class Asked(TypedDict, total=False):
     cursor: str | None
     group_by: Mapping[str, Any] | None
     debug: bool
+
+
+class AllOptions(Asked, total=False):
+    """All options by their names."""
+
+    k: int
+    target_recall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +108,22 @@ class QueryOptions:
         object.__setattr__(self, "include", tuple(names(self.include)))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One of many queries, with options of its own: a vector or object `x`, the id of a stored item, or examples.
+
+    Just one of x, id and positive is given; negative goes with positive. Examples: see `Collection.query_examples`.
+
+    Usage: `client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
+    """
+
+    x: Any = None
+    id: str | None = None
+    positive: Sequence[Any] | None = None
+    negative: Sequence[Any] = ()
+    options: QueryOptions = field(default_factory=QueryOptions)
+
+
 _FIELDS = {one.name: one for one in fields(QueryOptions)}
 
 
@@ -106,6 +141,17 @@ def options_of(options: object, k: int, target_recall: float, asked: Asked) -> Q
         given = ", ".join(name for name, one in _FIELDS.items() if getattr(single, name) != one.default)
         raise InvalidArgument(f"options came beside {given}; put all of them into options", code="bad_parameter")
     return options
+
+
+def options_of_more(options: object, asked: AllOptions) -> QueryOptions:
+    """The options that came as one, or those that came by their names. See `options_of`."""
+    others = {name: value for name, value in asked.items() if name not in ("k", "target_recall")}
+    return options_of(options, asked.get("k", 10), asked.get("target_recall", 0.9), others)  # type: ignore[arg-type]  # names are looked at
+
+
+def listed(given: Any) -> Any:
+    """What may be read once, as a list, so that it can be sent again; what is no list of things stays as it is, and is refused later."""
+    return given if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable) else list(given)
 
 
 def names(include: Include, *, stored: bool = False) -> list[str]:

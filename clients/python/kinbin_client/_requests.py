@@ -190,6 +190,11 @@ def query(scope: Scope, given: Any, options: QueryOptions, items: str = "vectors
     return Operation(json_request("POST", scope.query_path, body), _parse_answer)
 
 
+def answered(request: Request) -> Operation[Answer]:
+    """One query that is written already (built by `_asked`)."""
+    return Operation(request, _parse_answer)
+
+
 def query_id(scope: Scope, id: str, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item."""
     body = {"id": id, **query_fields(options)}

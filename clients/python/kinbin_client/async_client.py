@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
@@ -14,7 +14,7 @@ from kinbin_client._awaited import Aliasing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
 from kinbin_client._objects import Many, One, of_kind
-from kinbin_client._options import Asked, Filter, Include, QueryOptions, options_of
+from kinbin_client._options import AllOptions, Asked, Filter, Include, Query, QueryOptions, listed, options_of, options_of_more
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     CollectionOptions,
@@ -129,6 +129,32 @@ class _AsyncSearchable(_AsyncHandle):
         return await self._of_its_kind(
             lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, self._retry)
         )
+
+    async def query_each(self, queries: Iterable[Query], *, chunking: Chunking = Chunking()) -> AnswerBatch:  # noqa: B008  # immutable
+        """One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
+
+        Usage: `await client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
+        """
+        several = listed(queries)
+        return await self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, self._retry))
+
+    async def query_examples(
+        self,
+        positive: Iterable[Any],
+        negative: Iterable[Any] = (),
+        *,
+        options: QueryOptions | None = None,
+        **more: Unpack[AllOptions],
+    ) -> Answer:
+        """The k items of the greatest mean score with the positive examples, less their mean score with the negative ones.
+
+        Examples are ids of stored items, or vectors; objects stand under their key, as {"string": "kitten"}. Items that are examples
+        are left out, unless `include_self` keeps them.
+
+        Usage: `await client.query_examples(["a", [0.1, 0, 2.5]], ["b"], k=5)`
+        """
+        query = Query(positive=listed(positive), negative=listed(negative), options=options_of_more(options, more))
+        return await self._of_its_kind(lambda items: _flows.query_examples(self._scope, query, items, self._retry))
 
 
 class _AsyncStored(Writing, _AsyncHandle):

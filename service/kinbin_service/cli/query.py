@@ -55,6 +55,10 @@ def query_command(
     points: Annotated[str | None, typer.Option(metavar="JSON", help="The query, in one of point sets: [[0, 0.5], [1, 1]].")] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="The query, in one of images: a PNG, JPEG or WebP file.")] = None,
     identifier: Annotated[str | None, typer.Option("--id", metavar="ID", help="Query by the vector of this stored item.")] = None,
+    positive: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Query by examples: near this stored item; may be repeated.")
+    ] = None,
+    negative: Annotated[list[str] | None, typer.Option(metavar="ID", help="And far from this one; may be repeated.")] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="Q.npy", help="Query by one vector (1-d) or many (2-d, one a row) in a .npy file.")
     ] = None,
@@ -68,6 +72,11 @@ def query_command(
     exclude: Annotated[list[str] | None, typer.Option(metavar="ID", help="Leave out the item of this id; may be repeated.")] = None,
     include_self: Annotated[bool, _option("include_self", "--include-self")] = kinbin.OPTIONS["include_self"].default,
     offset: Annotated[int, _option("offset")] = kinbin.OPTIONS["offset"].default,
+    group_by: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help='The nearest of each value of a payload field: {"field": "shot", "groups": 5, "size": 2}.'),
+    ] = None,
+    debug: Annotated[bool, _option("debug", "--debug")] = kinbin.OPTIONS["debug"].default,
     as_json: JsonOption = False,
 ) -> None:
     """Find the nearest items of a vector, a string or another object, of a stored item, or of every row of a file.
@@ -78,8 +87,10 @@ def query_command(
         raise typer.BadParameter("NAME and --collection both name the collection: give one of them")
     objects = {"strings": string, "series": series, "points": points, "images": image}
     given = [kind for kind, one in objects.items() if one is not None]
-    if sum(one is not None for one in (vector, identifier, file)) + len(given) != 1:
-        raise typer.BadParameter("give one of --vector, --id and --file, or of --string, --series, --points and --image")
+    if sum(one is not None for one in (vector, identifier, file)) + len(given) + bool(positive) != 1:
+        raise typer.BadParameter("give one of --vector, --id and --file, or of --string, --series, --points and --image, or --positive")
+    if negative and not positive:
+        raise typer.BadParameter("--negative goes with --positive")
     kind = given[0] if given else "vectors"
     options = {
         "k": k,
@@ -92,11 +103,13 @@ def query_command(
         "exclude": exclude or (),
         "include_self": include_self,
         "offset": offset,
+        "group_by": None if group_by is None else parsed_json(group_by, "--group-by"),
+        "debug": debug,
         # The id of a string is often a line number, which tells nobody anything.
         "include": ("payload", "vector") if kind == "strings" else ("payload",),
     }
     with failing_in_one_line(as_json):
-        asked: Any = _Id(identifier) if identifier is not None else _object(kind, objects[kind]) if given else _queries(vector, file)
+        asked: Any = _asked(identifier, (positive, negative)) or (_object(kind, objects[kind]) if given else _queries(vector, file))
         with place(data, url) as there:
             began = perf_counter()
             try:
@@ -133,6 +146,19 @@ class _Id(str):
     __slots__ = ()
 
 
+class _Examples(tuple[list[str], list[str]]):
+    """Ids of positive and of negative examples."""
+
+    __slots__ = ()
+
+
+def _asked(identifier: str | None, examples: tuple[list[str] | None, list[str] | None]) -> _Id | _Examples | None:
+    """Stored items that are asked for; None: none are."""
+    if examples[0]:
+        return _Examples((examples[0], examples[1] or []))
+    return None if identifier is None else _Id(identifier)
+
+
 def _object(kind: str, given: Any) -> Any:
     """The object that is asked for. Raises Failure."""
     if kind not in {"series", "points"}:
@@ -147,7 +173,7 @@ def _object(kind: str, given: Any) -> Any:
 
 def _answers(there: Place, name: str, kind: str, asked: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
     """The answers to an id, a vector, a matrix of them or an object, with payloads, in the form of `POST /query`."""
-    sent = for_client(asked) if isinstance(there, ServicePlace) and not isinstance(asked, str) else asked
+    sent = for_client(asked) if isinstance(there, ServicePlace) and not isinstance(asked, str | _Examples) else asked
     return [_answer_json(answer) for answer in _ask(there.collection(name), kind, sent, options)]
 
 
@@ -157,6 +183,8 @@ def _ask(collection: Any, kind: str, asked: Any, options: dict[str, Any]) -> lis
         raise Failure("the collection has several fields: ask it by the library, REST or the client")
     if isinstance(asked, _Id):
         return [collection.query_id(str(asked), **options)]
+    if isinstance(asked, _Examples):
+        return [collection.query_examples(*asked, **options)]
     items = collection.config.items if hasattr(collection, "config") else collection.info().items
     if items != kind:
         raise Failure(f"the collection holds {items}, and the query is one of {kind}", kind="invalid_input")
@@ -200,7 +228,18 @@ def _answer_json(answer: Any) -> dict[str, Any]:
     work |= {"truncated": list(answer.truncated), "steps": list(answer.steps)}
     if answer.out_of_distribution:
         work["out_of_distribution"] = True
+    if answer.groups is not None:
+        work["groups"] = [{"value": group.value, "ids": group.ids} for group in answer.groups]
+    if steps := _steps(answer):
+        work["debug"] = {"steps": steps}
     return {"results": results, **bound, **work}
+
+
+def _steps(answer: Any) -> list[dict[str, Any]]:
+    """The steps of an answer of the library or of the client, and their times."""
+    if hasattr(answer, "times"):
+        return [{"step": step, "ms": round(ms, 4)} for step, ms in answer.times or ()]
+    return [] if answer.debug is None else [{"step": one.step, "ms": one.ms} for one in answer.debug.steps]
 
 
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
@@ -218,6 +257,8 @@ def _show_answer(answer: dict[str, Any], title: str | None) -> None:
     console.print(table)
     line = certificate_line(answer["recall_lower_bound"], answer.get("no_bound"), answer["mode"], answer["verified"], answer["candidates"])
     tell(console, line, "dim")
+    for step in answer.get("debug", {}).get("steps", ()):
+        tell(console, f"{step['ms']:10.3f} ms  {step['step']}", "dim")
     if answer["truncated"]:
         tell(console, f"truncated: {', '.join(answer['truncated'])}", "yellow")
 

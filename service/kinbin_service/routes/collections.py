@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_service.documented import route
+from kinbin_service.documented import NAMED, route
 from kinbin_service.keys import visible
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
@@ -43,11 +43,16 @@ def _configuration(config: kinbin.CollectionConfig) -> dict[str, Any]:
     }
 
 
-PUT = route("Create a collection", CollectionAnswer, body=CollectionRequest, refusals=frozenset({409, 507}))
+PUT = route(
+    "Create a collection",
+    CollectionAnswer,
+    body=CollectionRequest,
+    refusals=frozenset({"bad_name", "bad_parameter", "collection_exists", "storage_full"}),
+)
 
 
 @router.put("/v1/collections/{name}", **PUT, responses={201: {"model": CollectionAnswer, "description": "Created"}})
-async def put_collection(request: Request, name: Name) -> Response:
+async def create_collection(request: Request, name: Name) -> Response:
     """201 when it was created, 200 when it exists alike, 409 when it exists with another configuration."""
     async with received_json(request, CollectionRequest) as asked:
         database = service_of(request).database
@@ -65,14 +70,14 @@ async def put_collection(request: Request, name: Name) -> Response:
         return reply(body, status)
 
 
-@router.get("/v1/collections/{name}", **route("Describe a collection", CollectionAnswer, refusals=frozenset({404, 422})))
+@router.get("/v1/collections/{name}", **route("Describe a collection", CollectionAnswer, refusals=NAMED))
 async def get_collection(request: Request, name: Name) -> Response:
     """Configuration, number of items, and the runs of the index with the rows and bands that were chosen for them."""
     database = service_of(request).database
     return reply(await service_of(request).work(request, lambda: encode(describe(database.collection(name)))))
 
 
-@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=frozenset({404, 409, 422})))
+@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=NAMED | {"alias_conflict", "storage_full"}))
 async def drop_collection(request: Request, name: Name) -> Response:
     """The collection and all its items are gone for every worker."""
     database = service_of(request).database

@@ -13,7 +13,7 @@ import kinbin
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.convert import item
 from kinbin_service.default_collection import add_to_default
-from kinbin_service.documented import IDEMPOTENCY, bulk, parameters, route
+from kinbin_service.documented import IDEMPOTENCY, NAMED, VECTORS, bulk, parameters, route, without
 from kinbin_service.objects import VECTOR, carried_by
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply, took_ms
@@ -81,18 +81,21 @@ INDEX = route(
     body=(AddRequest, FieldsAddRequest, ObjectsAddRequest),
     other_bodies=bulk(ItemIn, ObjectItemIn),
     parameters=[*parameters(AddOptions, ids=True), IDEMPOTENCY],
-    refusals=frozenset({404, 409, 507}),
+    refusals=NAMED
+    | VECTORS
+    | {"bad_id", "bad_multipart", "bad_npy", "bad_parameter", "bad_payload", "duplicate_id", "item_conflict", "key_reused"}
+    | {"storage_full", "version_conflict"},
 )
 
 
-@router.post("/index", **INDEX)
-async def index_default(request: Request) -> Response:
+@router.post("/index", **without(INDEX, "bad_name"))
+async def add_items_default(request: Request) -> Response:
     """Into the collection `default`, which the first add of vectors creates: kernel ngmm, dense or sparse as its first vector is."""
     return await index(request, DEFAULT)
 
 
 @router.post("/v1/collections/{name}/index", **INDEX)
-async def index_collection(request: Request, name: Name) -> Response:
+async def add_items(request: Request, name: Name) -> Response:
     """One atomic transaction: 200 means durable and found by every worker.
 
     The same upsert again changes nothing. For a day any add may be sent again with the header `Idempotency-Key` that it had: it is done
@@ -102,7 +105,7 @@ async def index_collection(request: Request, name: Name) -> Response:
     return await index(request, name)
 
 
-@router.post("/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=frozenset({404})))
+@router.post("/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=NAMED | {"bad_id"}))
 async def get_items(request: Request, name: Name) -> Response:
     """Stored items with their payloads and vectors, or objects; ids that are not stored are listed as missing."""
     async with received_json(request, GetRequest) as asked:
@@ -120,7 +123,10 @@ async def get_items(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, get))
 
 
-@router.post("/v1/collections/{name}/delete", **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=frozenset({404, 507})))
+@router.post(
+    "/v1/collections/{name}/delete",
+    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | {"bad_filter", "bad_id", "storage_full"}),
+)
 async def delete_items(request: Request, name: Name) -> Response:
     """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
 
@@ -139,7 +145,8 @@ async def delete_items(request: Request, name: Name) -> Response:
 
 
 @router.post(
-    "/v1/collections/{name}/scroll", **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=frozenset({404}))
+    "/v1/collections/{name}/scroll",
+    **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | {"bad_filter", "bad_parameter"}),
 )
 async def scroll_items(request: Request, name: Name) -> Response:
     """Items in the order of their ids; `next` is the `after` of the next page."""
@@ -155,7 +162,7 @@ async def scroll_items(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, scroll))
 
 
-@router.post("/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=frozenset({404})))
+@router.post("/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=NAMED | {"bad_filter"}))
 async def count_items(request: Request, name: Name) -> Response:
     """All items, or those that a filter matches."""
     async with received_json(request, CountRequest) as asked:

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 import kinbin
 from kinbin_service.docs_page import CONTENT_SECURITY_POLICY, render
-from kinbin_service.documented import route
+from kinbin_service.documented import route, without
 from kinbin_service.limits import all_limits
 from kinbin_service.metrics import CONTENT_TYPE
 from kinbin_service.openapi import document
@@ -29,14 +29,21 @@ def _status(service: Service) -> Response:
     return reply(encode(told))
 
 
-@router.get("/livez", **route("Is the worker alive", StatusAnswer, works=False))
+GATES = ("unauthorized", "foreign_origin", "unknown_host")
+"""What nobody is refused with who asks for health."""
+
+
+@router.get("/livez", **without(route("Is the worker alive", StatusAnswer, works=False), *GATES))
 async def livez(request: Request) -> Response:
     """200 as soon as the worker runs; 500 when it can never become ready and should be restarted."""
     service = service_of(request)
     return service.unavailable().response() if service.state == "failed" else _status(service)
 
 
-@router.get("/readyz", **route("Does the worker take requests", StatusAnswer, works=False))
+READYZ = route("Does the worker take requests", StatusAnswer, works=False, refusals=frozenset({"not_ready", "stopping"}))
+
+
+@router.get("/readyz", **without(READYZ, *GATES))
 async def readyz(request: Request) -> Response:
     """200 once the kernels that small collections need are loaded; 503 before that, and while the worker stops.
 
@@ -47,14 +54,14 @@ async def readyz(request: Request) -> Response:
     return _status(service) if service.state == "ready" else service.unavailable().response()
 
 
-@router.get("/healthz", **route("Health in one word", StatusAnswer, works=False))
+@router.get("/healthz", **without(route("Health in one word", StatusAnswer, works=False), *GATES))
 async def healthz(request: Request) -> Response:
     """The same as /livez: alive, with the state and the version."""
     return await livez(request)
 
 
 @router.get("/v1/limits", **route("Every limit of this server", LimitsAnswer, works=False))
-async def limits(request: Request) -> Response:
+async def list_limits(request: Request) -> Response:
     """One table: name, value, unit and reason. Problem answers name the limit that was passed."""
     table = all_limits(service_of(request).settings).values()
     rows = [{"name": limit.name, "value": limit.value, "unit": limit.unit, "reason": limit.reason} for limit in table]

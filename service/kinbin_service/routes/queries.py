@@ -14,7 +14,7 @@ from starlette.responses import Response
 import kinbin
 from kinbin_service.bodies import JSON, NPY, parse_json
 from kinbin_service.convert import answer, batch_answers, carried, vectors_in
-from kinbin_service.documented import matrix, parameters, route
+from kinbin_service.documented import NAMED, VECTORS, matrix, parameters, route, without
 from kinbin_service.npy import parse_matrix
 from kinbin_service.objects import KEYS, VECTOR, carried_by
 from kinbin_service.problems import Entry, Place, Refusal
@@ -172,7 +172,7 @@ def refuse_large(hits: int, settings: Settings, *, contents: bool) -> None:
         raise Refusal("over_limit", f"k times queries is at most {most:,}{including}", [Entry("#/k", "k times queries is too large")], name)
 
 
-async def query(request: Request, name: str) -> Response:
+async def answer_query(request: Request, name: str) -> Response:
     """Answer one body."""
     async with received(request, JSON, NPY) as (media_type, body):
         started = time.perf_counter()
@@ -194,17 +194,17 @@ QUERY = route(
     body=(QueryRequest, FieldsQueryRequest),
     other_bodies=matrix(),
     parameters=parameters(QueryOptions),
-    refusals=frozenset({404, 409}),
+    refusals=NAMED | VECTORS | {"bad_filter", "bad_id", "bad_npy", "bad_parameter", "cancelled", "cursor_expired", "unknown_id"},
 )
 
 
-@router.post("/query", **QUERY)
+@router.post("/query", **without(QUERY, "bad_name"))
 async def query_default(request: Request) -> Response:
     """In the collection `default`. `vector` and `id` give one answer; `queries` and a matrix give `answers`."""
-    return await query(request, DEFAULT)
+    return await answer_query(request, DEFAULT)
 
 
 @router.post("/v1/collections/{name}/query", **QUERY)
-async def query_collection(request: Request, name: Name) -> Response:
+async def query(request: Request, name: Name) -> Response:
     """Scores are exact kernel values; `recall_lower_bound` is proved, or null with the reason. `queries` and a matrix give `answers`."""
-    return await query(request, name)
+    return await answer_query(request, name)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinbin_service.documented import route
+from kinbin_service.documented import NAMED, route
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import NAME_RULE, Name, received_json
@@ -29,7 +29,10 @@ __all__ = ["router"]
 router = APIRouter()
 Alias = Annotated[str, Path(description="name of the alias", examples=["live"], json_schema_extra=NAME_RULE)]
 
-PAYLOAD = route("Replace or patch payloads", PayloadAnswer, body=PayloadRequest, refusals=frozenset({404, 409, 507}))
+PAYLOAD = route(
+    "Replace or patch payloads", PayloadAnswer, body=PayloadRequest,
+    refusals=NAMED | {"bad_id", "bad_parameter", "bad_payload", "duplicate_id", "item_conflict", "storage_full", "version_conflict"},
+)  # fmt: skip
 
 
 @router.post("/v1/collections/{name}/payload", **PAYLOAD, tags=["items"])
@@ -51,7 +54,9 @@ async def write_payloads(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, write, writes=True))
 
 
-HOLDS = route("Limit a collection", HoldsAnswer, body=HoldsRequest, refusals=frozenset({404, 507}))
+SET_ALIAS = route("Set an alias", AliasAnswer, body=AliasRequest, refusals=NAMED | {"alias_conflict", "storage_full"})
+DROP_ALIAS = route("Drop an alias", AliasDroppedAnswer, refusals=frozenset({"alias_not_found", "bad_name", "storage_full"}))
+HOLDS = route("Limit a collection", HoldsAnswer, body=HoldsRequest, refusals=NAMED | {"bad_parameter", "storage_full"})
 
 
 @router.put("/v1/collections/{name}/limits", **HOLDS, tags=["collections"])
@@ -68,9 +73,7 @@ async def put_limits(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, limit, writes=True))
 
 
-@router.get(
-    "/v1/collections/{name}/limits", **route("Limits of a collection", HoldsAnswer, refusals=frozenset({404, 422})), tags=["collections"]
-)
+@router.get("/v1/collections/{name}/limits", **route("Limits of a collection", HoldsAnswer, refusals=NAMED), tags=["collections"])
 async def get_limits(request: Request, name: Name) -> Response:
     """What the collection may hold; null: as much as there is room for."""
     database = service_of(request).database
@@ -83,7 +86,9 @@ async def get_limits(request: Request, name: Name) -> Response:
 
 
 @router.put(
-    "/v1/aliases/{name}", **route("Set an alias", AliasAnswer, body=AliasRequest, refusals=frozenset({404, 409, 507})), tags=["aliases"]
+    "/v1/aliases/{name}",
+    **SET_ALIAS,
+    tags=["aliases"],
 )
 async def put_alias(request: Request, name: Alias) -> Response:
     """Another name leads to a collection, at once and for every worker, wherever it led before. All routes take it."""
@@ -104,7 +109,11 @@ async def list_aliases(request: Request) -> Response:
     return reply(await service_of(request).work(request, lambda: encode({"aliases": database.aliases()})))
 
 
-@router.delete("/v1/aliases/{name}", **route("Drop an alias", AliasDroppedAnswer, refusals=frozenset({404, 422, 507})), tags=["aliases"])
+@router.delete(
+    "/v1/aliases/{name}",
+    **DROP_ALIAS,
+    tags=["aliases"],
+)
 async def drop_alias(request: Request, name: Alias) -> Response:
     """The alias is gone; its collection stays."""
     database = service_of(request).database
