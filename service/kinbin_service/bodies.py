@@ -14,12 +14,16 @@ from starlette.requests import Request
 from kinbin_service.objects import KEYS
 from kinbin_service.problems import Entry, Refusal
 
-__all__ = ["JSON", "MULTIPART", "NDJSON", "NPY", "Buffers", "content_type", "parse_good_lines", "parse_json", "parse_lines", "read_body"]
+__all__ = [
+    "JSON", "MULTIPART", "NDJSON", "NPY", "SNAPSHOT", "Buffers", "content_type", "parse_good_lines", "parse_json",
+    "parse_lines", "read_body",
+]  # fmt: skip
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 NPY = "application/x-npy"
 MULTIPART = "multipart/form-data"
+SNAPSHOT = "application/x-kinbin-snapshot"
 
 NUMBER = re.compile(r"-?(Infinity|NaN|\d[\d.eE+-]*)")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.?)*+)("\s*:|"|\Z)|[\[\]{},]', re.DOTALL)  # an open string at the end is one token too

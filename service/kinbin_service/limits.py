@@ -17,6 +17,8 @@ def all_limits(settings: Settings) -> dict[str, Limit]:
         Limit("index_body_bytes", settings.max_index_body_bytes, "bytes", "an add is held in memory"),
         Limit("query_body_bytes", settings.max_query_body_bytes, "bytes", "a query is held in memory"),
         Limit("body_bytes", settings.max_body_bytes, "bytes", "any other body is held in memory"),
+        Limit("restore_body_bytes", settings.max_restore_bytes, "bytes", "an uploaded snapshot is held on disk"),
+        Limit("long_work", 1, "snapshots made, verified or restored at once in a worker", "each reads or writes a whole collection"),
         Limit("answer_items", settings.max_answer_items, "k times queries", "an answer is held in memory"),
         Limit(
             "answer_contents", settings.max_answer_contents, "k times queries with include", "payloads and vectors are larger than scores"
@@ -37,4 +39,6 @@ def body_limit(path: str, settings: Settings) -> tuple[str, int]:
         return "index_body_bytes", settings.max_index_body_bytes
     if path.endswith("/query"):
         return "query_body_bytes", settings.max_query_body_bytes
+    if path == "/v1/restore":
+        return "restore_body_bytes", settings.max_restore_bytes
     return "body_bytes", settings.max_body_bytes

@@ -15,6 +15,7 @@ from kinbin_service.documented import PROBLEMS
 from kinbin_service.problems import CODES, MEDIA_TYPE
 from kinbin_service.schemas.answers import ProblemAnswer
 from kinbin_service.schemas.requests import REQUESTS, ItemIn
+from kinbin_service.schemas.snapshots import RestoreOptions, RestoreRequest, SnapshotRequest
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
@@ -56,7 +57,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _add_schemas(made: dict[str, Any]) -> None:
     """Request models, which the routes read themselves, and what they refer to."""
-    models = [(model, "validation") for model in (*REQUESTS, ProblemAnswer)]
+    models = [(model, "validation") for model in (*REQUESTS, RestoreOptions, RestoreRequest, SnapshotRequest, ProblemAnswer)]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # modes are literals
     schemas = made["components"]["schemas"]
     schemas.update(definitions["$defs"])

@@ -69,6 +69,7 @@ CODES: dict[str, Code] = {
     "body_timeout": Code(408, "The body took too long to arrive"),
     "head_timeout": Code(408, "The head of the request took too long to arrive"),
     "body_too_large": Code(413, "The body is too large"),
+    "range_not_satisfiable": Code(416, "The range lies beyond the end"),
     "unsupported_media_type": Code(415, "The content type is not read here"),
     "unsupported_encoding": Code(415, "Encoded bodies are not read"),
     "unknown_host": Code(421, "The request names a host that is not this server's"),
@@ -76,6 +77,7 @@ CODES: dict[str, Code] = {
     # What was asked for.
     "collection_not_found": Code(404, "There is no such collection"),
     "alias_not_found": Code(404, "There is no such alias"),
+    "snapshot_not_found": Code(404, "There is no such snapshot"),
     "unknown_id": Code(404, "There is no such item"),
     "collection_exists": Code(409, "The collection exists with another configuration"),
     "item_conflict": Code(409, "Items conflict with stored ones"),
@@ -98,6 +100,8 @@ CODES: dict[str, Code] = {
     "zero_vector": Code(422, "A vector has no value other than zero"),
     "negative_value": Code(422, "A value is negative in a collection that takes none"),
     "dimension_mismatch": Code(422, "A vector has the wrong dimension"),
+    "corrupt_snapshot": Code(422, "The uploaded snapshot is damaged"),
+    "no_snapshot": Code(422, "The uploaded file is no snapshot that is read here"),
     "duplicate_feature": Code(422, "A vector names a feature twice"),
     "duplicate_id": Code(422, "An id occurs twice in the batch"),
     "over_limit": Code(422, "A limit is passed"),
@@ -125,6 +129,7 @@ OWN_TEXTS = {
     "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index of vectors "
     "creates default",
     "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
+    "snapshot_not_found": "the collection has no snapshot of this id: GET /v1/collections/{name}/snapshots lists them",
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
     "version_conflict": "nothing was written: an item has another version than if_version says; get it and decide anew",
     "key_reused": "nothing was written: the Idempotency-Key came within a day with another add; take a new key for each",

@@ -7,7 +7,7 @@ import logging
 import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
 from kinbin_service.collection_metrics import Stored
 from kinbin_service.kernels import Kernels
+from kinbin_service.long_work import LongWork
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
@@ -46,6 +47,7 @@ class Service:
         self.state: State = "starting"
         self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds)
         self.buffers = Buffers(settings.max_buffered_bytes)
+        self._long = LongWork()
         self.kernels = Kernels()
         self._loop = asyncio.get_running_loop()
         self._warming = threading.Thread(target=self._warm_up, name="kinbin-warm-up")
@@ -59,7 +61,8 @@ class Service:
         low priority; a request that needs one of them waits for it in its own thread, or compiles it there. One of several workers
         accepts no connection before its kernels are loaded: the others answer meanwhile.
         """
-        database = await asyncio.to_thread(kinbin.open, settings.data_dir)
+        kinbin.set_upkeep(**settings.upkeep)
+        database = await asyncio.to_thread(kinbin.open, settings.data_dir, settings.snapshots_dir)
         service = cls(settings, database, metrics)
         service._warming.start()
         unwatch = kinbin.watch_commits(metrics.committed)
@@ -73,6 +76,7 @@ class Service:
             sampling.cancel()
             unwatch()
             service.kernels.stop()
+            await service.long_work_ended()
             await service.admission.close()
             await asyncio.to_thread(service._warming.join)
             await asyncio.to_thread(database.close)
@@ -90,6 +94,16 @@ class Service:
             return await self.admission.run(call, writes=writes, gone=lambda: _left(request), cancel=cancel)
         except kinbin.SearchCancelled:
             raise ClientGone from None
+
+    def long_work(self) -> AbstractAsyncContextManager[Any]:
+        """The right to do work of minutes (`LongWork.claimed`); refused when the service is not ready, or does such work already."""
+        if self.state != "ready":
+            raise self.unavailable()
+        return self._long.claimed()
+
+    async def long_work_ended(self) -> None:
+        """Let work of minutes give up, and wait for it."""
+        await self._long.close()
 
     def unavailable(self) -> Refusal:
         """Why requests are not taken now."""

@@ -71,6 +71,16 @@ class Settings(BaseSettings):
     metrics_collections: Annotated[
         int, Field(ge=0, le=100_000, description="collections that /metrics tells of by name: the first ones; 0 for none")
     ] = 100
+    snapshots_dir: Annotated[
+        Path | None, Field(description="directory of snapshots, best on another disk; default: snapshots in the data directory")
+    ] = None
+    max_restore_bytes: Annotated[int, Field(ge=1_024, description="largest snapshot that is uploaded to be restored")] = 65_536 * MEBIBYTE
+
+    seal_rows: Annotated[int, Field(ge=1, le=1_000_000, description="new rows that are sealed into a run")] = 8_192
+    quiet_seal_rows: Annotated[int, Field(ge=1, le=1_000_000, description="the same once writes have paused")] = 4_096
+    link_rows: Annotated[int, Field(ge=1, le=1_000_000, description="smaller collections are not linked by themselves")] = 4_096
+    quiet_seconds: Annotated[float, Field(gt=0, le=3_600, description="without a write for so long, writes have paused")] = 2.0
+
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
     log_format: Annotated[
         str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")
@@ -121,6 +131,11 @@ class Settings(BaseSettings):
         if not (key and key.isascii() and key.isprintable()):
             raise ValueError(f"{self.api_key_file} holds no API key (one line of visible ASCII characters)")
         return key
+
+    @property
+    def upkeep(self) -> dict[str, float]:
+        """What `kinbin.set_upkeep` is told."""
+        return {name: getattr(self, name) for name in ("seal_rows", "quiet_seal_rows", "link_rows", "quiet_seconds")}
 
     @property
     def hosts(self) -> frozenset[str]:

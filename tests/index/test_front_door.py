@@ -118,6 +118,7 @@ PARAMETERS = {
     "Snapshots.path": "(name, id)",
     "Snapshots.delete": "(name, id)",
     "Snapshots.verify": "(name, id)",
+    "Snapshots.draft": "()",
 }
 
 

@@ -58,8 +58,11 @@ from kinbin_client.models import (
     Page,
     PayloadResult,
     SkippedItem,
+    Snapshot,
+    SnapshotReport,
 )
 from kinbin_client.retry import Retry
+from kinbin_client.snapshots import AsyncSnapshots, Snapshots
 from kinbin_client.vectors import ByField, Sparse, Tokens, Vector, Vectors
 
 __all__ = [
@@ -70,6 +73,7 @@ __all__ = [
     "AsyncClient",
     "AsyncCollection",
     "AsyncFieldsCollection",
+    "AsyncSnapshots",
     "BadRequest",
     "ByField",
     "Chunking",
@@ -104,6 +108,9 @@ __all__ = [
     "Retry",
     "ServerError",
     "SkippedItem",
+    "Snapshot",
+    "SnapshotReport",
+    "Snapshots",
     "Sparse",
     "StorageFull",
     "Timeout",

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -60,6 +61,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     repeat: Repeat = Repeat.ALWAYS
     timeout: float | None = None
+    file: Path | None = None
+    """The body, in the place of `body`, read as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -85,6 +86,7 @@ TRANSLATIONS: dict[type[Exception], tuple[Callable[[str], KinbinClientError], st
 }
 """Every exception class of httpx, with what it becomes and what that means; the nearest base counts for others."""
 
+_PART_BYTES = 1 << 20
 HTTPX_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, httpx.StreamError)
 """The roots of httpx's exceptions."""
 
@@ -161,7 +163,7 @@ class SyncSender:
         if self._http.is_closed:
             raise ClientClosed
         try:
-            return _reply_of(self._http.send(_build(self._http, request)))
+            return _reply_of(self._http.send(_build(self._http, request, _parts)))
         except HTTPX_ERRORS as error:
             raise translate(error, self.connection.address) from error
 
@@ -188,7 +190,7 @@ class AsyncSender:
         if self._http.is_closed:
             raise ClientClosed
         try:
-            return _reply_of(await self._http.send(_build(self._http, request)))
+            return _reply_of(await self._http.send(_build(self._http, request, _parts_async)))
         except HTTPX_ERRORS as error:
             raise translate(error, self.connection.address) from error
 
@@ -247,9 +249,24 @@ def _advance(flow: Flow[T], reply: Reply | None = None, error: KinbinClientError
         return _Done(stop.value)
 
 
-def _build(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+def _build(http: httpx.Client | httpx.AsyncClient, request: Request, parts: Callable[[Path], Any]) -> httpx.Request:
     timeout = httpx.USE_CLIENT_DEFAULT if request.timeout is None else request.timeout
-    return http.build_request(request.method, request.path, content=request.body, headers=dict(request.headers), timeout=timeout)
+    content = request.body if request.file is None else parts(request.file)
+    return http.build_request(request.method, request.path, content=content, headers=dict(request.headers), timeout=timeout)
+
+
+def _parts(file: Path) -> Iterator[bytes]:
+    """A file, part by part."""
+    with file.open("rb") as opened:
+        while part := opened.read(_PART_BYTES):
+            yield part
+
+
+async def _parts_async(file: Path) -> AsyncIterator[bytes]:
+    """The same beside an event loop: the disk may be slow."""
+    with await asyncio.to_thread(file.open, "rb") as opened:
+        while part := await asyncio.to_thread(opened.read, _PART_BYTES):
+            yield part
 
 
 def _reply_of(response: httpx.Response) -> Reply:

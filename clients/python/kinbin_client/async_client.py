@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
@@ -27,8 +28,21 @@ from kinbin_client._requests import (
 from kinbin_client._terms import AddMode, AddTerms
 from kinbin_client._terms import Asked as TermsAsked
 from kinbin_client._transport import DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
-from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Item, Limit, Page
+from kinbin_client.models import (
+    AddResult,
+    Answer,
+    AnswerBatch,
+    CollectionInfo,
+    DeleteResult,
+    GetResult,
+    Health,
+    Item,
+    Limit,
+    Page,
+    Snapshot,
+)
 from kinbin_client.retry import Retry
+from kinbin_client.snapshots import AsyncSnapshots, restore
 from kinbin_client.vectors import ByField, Vector, Vectors
 
 __all__ = ["AsyncClient", "AsyncCollection", "AsyncFieldsCollection"]
@@ -403,6 +417,24 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         """
         await self._do(_requests.drop_collection(name))
         self._sender.kinds.pop(name, None)
+
+    @property
+    def snapshots(self) -> AsyncSnapshots:
+        """The snapshots that the service keeps.
+
+        Usage: `await client.snapshots.create("photos", keep=7)`
+        """
+        return AsyncSnapshots(self._sender, self._retry)
+
+    async def restore(self, source: str | os.PathLike[str] | Snapshot, name: str) -> AsyncCollection:
+        """Make a new collection of a snapshot: one of `snapshots`, or a file, which is uploaded. Conflict if there is one of this name.
+
+        All of it is proved before anything is made.
+
+        Usage: `await client.restore("photos.kinbin", "photos-2")`
+        """
+        await self._do(restore(source, name))
+        return self.collection(name)
 
     async def limits(self) -> dict[str, Limit]:
         """The limits of the service by name.

@@ -284,6 +284,26 @@ class CollectionInfo(_Model):
     stats: dict[str, Any] = {}
 
 
+class Snapshot(_Model):
+    """A snapshot that a service keeps: the `id` is among those of its collection, `sha256` that of the file."""
+
+    id: str
+    collection: str
+    created: str
+    items: int
+    bytes: int
+    sha256: str
+    grown_bytes: int = 0
+
+
+class SnapshotReport(_Model):
+    """What reading all of a snapshot found."""
+
+    ok: bool
+    items: int
+    problems: list[str] = []
+
+
 class Limit(_Model):
     """One limit of the service: its value in `unit`, and why it is there."""
 

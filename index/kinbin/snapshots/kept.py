@@ -15,11 +15,11 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -142,6 +142,25 @@ class Snapshots:
         if known is not None and known.sha256 != found.sha256:
             return SnapshotReport(False, found.items, ["its SHA-256 is another than when it was made"])
         return SnapshotReport(True, found.items, [])
+
+    @contextlib.contextmanager
+    def draft(self) -> Iterator[tuple[BinaryIO, Path]]:
+        """A new file, and its path, to write a snapshot into that arrives from elsewhere and is to be restored; removed at the end.
+
+        What a crash leaves of it is removed when the next one is made.
+        """
+        with translated():
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _remove_abandoned(self.folder)
+            path = self.folder / f".new-{secrets.token_hex(8)}"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                with contextlib.suppress(OSError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield file, path
+        finally:
+            path.unlink(missing_ok=True)
 
     def _told(self, name: str, number: str) -> SnapshotInfo | None:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""

@@ -9,6 +9,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
     repair.py        what is whole, made anew                key.py             API keys for a server's file
     alias.py         other names, and what collections may hold
+    snapshots.py     copies, and collections made of them
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -39,6 +40,7 @@ from kinbin_service.cli.query import query_command
 from kinbin_service.cli.recover import recover_command
 from kinbin_service.cli.repair import repair_command
 from kinbin_service.cli.serve import serve_command
+from kinbin_service.cli.snapshots import restore_command, snapshot_command, snapshots_command
 
 __all__ = ["app"]
 
@@ -79,6 +81,9 @@ app.command("drop")(drop_command)
 app.command("alias")(alias_command)
 app.command("limit")(limit_command)
 app.command("link")(link_command)
+app.command("snapshot")(snapshot_command)
+app.command("snapshots")(snapshots_command)
+app.command("restore")(restore_command)
 app.command("stats")(stats_command)
 app.command("check")(check_command)
 app.command("recover")(recover_command)

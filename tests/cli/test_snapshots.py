@@ -1,0 +1,81 @@
+"""`kinbin snapshot`, `snapshots` and `restore`, on files and through a service; `kinbin recover`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from typer.testing import Result
+
+import kinbin
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def filled(data: Path) -> Path:
+    """A database with a collection "photos" of 20 items, and one more in the last commit."""
+    with kinbin.open(data) as database:
+        photos = database.create_collection("photos", dim=4)
+        photos.add([f"p{row}" for row in range(20)], np.eye(4, dtype=np.float32)[np.arange(20) % 4] + 1)
+        photos.add(["late"], [[1, 2, 3, 4]])
+    return data
+
+
+def test_snapshots_from_the_command_line(run: Run, filled: Path, tmp_path: Path) -> None:
+    """One is made, listed, verified, restored under another name and deleted; a file restores elsewhere; what is wrong is told."""
+    made = orjson.loads(run("snapshot", "photos", "--data", filled, "--json").stdout)
+    assert made["items"] == 21
+    assert orjson.loads(run("snapshots", "photos", "--data", filled, "--json").stdout) == {"snapshots": [made]}
+    assert made["id"] in run("snapshots", "photos", "--data", filled).stdout
+    assert run("snapshots", "photos", "--data", filled, "--verify", made["id"]).stdout == f"{made['id']}: sound\n"
+    assert "with 21 items" in run("restore", made["id"], "copy", "--from", "photos", "--data", filled).stdout
+    file = tmp_path / "photos.kinbin"
+    assert f"21 items in {made['bytes']:,} bytes" in run("snapshot", "photos", "--data", filled, "--to", file).stdout
+    assert orjson.loads(run("restore", file, "photos", "--data", tmp_path / "new", "--json").stdout) == {
+        "collection": "photos",
+        "count": 21,
+    }
+    again = run("restore", file, "photos", "--data", tmp_path / "new")
+    assert (again.exit_code, "exists" in again.stderr) == (1, True)
+    assert "overwrites nothing" in run("snapshot", "photos", "--data", filled, "--to", file).stderr
+    assert "has no snapshot x" in run("restore", "x", "y", "--from", "photos", "--data", filled).stderr
+    path = filled / "snapshots" / "photos" / f"{made['id']}.kinbin"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    damaged = run("snapshots", "photos", "--data", filled, "--verify", made["id"])
+    assert (damaged.exit_code, "damaged" in damaged.stdout) == (1, True)
+    assert run("snapshots", "photos", "--data", filled, "--delete", made["id"]).exit_code == 0
+    assert run("snapshots", "photos", "--data", filled).stdout == "photos has no snapshots\n"
+
+
+def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
+    """`recover` lists the sound states of a collection that opening refuses, takes the one that is named, and keeps the damaged file."""
+    file = filled / "collections" / "photos" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    data[4096 + 16 + 8 + 16 + 96 + 8] ^= 64
+    file.write_bytes(data)
+    assert "kinbin recover" in run("check", "--data", filled).stdout
+    listed = run("recover", "photos", "--data", filled)
+    assert listed.stdout.count("transaction") == 2
+    told = orjson.loads(run("recover", "photos", "--data", filled, "--json").stdout)
+    assert [state["items"] for state in told["states"]] == [21, 20]
+    assert told["taken"] is None
+    assert file.read_bytes() == bytes(data)
+    taken = run("recover", "photos", "--data", filled, "--transaction", told["states"][1]["transaction"])
+    assert (taken.exit_code, "goes on with transaction" in taken.stdout) == (0, True)
+    assert (file.with_name("data.mdb.damaged")).read_bytes() == bytes(data)
+    assert run("check", "--data", filled).exit_code == 0
+    with kinbin.open(filled) as database:
+        assert database.collection("photos").count() == 20
+    wrong = run("recover", "photos", "--data", filled, "--transaction", 99)
+    assert (wrong.exit_code, "no sound state" in wrong.stderr) == (1, True)
+    data = bytearray(file.read_bytes())
+    data[8192:] = bytes(len(data) - 8192)
+    file.write_bytes(data)
+    none = run("recover", "photos", "--data", filled)
+    assert (none.exit_code, none.stdout) == (1, "photos has no sound state: restore a copy\n")
