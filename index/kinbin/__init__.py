@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
+    from kinbin.indexes.values import INDEX_KINDS
     from kinbin.items.images import image_pixels
     from kinbin.items.kinds import KINDS
     from kinbin.limits import LIMITS, Limit
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
         CollectionConfig,
         CompactReport,
         DeleteResult,
+        Facets,
+        FacetValue,
         FieldsConfig,
         Group,
         Hit,
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "INDEX_KINDS",
     "KERNELS",
     "KINDS",
     "LIMITS",
@@ -102,6 +106,8 @@ __all__ = [
     "CursorExpired",
     "Database",
     "DeleteResult",
+    "FacetValue",
+    "Facets",
     "FieldsCollection",
     "FieldsConfig",
     "FormatMismatch",
@@ -159,12 +165,13 @@ _HOMES = {
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
     "kinbin.spaces.space": "Kernel",
     "kinbin.fields.collection": "FieldsCollection",
+    "kinbin.indexes.values": "INDEX_KINDS",
     "kinbin.items.images": "image_pixels",
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
-        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FieldsConfig Group Hit Item Page "
-        "PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
+        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FacetValue Facets FieldsConfig Group Hit "
+        "Item Page PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",

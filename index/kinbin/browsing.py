@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kinbin.parameters import STORED, at_most, field_name, included, whole
-from kinbin.query.contents import Contents
-from kinbin.query.faceting import facets
+from kinbin.parameters import sequence_of
 from kinbin.query.matching import Filters
-from kinbin.query.ordering import next_page, order_of
 from kinbin.query.view import View
-from kinbin.records import Facets, Page
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.indexing import Indexing
 
@@ -22,7 +18,6 @@ __all__ = ["Browsed"]
 class Browsed:
     """The part of a `Collection` that reads items by what they hold. Every method reads one snapshot of its own."""
 
-    _contents: Contents
     _filters: Filters
     _indexing: Indexing
 
@@ -30,34 +25,8 @@ class Browsed:
         """A snapshot and the view of its state."""
         raise NotImplementedError
 
-    def scroll(
-        self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",), *,
-        order_by: str | None = None, descending: bool = False,
-    ) -> Page:  # fmt: skip
-        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it.
-
-        order_by: a field of payloads instead: its least value in each item first, or (descending) its greatest; numbers before
-        strings, ties by id; items without one are left out. Every page is read from a snapshot of its own.
-        """
-        wanted = included(include, STORED)
-        at_most("page", whole("limit", limit), "limit")
-        with self._reading() as (reader, view):
-            found, following = next_page(self._filters, reader, order_of(order_by, descending), filter, after, limit)
-            return Page(self._contents.items(view, found, wanted), following)
-
-    def facets(self, field: str, filter: Any = None, limit: int = 20) -> Facets:
-        """The values of a field of payloads among the items that a filter lets through, with how many items have each.
-
-        Exact, with an index and without. A list counts for each of its values once; objects are no values. The most frequent come
-        first, ties by value. Cost: 5 ns an item where field and filter are indexed, else 1 µs.
-
-        Raises:
-            InvalidInput: the field is no name, or the filter is malformed.
-        """
-        field_name(field, "field")
-        at_most("page", whole("limit", limit), "limit")
-        with self._reading() as (reader, _):
-            return facets(self._filters, reader, field, filter, limit)
+    def _asked_filters(self) -> Filters:
+        return self._filters
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
@@ -67,14 +36,14 @@ class Browsed:
     def add_index(self, field: str, kind: str, *, wait: bool = False) -> None:
         """Index a field of payloads (a dot goes into objects): filters on it need not read payloads any more. Declared on return.
 
-        kind: "number", "keyword", "datetime" or "geo" (`kinbin.indexes.values.KINDS`). Filters mean the same with an index and
+        kind: "number", "keyword", "datetime" or "geo" (`kinbin.INDEX_KINDS`). Filters mean the same with an index and
         without one, whatever the payloads hold. It is built in the background (`stats()["indexes"]` tells how far); until then payloads
         are read. wait: until it is built. Cost: 2 µs an item in the background; 20 to 40 bytes of memory an item and field.
 
         Raises:
             InvalidInput: it is malformed, or the field is indexed as another kind.
         """
-        self._indexing.add({field: kind})
+        self._indexing.change({field: kind})
         if wait:
             self._indexing.wait()
 
@@ -84,4 +53,13 @@ class Browsed:
         Raises:
             InvalidInput: there is none.
         """
-        self._indexing.drop(field)
+        self._indexing.change({}, [field])
+
+    def change_indexes(self, add: Mapping[str, str], drop: Sequence[str] = ()) -> dict[str, Any] | None:
+        """Drop and add several indexes in one transaction. Returns what `stats()["indexes"]` is then.
+
+        Raises:
+            InvalidInput: as the two above; nothing is changed then.
+        """
+        self._indexing.change(add, sequence_of("drop", drop))
+        return self._indexing.describe()

@@ -138,7 +138,7 @@ class Database:
             name, lambda: Store.create(self._folder / name, config),
             lambda again: self._existing(name, config, asked, exist_ok or again),
         )  # fmt: skip
-        made._indexing.add(indexes or {})
+        made._indexing.change(indexes or {})
         return cast(Collection, bound(made, *own))
 
     def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:

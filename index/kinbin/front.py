@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kinbin.errors import Closed, InvalidInput, KinbinError
-from kinbin.parameters import INCLUDE, STORED, at_most, cursor_after, included, open_cursor, sequence_of, whole
-from kinbin.query.filters import compile_filter
-from kinbin.records import AddResult, Item, Page
+from kinbin.parameters import INCLUDE, STORED, at_most, field_name, included, sequence_of, whole
+from kinbin.query.faceting import facets
+from kinbin.query.matching import Filters
+from kinbin.query.ordering import next_page, order_of
+from kinbin.records import AddResult, Facets, Item, Page
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.storage.transactions import Reader
 from kinbin.writes import Writable
@@ -42,6 +44,10 @@ class Front(Writable, Generic[At]):
     def _items(self, at: At, entries: list[Entry], wanted: Sequence[str]) -> list[Item]:
         """Items as users see them, with what is wanted of them."""
         raise NotImplementedError
+
+    def _asked_filters(self) -> Filters:
+        """What knows which items a filter lets through."""
+        return Filters()
 
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
@@ -89,23 +95,34 @@ class Front(Writable, Generic[At]):
             items = iter(self._items(at, present, wanted))
             return [None if item is None else next(items) for item in known]
 
-    def scroll(self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",)) -> Page:
-        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it."""
+    def scroll(
+        self, after: str | None = None, limit: int = 100, filter: Any = None, include: Iterable[str] = ("payload",), *,
+        order_by: str | None = None, descending: bool = False,
+    ) -> Page:  # fmt: skip
+        """Items in the order of their ids (as UTF-8 bytes), from a cursor on; a page's `next` is the cursor after it.
+
+        order_by: a field of payloads instead: its least value in each item first, or (descending) its greatest; numbers before
+        strings, ties by id; items without one are left out. Every page is read from a snapshot of its own.
+        """
         wanted = included(include, STORED)
         at_most("page", whole("limit", limit), "limit")
-        start = None if after is None else open_cursor(after)
-        predicate = None if filter is None else compile_filter(filter)
         with self._reading() as at:
-            found: list[Entry] = []
-            more = False
-            for entry in self._reader(at).scan_items(start):
-                if predicate is None or predicate(entry[2]):
-                    if len(found) == limit:
-                        more = True
-                        break
-                    found.append(entry)
-            items = self._items(at, found, wanted)
-        return Page(items, cursor_after(found[-1][0]) if more else None)
+            found, following = next_page(self._asked_filters(), self._reader(at), order_of(order_by, descending), filter, after, limit)
+            return Page(self._items(at, found, wanted), following)
+
+    def facets(self, field: str, filter: Any = None, limit: int = 20) -> Facets:
+        """The values of a field of payloads among the items that a filter lets through, with how many items have each.
+
+        Exact, with an index and without. A list counts for each of its values once; objects are no values. The most frequent come
+        first, ties by value. Cost: 5 ns an item where field and filter are indexed, else 1 µs.
+
+        Raises:
+            InvalidInput: the field is no name, or the filter is malformed.
+        """
+        field_name(field, "field")
+        at_most("page", whole("limit", limit), "limit")
+        with self._reading() as at:
+            return facets(self._asked_filters(), self._reader(at), field, filter, limit)
 
     # -- life
 

@@ -152,7 +152,7 @@ def _is_listed(value: object) -> bool:
 def field_name(name: object, field: str) -> str:
     """The name of a field of payloads, with dots into objects."""
     if not isinstance(name, str) or name.startswith("$") or "" in name.split(".") or len(name.encode()) > limit("id_bytes"):
-        text = f"{field} names a field of payloads, as year or size.width, not {arrived(name)}"
+        text = f"{field} names a field of payloads, as year or size.width"
         raise InvalidInput.of("bad_parameter", text, field=field)
     return name
 

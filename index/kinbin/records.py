@@ -21,6 +21,7 @@ __all__ = [
     "CollectionConfig",
     "CompactReport",
     "DeleteResult",
+    "FacetValue",
     "Facets",
     "FieldsConfig",
     "Group",
@@ -160,12 +161,21 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value of a field, and how many items have it."""
+
+    value: Any
+    """A string, a number, a boolean or null."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Facets:
     """The values of a field, the most frequent first."""
 
     field: str
-    values: list[tuple[Any, int]]
-    """(value, items that have it); as many as were asked for at most."""
+    values: list[FacetValue]
+    """As many as were asked for at most."""
     distinct: int
     """How many different values there are."""
     items: int

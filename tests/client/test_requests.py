@@ -41,6 +41,12 @@ def test_operations_have_their_routes() -> None:
     assert parts(_requests.delete("p", None, {"year": 1})) == ("POST", "/v1/collections/p/delete", {"filter": {"year": 1}})
     scroll = {"after": "x", "limit": 7, "filter": None, "include": ["payload"]}
     assert parts(_requests.scroll("p", "x", 7, None, ("payload",))) == ("POST", "/v1/collections/p/scroll", scroll)
+    ordered = {**scroll, "order_by": "year", "descending": True}
+    assert parts(_requests.scroll("p", "x", 7, None, ("payload",), "year", True)) == ("POST", "/v1/collections/p/scroll", ordered)
+    facets = {"field": "tag", "filter": {"year": 1}, "limit": 5}
+    assert parts(_requests.facets("p", "tag", {"year": 1}, 5)) == ("POST", "/v1/collections/p/facets", facets)
+    changed = {"add": {"year": "number"}, "drop": ["tag"]}
+    assert parts(_requests.change_indexes("p", {"year": "number"}, ["tag"])) == ("POST", "/v1/collections/p/indexes", changed)
     assert parts(_requests.count("p", None)) == ("POST", "/v1/collections/p/count", {"filter": None})
     assert parts(_requests.create_collection("p", {"kernel": "gmm"}, True)) == ("PUT", "/v1/collections/p", {"kernel": "gmm"})
     assert parts(_requests.collection_info("p")) == ("GET", "/v1/collections/p", None)

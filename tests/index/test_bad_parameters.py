@@ -243,6 +243,23 @@ BAD_FILTERS: dict[str, tuple[Any, str]] = {
     "$nin of a value": ({"a": {"$nin": 1}}, f"$nin takes {LIST}"),
     "$lt of NaN": ({"a": {"$lt": float("nan")}}, "$lt takes finite numbers"),
     "$in of infinity": ({"a": {"$in": [1, float("inf")]}}, "$in takes finite numbers"),
+    "$prefix of a number": ({"a": {"$prefix": 1}}, "$prefix takes a string"),
+    "$date of no date": (
+        {"a": {"$gt": {"$date": "2026-02-30"}}},
+        '$gt: $date takes a date of RFC 3339, as "2026-01-31T12:00:00Z" or "2026-01-31"',
+    ),
+    "$date without a zone": (
+        {"a": {"$date": "2026-01-31T12:00:00"}},
+        '$eq: $date takes a date of RFC 3339, as "2026-01-31T12:00:00Z" or "2026-01-31"',
+    ),
+    "a radius below 0": (
+        {"a": {"$geo_radius": {"lat": 0, "lon": 0, "meters": -1}}},
+        '$geo_radius takes {"lat": degrees, "lon": degrees, "meters": 0 or more}',
+    ),
+    "a box upside down": (
+        {"a": {"$geo_box": {"south": 1, "north": 0, "west": 0, "east": 0}}},
+        '$geo_box takes {"south": degrees, "west": degrees, "north": degrees, "east": degrees}, south at most north',
+    ),
     "bytes": ({"a": b"1"}, f"$eq takes {SCALAR}"),
     "70 bits": ({"a": 2**70}, "a filter is JSON: Integer exceeds 64-bit range"),
     "a lone surrogate": ({"a": "\ud800"}, "a filter is JSON: str is not valid UTF-8: surrogates not allowed"),
@@ -255,6 +272,8 @@ FILTERED: dict[str, Callable[[kinbin.Collection, Any], Any]] = {
     "query_batch": lambda c, filter: c.query_batch([[1, 2, 3]], filter=filter),
     "count": lambda c, filter: c.count(filter=filter),
     "scroll": lambda c, filter: c.scroll(filter=filter),
+    "scroll in order": lambda c, filter: c.scroll(filter=filter, order_by="year"),
+    "facets": lambda c, filter: c.facets("year", filter=filter),
     "delete": lambda c, filter: c.delete(filter=filter),
 }
 

@@ -16,7 +16,7 @@ from kinbin_client._objects import KEYS, encode_object
 from kinbin_client._options import Filter, Include, QueryOptions, names
 from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import Conflict, InvalidArgument
-from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, GetResult, Health, Limit, Page
+from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, Facets, GetResult, Health, Limit, Page
 from kinbin_client.retry import Repeat
 from kinbin_client.vectors import ByField, Vector, encode_vector, vector_fault
 
@@ -29,6 +29,9 @@ Kernel: TypeAlias = str
 Sampler: TypeAlias = Literal["gcws", "dart", "argmax", "sign", "cauchy", "gcws_sign", "dart_sign"]
 """How vectors are hashed. The service says which of them a kernel may be hashed by."""
 
+IndexKind: TypeAlias = Literal["number", "keyword", "datetime", "geo"]
+"""What values of a field are indexed."""
+
 
 class CollectionOptions(TypedDict, total=False):
     """Options of a new collection that few need: see `Client.create_collection`."""
@@ -40,7 +43,7 @@ class CollectionOptions(TypedDict, total=False):
     seed: int | None
 
 
-_CONFIGURATION = {"kernel", "dim", "items", "distance", *CollectionOptions.__annotations__}
+_CONFIGURATION = {"kernel", "dim", "items", "distance", "indexes", *CollectionOptions.__annotations__}
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
@@ -88,6 +91,7 @@ _parse_answer = model_parser(Answer)
 _parse_answers = model_parser(AnswerBatch)
 _parse_get = model_parser(GetResult)
 _parse_delete = model_parser(DeleteResult)
+_parse_facets = model_parser(Facets)
 _parse_page = model_parser(Page)
 _parse_info = model_parser(CollectionInfo)
 _parse_health = model_parser(Health)
@@ -281,9 +285,14 @@ def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Opera
     return _post(f"{collection_path(name)}/delete", body, _parse_delete)
 
 
-def scroll(name: str, after: str | None, limit: int, filter: Filter | None, include: Include) -> Operation[Page]:
-    """One page of the items in id order."""
-    body = {"after": after, "limit": limit, "filter": _conditions(filter), "include": names(include, stored=True)}
+def scroll(
+    name: str, after: str | None, limit: int, filter: Filter | None, include: Include, order_by: str | None = None, descending: bool = False
+) -> Operation[Page]:
+    """One page of the items in id order, or in that of a field."""
+    body: dict[str, Any] = {"after": after, "limit": limit, "filter": _conditions(filter), "include": names(include, stored=True)}
+    if order_by is not None or descending:
+        # Only where it is asked for: services before payload indexes do not know it.
+        body |= {"order_by": order_by, "descending": descending}
     return _post(f"{collection_path(name)}/scroll", body, _parse_page)
 
 
@@ -291,6 +300,18 @@ def count(name: str, filter: Filter | None) -> Operation[int]:
     """How many items there are."""
     body = {"filter": _conditions(filter)}
     return _post(f"{collection_path(name)}/count", body, lambda reply: _parse_count(reply).count)
+
+
+def facets(name: str, field: str, filter: Filter | None, limit: int) -> Operation[Facets]:
+    """The values of a field with their counts."""
+    body = {"field": field, "filter": _conditions(filter), "limit": limit}
+    return _post(f"{collection_path(name)}/facets", body, _parse_facets)
+
+
+def change_indexes(name: str, add: Mapping[str, IndexKind], drop: Sequence[str]) -> Operation[None]:
+    """Add and drop payload indexes."""
+    body: dict[str, Any] = {"add": dict(add), "drop": list(drop)}
+    return _post(f"{collection_path(name)}/indexes", body, discard)
 
 
 def create_collection(name: str, config: Mapping[str, Any], exist_ok: bool) -> Operation[CollectionInfo]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
+from kinbin_client._async_browsing import AsyncBrowsing
 from kinbin_client._awaited import Aliasing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
@@ -36,9 +37,7 @@ from kinbin_client.models import (
     DeleteResult,
     GetResult,
     Health,
-    Item,
     Limit,
-    Page,
     Snapshot,
 )
 from kinbin_client.retry import Retry
@@ -171,7 +170,7 @@ class _AsyncSearchable(_AsyncHandle):
         return await self._of_its_kind(lambda items: _flows.query_examples(self._scope, query, items, self._retry))
 
 
-class _AsyncStored(Writing, _AsyncHandle):
+class _AsyncStored(Writing, _AsyncHandle, AsyncBrowsing):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:
@@ -208,42 +207,6 @@ class _AsyncStored(Writing, _AsyncHandle):
         Usage: `await collection.delete(["a"])`, `await collection.delete(filter={"year": {"$lt": 2000}})`
         """
         return await self._do(_requests.delete(self.name, ids, filter))
-
-    async def count(self, filter: Filter | None = None) -> int:
-        """How many items there are (that fit a filter).
-
-        Usage: `await collection.count({"year": 2020})`
-        """
-        return await self._do(_requests.count(self.name, filter))
-
-    async def scroll(
-        self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)
-    ) -> Page:
-        """One page of the items in id order; its `next` is the `after` of the following page.
-
-        Usage: `page = await collection.scroll(limit=50)`
-        """
-        return await self._do(_requests.scroll(self.name, after, limit, filter, include))
-
-    async def pages(
-        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
-    ) -> AsyncIterator[Page]:
-        """All pages from `after` on, each fetched when it is asked for.
-
-        Usage: `async for page in collection.pages(limit=1000): store(page.items)`
-        """
-        cursor = _flows.Cursor(self.name, limit, filter, include, after)
-        while not cursor.finished:
-            yield cursor.take(await self._do(cursor.operation()))
-
-    async def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> AsyncIterator[Item]:
-        """All items in id order, fetched in pages of `limit`.
-
-        Usage: `ids = [item.id async for item in collection.items()]`
-        """
-        async for page in self.pages(limit, filter, include):
-            for item in page.items:
-                yield item
 
 
 class AsyncCollection(_AsyncStored, _AsyncSearchable):
@@ -378,6 +341,7 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         distance: str | None = None,
         exist_ok: bool = False,
         fields: ByField[Mapping[str, Any]] | None = None,
+        indexes: Mapping[str, str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> AsyncCollection:
         """Create a collection; Conflict if there is one of this name. See `Client.create_collection`.
@@ -385,6 +349,7 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         Usage: `photos = await client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         asked = {"kernel": kernel, "dim": dim, "items": items, "distance": distance, **options}
+        asked["indexes"] = None if indexes is None else dict(indexes)
         await self._do(_requests.create_collection(name, _requests.configuration(asked, fields), exist_ok))
         self._sender.kinds[name] = items
         return self.collection(name) if fields is None else cast(AsyncCollection, self.fields_collection(name))

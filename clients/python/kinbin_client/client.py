@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
@@ -12,6 +12,7 @@ import httpx
 
 from kinbin_client import _flows, _requests
 from kinbin_client._blocking import Aliasing, Writing
+from kinbin_client._browsing import Browsing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow, Progress
 from kinbin_client._objects import Many, One, of_kind
@@ -36,9 +37,7 @@ from kinbin_client.models import (
     DeleteResult,
     GetResult,
     Health,
-    Item,
     Limit,
-    Page,
     Snapshot,
 )
 from kinbin_client.retry import Retry
@@ -185,7 +184,7 @@ class _Searchable(_Handle):
         return self._of_its_kind(lambda items: _flows.query_examples(self._scope, query, items, self._retry))
 
 
-class _Stored(Writing, _Handle):
+class _Stored(Writing, _Handle, Browsing):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: SyncSender, name: str, retry: Retry) -> None:
@@ -222,39 +221,6 @@ class _Stored(Writing, _Handle):
         Usage: `collection.delete(["a"])`, `collection.delete(filter={"year": {"$lt": 2000}})`
         """
         return self._do(_requests.delete(self.name, ids, filter))
-
-    def count(self, filter: Filter | None = None) -> int:
-        """How many items there are (that fit a filter).
-
-        Usage: `collection.count({"year": 2020})`
-        """
-        return self._do(_requests.count(self.name, filter))
-
-    def scroll(self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> Page:
-        """One page of the items in id order; its `next` is the `after` of the following page.
-
-        Usage: `page = collection.scroll(limit=50)`
-        """
-        return self._do(_requests.scroll(self.name, after, limit, filter, include))
-
-    def pages(
-        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
-    ) -> Iterator[Page]:
-        """All pages from `after` on, each fetched when it is asked for.
-
-        Usage: `for page in collection.pages(limit=1000): store(page.items)`
-        """
-        cursor = _flows.Cursor(self.name, limit, filter, include, after)
-        while not cursor.finished:
-            yield cursor.take(self._do(cursor.operation()))
-
-    def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> Iterator[Item]:
-        """All items in id order, fetched in pages of `limit`.
-
-        Usage: `ids = [item.id for item in collection.items()]`
-        """
-        for page in self.pages(limit, filter, include):
-            yield from page.items
 
 
 class Collection(_Stored, _Searchable):
@@ -394,6 +360,7 @@ class Client(Aliasing, _Searchable):
         distance: str | None = None,
         exist_ok: bool = False,
         fields: ByField[Mapping[str, Any]] | None = None,
+        indexes: Mapping[str, str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> Collection:
         """Create a collection; Conflict if there is one of this name, unless `exist_ok` and it is alike.
@@ -402,11 +369,13 @@ class Client(Aliasing, _Searchable):
         the others: chosen by Kinbin. `parameters` are the kernel's, such as {"gamma": 2.0}; those left out have their defaults.
         `fields`: for items of several vectors, the configuration of each by its name, in the place of all others but `seed`; a
         `FieldsCollection` is returned then. `items`: "vectors", or objects: "strings", "series", "points", "images", which are compared
-        by a `distance` (or kernel) of theirs, such as "levenshtein"; None: their default.
+        by a `distance` (or kernel) of theirs, such as "levenshtein"; None: their default. `indexes`: fields of payloads that filters ask
+        for, with their kinds: {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}.
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """
         asked = {"kernel": kernel, "dim": dim, "items": items, "distance": distance, **options}
+        asked["indexes"] = None if indexes is None else dict(indexes)
         self._do(_requests.create_collection(name, _requests.configuration(asked, fields), exist_ok))
         self._sender.kinds[name] = items
         return self.collection(name) if fields is None else cast(Collection, self.fields_collection(name))

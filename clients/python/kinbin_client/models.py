@@ -16,6 +16,8 @@ __all__ = [
     "CollectionInfo",
     "Debug",
     "DeleteResult",
+    "FacetValue",
+    "Facets",
     "GetResult",
     "Group",
     "Health",
@@ -261,6 +263,22 @@ class Page(_Model):
 
     items: list[Item]
     next: str | None = None
+
+
+class FacetValue(_Model):
+    """A value of a field, and how many items have it."""
+
+    value: Any = None
+    count: int
+
+
+class Facets(_Model):
+    """The values of a field, the most frequent first: `distinct` are there in all, among `items` items."""
+
+    field: str
+    values: list[FacetValue]
+    distinct: int
+    items: int
 
 
 class CollectionInfo(_Model):

@@ -348,6 +348,15 @@ class FieldsCollection(Front[Moment]):
         items = [Item(key.decode(), None, payload(data), by_field) for (key, _, data), by_field in zip(entries, vectors, strict=True)]
         return versioned(items, entries) if "version" in wanted else items
 
+    def change_indexes(self, add: Mapping[str, str], drop: Sequence[str] = ()) -> None:
+        """Payloads of items with several vectors cannot be indexed yet.
+
+        Raises:
+            InvalidInput: always, if anything is asked for.
+        """
+        if add or drop:
+            raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
+
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
         with self._moments.open() as moment:

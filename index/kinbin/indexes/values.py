@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ABSENT", "GEO", "KINDS", "SCALARS", "Box", "Instant", "Radius", "instant_of", "look_up", "point_of", "same"]
+__all__ = ["ABSENT", "GEO", "INDEX_KINDS", "SCALARS", "Box", "Instant", "Radius", "instant_of", "look_up", "point_of", "same"]
 
-KINDS = {
+INDEX_KINDS = {
     "number": "numbers: equal, ranges, in order",
     "keyword": "strings: equal, ranges, prefixes, in order",
     "datetime": "strings of RFC 3339: as keywords, and compared as moments by $date",

@@ -14,7 +14,7 @@ from kinbin.indexes.values import ABSENT, SCALARS, look_up
 from kinbin.query.filters import Filter, compile_filter
 from kinbin.query.judging import Judged
 from kinbin.query.matching import Filters, key_of
-from kinbin.records import Facets
+from kinbin.records import Facets, FacetValue
 from kinbin.storage.transactions import Reader
 
 __all__ = ["facets", "rank"]
@@ -130,4 +130,4 @@ def _add_largest(counts: dict[_Key, int], column: Column, mask: Any, most: int) 
 
 def _told(field: str, counts: dict[_Key, int], distinct: int, items: int, most: int) -> Facets:
     first = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:most]
-    return Facets(field, [(None if key[0] == 3 else key[1], count) for key, count in first], distinct, items)
+    return Facets(field, [FacetValue(None if key[0] == 3 else key[1], count) for key, count in first], distinct, items)

@@ -62,7 +62,7 @@ def judged(index: Index, reader: Reader, filter: Filter | None, key: bytes, kind
                 known = _resolved(segment, kept, reader, filter, names)
                 segment.remembered.put(key, index.sequence, known)
             mask = known & kept
-        found = segment.rows[mask]
+        found = segment.rows[np.flatnonzero(mask)]
         rows.append(found)
         items += len(found)
         passing.append(mask)

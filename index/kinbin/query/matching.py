@@ -119,7 +119,7 @@ def key_of(filter: Any) -> bytes:
 
 
 def masks_of(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
-    """For each run and the fresh rows: all rows are dead but those of the given ones, ascending, that live. Cost: 30 ns a row given."""
+    """For each run and the fresh rows: all rows are dead but those of the given ones, ascending, that live. Cost: 3 to 30 ns a row."""
     out = []
     sources = [(run.row_numbers, run.dead) for run in view.runs] + [(view.fresh.row_numbers[: view.fresh.rows], view.fresh.dead)]
     for numbers, dead in sources:
@@ -127,7 +127,11 @@ def masks_of(view: View, rows: NDArray[np.uint64]) -> list[DeadRows]:
         if len(numbers):
             first, past = np.searchsorted(rows, numbers[:1], "left"), np.searchsorted(rows, numbers[-1:], "right")
             wanted = rows[int(first[0]) : int(past[0])]
-            place = np.searchsorted(numbers, wanted)
-            hidden[place[numbers[place] == wanted]] = False
+            if int(numbers[-1]) - int(numbers[0]) + 1 == len(numbers):
+                # Of a run that never lost a row the numbers have no gaps.
+                hidden[(wanted - numbers[0]).astype(np.int64)] = False
+            else:
+                place = np.searchsorted(numbers, wanted)
+                hidden[place[numbers[place] == wanted]] = False
         out.append(dead.hiding(hidden))
     return out

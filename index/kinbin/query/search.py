@@ -201,6 +201,7 @@ class _Call:
             return segments
         out = segments.copy()
         out["mask"] = [address_of(mask.bits) for mask in self.masks]
+        out["live"] = np.minimum(out["live"], [mask.live for mask in self.masks])
         return out
 
     def run_in_slices(self, queries: Rows) -> Found:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from kinbin.errors import Closed, CorruptData, InvalidInput, StorageError, sugge
 from kinbin.indexes.file import load, save, saved_sequence
 from kinbin.indexes.index import Index
 from kinbin.indexes.segment import Entry
-from kinbin.indexes.values import KINDS
+from kinbin.indexes.values import INDEX_KINDS
 from kinbin.limits import limit
 from kinbin.parameters import arrived, field_name
 from kinbin.storage.changes import Declared
@@ -55,8 +55,8 @@ def checked_kinds(indexes: object) -> dict[str, str]:
         raise InvalidInput.of("bad_parameter", text, field="indexes")
     for name, kind in indexes.items():
         field_name(name, "indexes")
-        if not isinstance(kind, str) or kind not in KINDS:
-            text = f"the index of {name!r} is one of {', '.join(KINDS)}, not {arrived(kind)}{suggestion(kind, KINDS)}"
+        if not isinstance(kind, str) or kind not in INDEX_KINDS:
+            text = f"the kind of an index is one of {', '.join(INDEX_KINDS)}{suggestion(kind, INDEX_KINDS)}"
             raise InvalidInput.of("bad_parameter", text, field="indexes")
     if len(indexes) > limit("indexes"):
         raise InvalidInput.of("over_limit", f"a collection has at most {limit('indexes')} indexes", field="indexes", limit="indexes")
@@ -80,40 +80,30 @@ class Indexing:
 
     # -- declaring
 
-    def add(self, indexes: Mapping[str, str]) -> None:
-        """Declare indexes; the same again changes nothing.
+    def change(self, add: Mapping[str, str], drop: Sequence[str] = ()) -> None:
+        """Drop and declare indexes, in one transaction; what is declared already stays as it is.
 
         Raises:
-            InvalidInput: one is malformed, or a field has an index of another kind. None is declared then.
+            InvalidInput: one is malformed, is to be dropped and not there, or has another kind. Nothing is changed then.
         """
-        wanted = checked_kinds(indexes)
+        wanted = checked_kinds(add)
 
-        def added(kinds: dict[str, str]) -> dict[str, str]:
-            for field, kind in wanted.items():
-                if kinds.get(field, kind) != kind:
-                    text = f"{field!r} is indexed as {kinds[field]}; drop that index first"
+        def changed(kinds: dict[str, str]) -> dict[str, str]:
+            for field in drop:
+                if field not in kinds:
+                    there = f"indexed are {', '.join(kinds)}" if kinds else "no field is indexed"
+                    text = f"drop names a field that has an index ({there}){suggestion(field, kinds)}"
                     raise InvalidInput.of("bad_parameter", text, field="indexes")
-            return checked_kinds({**kinds, **wanted})
+            kept = {field: kind for field, kind in kinds.items() if field not in drop}
+            for field, kind in wanted.items():
+                if kept.get(field, kind) != kind:
+                    text = f"{field!r} is indexed as {kept[field]}; drop that index first"
+                    raise InvalidInput.of("bad_parameter", text, field="indexes")
+            return checked_kinds({**kept, **wanted})
 
-        if wanted:
-            self._declare(added)
+        if wanted or drop:
+            self._declare(changed)
             self.wake()
-
-    def drop(self, field: str) -> None:
-        """Take a declaration back.
-
-        Raises:
-            InvalidInput: there is no index of this field.
-        """
-
-        def dropped(kinds: dict[str, str]) -> dict[str, str]:
-            if field not in kinds:
-                text = f"there is no index of {arrived(field)}{suggestion(field, kinds)}"
-                raise InvalidInput.of("bad_parameter", text, field="indexes")
-            return {name: kind for name, kind in kinds.items() if name != field}
-
-        self._declare(dropped)
-        self.wake()
 
     def _declare(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         """Change the declarations, on disk on return."""

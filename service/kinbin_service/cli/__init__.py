@@ -9,7 +9,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
     repair.py        what is whole, made anew                key.py             API keys for a server's file
     alias.py         other names, and what collections may hold
-    snapshots.py     copies, and collections made of them
+    snapshots.py     copies, and collections made of them    facets.py         the values of a field
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -31,6 +31,7 @@ from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.export import export_command
+from kinbin_service.cli.facets import facets_command
 from kinbin_service.cli.import_ import import_command
 from kinbin_service.cli.inspection import check_command, stats_command
 from kinbin_service.cli.key import key_app
@@ -76,6 +77,7 @@ app.command("create")(create_command)
 app.command("import")(import_command)
 app.command("query")(query_command)
 app.command("export")(export_command)
+app.command("facets")(facets_command)
 app.command("delete")(delete_command)
 app.command("drop")(drop_command)
 app.command("alias")(alias_command)

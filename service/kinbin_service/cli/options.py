@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_DATA",
     "DEFAULT_KERNEL",
     "DISTANCE_NAMES",
+    "INDEX_KIND_NAMES",
     "KERNEL_NAMES",
     "KIND_NAMES",
     "CollectionOption",
@@ -61,6 +62,7 @@ KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, a product of two or three, 
 """The kernels, as `kinbin.KERNELS` names them."""
 DEFAULT_KERNEL = "ngmm"
 KIND_NAMES = f"One of {', '.join(kinbin.KINDS)}."
+INDEX_KIND_NAMES = f"KIND is one of {', '.join(kinbin.INDEX_KINDS)}."
 DISTANCE_NAMES = f"One of {', '.join(kinbin.OBJECT_KERNELS)}."
 
 

@@ -149,13 +149,16 @@ async def delete_items(request: Request, name: Name) -> Response:
     **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | {"bad_filter", "bad_parameter"}),
 )
 async def scroll_items(request: Request, name: Name) -> Response:
-    """Items in the order of their ids; `next` is the `after` of the next page."""
+    """Items in the order of their ids, or of a field; `next` is the `after` of the next page, asked for in the same order."""
     async with received_json(request, ScrollRequest) as asked:
         database = service_of(request).database
 
         def scroll() -> bytes:
             collection = database.collection(name)
-            page = collection.scroll(after=asked.after, limit=asked.limit, filter=asked.filter, include=tuple(asked.include))
+            page = collection.scroll(
+                after=asked.after, limit=asked.limit, filter=asked.filter, include=tuple(asked.include), order_by=asked.order_by,
+                descending=asked.descending,
+            )  # fmt: skip
             key = carried_by(collection)
             return encode({"items": [item(stored, asked.include, key) for stored in page.items], "next": page.next})
 

@@ -16,7 +16,9 @@ __all__ = [
     "CountAnswer",
     "DeleteAnswer",
     "DroppedAnswer",
+    "FacetsAnswer",
     "GetAnswer",
+    "IndexesAnswer",
     "LimitsAnswer",
     "ProblemAnswer",
     "QueryAnswer",
@@ -171,6 +173,31 @@ class CountAnswer(BaseModel):
     """How many items there are."""
 
     count: int
+
+
+class FacetValueAnswer(BaseModel):
+    """A value, and how many items have it."""
+
+    value: str | float | bool | None
+    count: int
+
+
+class FacetsAnswer(BaseModel):
+    """The values of a field, the most frequent first; ties by value: numbers, strings, false, true, null."""
+
+    field: str
+    values: list[FacetValueAnswer]
+    distinct: Annotated[int, Field(description="different values in all")]
+    items: Annotated[int, Field(description="items that were looked at: all, or those that the filter lets through")]
+
+
+class IndexesAnswer(BaseModel):
+    """The payload indexes of a collection; null: none is declared."""
+
+    indexes: Annotated[
+        dict[str, Any] | None,
+        Field(description="fields: by name their kind, and whether they are ready in this worker; progress: of the building at hand, to 1"),
+    ]
 
 
 class FieldAnswer(BaseModel):

@@ -33,10 +33,12 @@ __all__ = [
     "CollectionRequest",
     "CountRequest",
     "DeleteRequest",
+    "FacetsRequest",
     "FieldRequest",
     "FieldsAddRequest",
     "FieldsItemIn",
     "GetRequest",
+    "IndexesRequest",
     "ItemIn",
     "ObjectItemIn",
     "ObjectsAddRequest",
@@ -159,6 +161,13 @@ def _known_kind(name: str) -> str:
     return name
 
 
+IndexKind = Annotated[
+    str,
+    WithJsonSchema({"enum": list(kinbin.INDEX_KINDS), "type": "string"}),
+    Field(description="what values of the field are indexed"),
+]
+
+
 def _known_sampler(name: str) -> str:
     if name not in kinbin.SAMPLERS:
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.SAMPLERS))})
@@ -210,6 +219,7 @@ class CollectionRequest(BaseModel):
                 {"kernel": "ngmm", "dim": 512},
                 {"kernel": "minmax"},
                 {"fields": {"colour": {"kernel": "chi2", "dim": 512}, "words": {}}},
+                {"dim": 512, "indexes": {"year": "number", "tag": "keyword"}},
                 {"items": "strings", "distance": "levenshtein"},
                 {"items": "series", "distance": "dtw", "parameters": {"window": 0.1}, "dim": 3},
                 {"items": "points", "distance": "hausdorff", "dim": 2},
@@ -250,6 +260,10 @@ class CollectionRequest(BaseModel):
         Parameters | None,
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
+    indexes: Annotated[
+        dict[str, IndexKind] | None,
+        Field(description="fields of payloads to index, with their kinds; of a collection that is there, those that it lacks are added"),
+    ] = None
     seed: Annotated[int | None, Field(ge=0, description="of the hashes; random and secret when null, and never returned")] = None
     fields: Annotated[
         dict[str, FieldRequest] | None,
@@ -280,13 +294,18 @@ class DeleteRequest(BaseModel):
 
 
 class ScrollRequest(BaseModel):
-    """One page of a collection, in the order of ids."""
+    """One page of a collection, in the order of ids, or of a field of payloads."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"after": None, "limit": 100, "include": ["payload"]}]})
     after: Annotated[str | None, Field(description="the next of the page before; null for the first page")] = None
     limit: Annotated[int, Field(ge=1, le=largest("page"))] = 100
     filter: Filter | None = None
     include: StoredInclude = ["payload"]
+    order_by: Annotated[
+        str | None,
+        Field(description="a field of payloads: its least value in each item first; items without a number or string are left out"),
+    ] = None
+    descending: Annotated[bool, Field(description="with order_by: the greatest value in each item first")] = False
 
 
 class CountRequest(BaseModel):
@@ -296,15 +315,36 @@ class CountRequest(BaseModel):
     filter: Filter | None = None
 
 
+class IndexesRequest(BaseModel):
+    """Payload indexes to add and to drop, in one transaction."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"add": {"year": "number", "tag": "keyword"}}, {"drop": ["year"]}]})
+    add: Annotated[dict[str, IndexKind], Field(description="fields of payloads, with dots into objects, and their kinds")] = {}
+    drop: Annotated[
+        list[str], Field(max_length=largest("indexes"), description="fields whose indexes are dropped, before others are added")
+    ] = []
+
+
+class FacetsRequest(BaseModel):
+    """The values of a field to count."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"field": "tag", "filter": {"year": 2020}, "limit": 10}]})
+    field: Annotated[str, Field(description="a field of payloads, with dots into objects")]
+    filter: Filter | None = None
+    limit: Annotated[int, Field(ge=1, le=largest("page"), description="values at most, the most frequent first")] = 20
+
+
 REQUESTS: tuple[type[BaseModel], ...] = (
     AddOptions,
     AddRequest,
     CollectionRequest,
     CountRequest,
     DeleteRequest,
+    FacetsRequest,
     FieldsAddRequest,
     FieldsQueryRequest,
     GetRequest,
+    IndexesRequest,
     ObjectsAddRequest,
     QueryEntry,
     QueryOptions,

@@ -112,7 +112,7 @@ Payload = dict[str, Any]
 Filter = Annotated[
     dict[str, Any],
     Field(
-        description="conditions on payload fields: $eq $ne $gt $gte $lt $lte $in $nin $exists, and $and $or $not",
+        description="conditions on fields ($eq $ne $gt $gte $lt $lte $in $nin $exists $prefix $geo_radius $geo_box), and $and $or $not",
         examples=[{"year": {"$gte": 2020}}],
     ),
 ]

@@ -34,7 +34,7 @@ def made(path: Path) -> tuple[kinbin.Database, kinbin.Collection]:
         for i in range(COUNT)
     ]
     collection.add([f"{i}" for i in range(COUNT)], np.random.default_rng(0).random((COUNT, 2)) + 0.1, payloads)
-    collection._indexing.add(KINDS)
+    collection._indexing.change(KINDS)
     collection._indexing.wait()
     settle(collection)
     return db, collection

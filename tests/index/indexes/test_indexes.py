@@ -78,7 +78,7 @@ def test_any_filter_after_any_writes_is_the_twins(seed: int, indexed: bool, db: 
     written = Written(db.create_collection("c", dim=4, indexes=KINDS if indexed and seed == 1 else None), seed)
     written.add([f"{i}" for i in range(600)])
     if indexed:
-        written.collection._indexing.add(KINDS)
+        written.collection._indexing.change(KINDS)
         written.collection._indexing.wait()
     rounds = 60
     with unread() as reads:
@@ -157,7 +157,7 @@ def test_declarations(db: kinbin.Database) -> None:
     collection.drop_index("year")
     collection.add(["d"], [[3, 1]], [{"year": 2}])
     assert collection.count({"year": 2}) == 2
-    with pytest.raises(InvalidInput, match="no index of 'year'"):
+    with pytest.raises(InvalidInput, match="no field is indexed"):
         collection.drop_index("year")
     assert collection.stats()["indexes"] is None
     collection.add_index("year", "keyword", wait=True)
@@ -171,11 +171,11 @@ def test_declarations(db: kinbin.Database) -> None:
 @pytest.mark.parametrize(
     ("indexes", "says"),
     [
-        ({"year": "float"}, "the index of 'year' is one of number, keyword, datetime, geo, not 'float'"),
+        ({"year": "float"}, "the kind of an index is one of number, keyword, datetime, geo$"),
         ({"": "number"}, "indexes names a field"),
         ({"a..b": "number"}, "indexes names a field"),
         ({"$not": "number"}, "indexes names a field"),
-        ({1: "number"}, "indexes names a field of payloads, as year or size.width, not int"),
+        ({1: "number"}, "indexes names a field of payloads, as year or size.width$"),
         ("year", "indexes are a mapping of fields to kinds"),
         ({f"f{i}": "number" for i in range(33)}, "at most 32 indexes"),
     ],
@@ -246,10 +246,10 @@ def test_facets_count_what_count_counts(indexed: bool, db: kinbin.Database) -> N
             told = written.collection.facets(field, filter, limit=1_000)
             assert told.items == len(passing)
             assert told.distinct == len(told.values)
-            assert [count for _, count in told.values] == sorted((count for _, count in told.values), reverse=True)
-            for value, count in told.values:
-                both = {"$and": [{field: value}, filter or {"$not": {"$and": [{"x": 1}, {"x": 2}]}}]}
-                assert count == len(written.matching(both)), (field, value)
+            assert [one.count for one in told.values] == sorted((one.count for one in told.values), reverse=True)
+            for one in told.values:
+                both = {"$and": [{field: one.value}, filter or {"$not": {"$and": [{"x": 1}, {"x": 2}]}}]}
+                assert one.count == len(written.matching(both)), (field, one)
             some = written.collection.facets(field, filter, limit=3)
             assert (some.values, some.distinct) == (told.values[:3], told.distinct)
         for _ in range(5):
@@ -267,7 +267,8 @@ def test_facets_of_many_values(db: kinbin.Database) -> None:
         tags.append(tag)
     told = collection.facets("tag", limit=4)
     expected = sorted(Counter(tags).items(), key=lambda one: (-one[1], one[0]))
-    assert (told.values, told.distinct, told.items) == (expected[:4], 701, 1_007)
+    assert [(one.value, one.count) for one in told.values] == expected[:4]
+    assert (told.distinct, told.items) == (701, 1_007)
 
 
 @pytest.mark.parametrize("descending", [False, True])
