@@ -4,7 +4,7 @@
 2. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429), before its body is parsed.
 3. Work that waited longer than the deadline is refused (503), and work whose client has left is
    dropped; neither is started. A write that was started is finished: it is then durable, though nobody heard of it.
-   A search that was started is told when its client has left, and ends at its next look.
+   A search that was started is told when its client has left, and when it has run for `search_seconds` (503); it ends at its next look.
 4. A thread that is done takes the next work itself, under one lock: under overload the event loop is busy with refusals,
    and threads that waited for it would stand idle.
 """
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import kinbin
 from kinbin_service.problems import Refusal
 
 __all__ = ["Admission", "ClientGone"]
@@ -48,11 +49,12 @@ class _Job:
 class Admission:
     """The queue and its threads, for the event loop that it was made on."""
 
-    def __init__(self, threads: int, queue_length: int, deadline_seconds: float) -> None:
+    def __init__(self, threads: int, queue_length: int, deadline_seconds: float, search_seconds: float = 30.0) -> None:
         self.threads = threads
         self.write_threads = max(1, threads - 1)
         self.queue_length = queue_length
         self.deadline_seconds = deadline_seconds
+        self.search_seconds = search_seconds
         self.running = 0
         self.writing = 0
         self._waiting: deque[_Job] = deque()
@@ -80,7 +82,8 @@ class Admission:
     ) -> Result:
         """The result of a call in a thread.
 
-        `gone` returns when the client has left: a waiting call is dropped then, a running one is told by `cancel`, if it takes that.
+        `gone` returns when the client has left: a waiting call is dropped then, a running one is told by `cancel`, if it takes that
+        (and raises `kinbin.SearchCancelled`).
         """
         job = _Job(call, writes, self._loop.create_future())
         with self._lock:
@@ -97,21 +100,34 @@ class Admission:
         return result
 
     async def _watched(self, job: _Job, gone: Callable[[], Awaitable[object]], cancel: threading.Event) -> Any:
-        """The result of a running call; `cancel` is set when its client leaves. Most end before anybody looks."""
+        """The result of a running call; `cancel` is set when its client leaves, or its time is over. Most end before anybody looks."""
+        expired = False
 
         async def watch() -> None:
             await gone()
             cancel.set()
 
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            cancel.set()
+
         watching: list[asyncio.Task[None]] = []
+        ending = self._loop.call_later(self.search_seconds, expire)
         later = self._loop.call_later(_UNWATCHED_SECONDS, lambda: watching.append(self._loop.create_task(watch())))
         try:
             return await job.done
+        except kinbin.SearchCancelled:
+            if not expired:
+                raise
+            detail = f"the search took longer than {self.search_seconds:g} seconds and was given up: ask fewer queries at once"
+            raise Refusal("search_deadline", detail, limit="search_seconds") from None
         except asyncio.CancelledError:
             cancel.set()
             raise
         finally:
             later.cancel()
+            ending.cancel()
             for task in watching:
                 task.cancel()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -19,13 +19,16 @@ from kinbin_service.settings import Settings
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application of these settings. Opens nothing yet: the database is opened when a process begins to serve."""
+def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAPI:
+    """The ASGI application of these settings. Opens nothing yet: the database is opened when a process begins to serve.
+
+    ready: called once when requests are taken.
+    """
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with Service.running(settings, metrics) as service:
+        async with Service.running(settings, metrics, ready) as service:
             app.state.service = service
             yield
 

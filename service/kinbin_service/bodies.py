@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
+from kinbin_service import large_json
 from kinbin_service.objects import KEYS
 from kinbin_service.problems import Entry, Refusal
 
@@ -66,7 +68,7 @@ class Account:
 
 async def read_body(request: Request, account: Account, limit_name: str, limit_bytes: int, seconds: float) -> bytes:
     """The whole body. Refused: longer than its limit (as soon as that is known), too slow, or no room for it."""
-    chunks: list[bytes] = []
+    received = io.BytesIO()
     size = 0
     try:
         async with asyncio.timeout(seconds):
@@ -75,10 +77,11 @@ async def read_body(request: Request, account: Account, limit_name: str, limit_b
                 if size > limit_bytes:
                     raise too_large(limit_name, limit_bytes)
                 account.take(len(chunk))
-                chunks.append(chunk)
+                received.write(chunk)
     except TimeoutError:
         raise Refusal("body_timeout", f"a body has to arrive within {seconds:g} seconds") from None
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    # Its own bytes, not a copy: putting 32 MiB together at the end would hold everything up for 15 ms.
+    return received.getvalue()
 
 
 def too_large(limit_name: str, limit_bytes: int) -> Refusal:
@@ -98,9 +101,12 @@ def content_type(request: Request, allowed: tuple[str, ...]) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON value of a body. Of a key that occurs twice in an object, the last one counts."""
+    """The JSON value of a body. Of a key that occurs twice in an object, the last one counts.
+
+    Of a body over 64 KiB, vectors that are lists of numbers are arrays already.
+    """
     try:
-        return orjson.loads(body)
+        return large_json.loads(body)
     except orjson.JSONDecodeError as error:
         raise _explain(body, error) from None
 
@@ -112,11 +118,11 @@ def parse_lines(body: bytes) -> tuple[list[Any], list[int]]:
     """
     values: list[Any] = []
     numbers: list[int] = []
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for number, line in enumerate(io.BytesIO(body), 1):
         if not line.strip():
             continue
         try:
-            values.append(orjson.loads(line))
+            values.append(large_json.compacted(orjson.loads(line)))
         except orjson.JSONDecodeError as error:
             refusal = _explain(line, error, f"#/items/{len(values)}")
             raise Refusal(refusal.code, f"line {number}: {refusal.detail}", refusal.errors) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import kinbin
 from kinbin_service.exact_numbers import exact_numbers
@@ -15,15 +16,15 @@ from kinbin_service.problems import Entry, Refusal
 
 __all__ = ["VectorIn", "answer", "batch_answers", "carried", "item", "vector_in", "vector_out", "vectors_in"]
 
-VectorIn = list[Any] | kinbin.Sparse | kinbin.Tokens
-"""A vector as the library takes it: what a list holds is checked by the library."""
+VectorIn = list[Any] | NDArray[np.float64] | kinbin.Sparse | kinbin.Tokens
+"""A vector as the library takes it: what a list holds is checked by the library. Arrays come from large bodies."""
 
 FORMS = 'a vector is a list of numbers, a list of strings, {"indices": […], "values": […]}, or {"tokens": {…} or […]}'
 
 
 def vector_in(raw: Any, pointer: str) -> VectorIn:
     """A vector from its JSON form; refused with bad_vector if it is none of them."""
-    if isinstance(raw, list):
+    if isinstance(raw, list | np.ndarray):
         return raw
     if isinstance(raw, dict):
         if raw.keys() == {"indices", "values"} and isinstance(raw["indices"], list) and isinstance(raw["values"], list):

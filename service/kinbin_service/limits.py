@@ -26,6 +26,7 @@ def all_limits(settings: Settings) -> dict[str, Limit]:
         Limit("threads", settings.threads, "requests at work in a worker", "more would share the same processors"),
         Limit("queue_length", settings.queue_length, "requests waiting in a worker", "a longer wait helps nobody"),
         Limit("deadline_seconds", settings.deadline_seconds, "seconds of waiting", "work that nobody waits for any more is not started"),
+        Limit("search_seconds", settings.search_seconds, "seconds of one search", "a batch must not hold a thread for minutes"),
         Limit("body_seconds", settings.body_seconds, "seconds for a body to arrive", "a slow sender holds memory"),
         Limit("problem_bytes", PROBLEM_BYTES, "bytes of an error answer", "errors must not amplify"),
         Limit("problem_entries", PROBLEM_ENTRIES, "entries of an error answer", "errors must not amplify"),

@@ -115,6 +115,7 @@ CODES: dict[str, Code] = {
     "stopping": Code(503, "The service is stopping"),
     "too_many_connections": Code(503, "Too many connections are open"),
     "deadline": Code(503, "The request waited too long"),
+    "search_deadline": Code(503, "The search took too long"),
     "buffers_full": Code(503, "Too many bodies are being received"),
     "storage_busy": Code(503, "The store is busy"),
     "closed": Code(503, "The database is closed"),

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -39,6 +40,8 @@ STARTUP_FAILURE = 3
 WORKER_SECONDS = 10
 """A worker that does not answer its parent for so long is replaced; parsing the largest body takes a second."""
 
+
+SWITCH_SECONDS = 0.001
 
 log = logging.getLogger("kinbin.service")
 
@@ -155,7 +158,15 @@ def worker_app() -> FastAPI:
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_stop_with, args=(parent,), name="kinbin-parent-watch", daemon=True).start()
-    return create_app(Settings())
+    # A thread that parses gives way to the event loop after so long; 5 ms, the default, are spent several times in an answer.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    return create_app(Settings(), ready=_spare_the_collector)
+
+
+def _spare_the_collector() -> None:
+    """Take what is loaded by now out of every further garbage collection: it stays, and looking through it stops all threads."""
+    gc.collect()
+    gc.freeze()
 
 
 def _stop_with(parent: Any) -> None:

@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +19,7 @@ from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
 from kinbin_service.collection_metrics import Stored
 from kinbin_service.kernels import Kernels
+from kinbin_service.large_json import LARGE_BYTES
 from kinbin_service.long_work import LongWork
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal
@@ -30,6 +32,8 @@ State = Literal["starting", "ready", "stopping", "failed"]
 
 _LOOK_SECONDS = 0.02
 """Between two looks whether kernels are loaded."""
+PARSERS = 2
+"""Threads that parse large bodies. Python runs one of them at a time; thanks to the second, 100 kB need not wait for 32 MiB."""
 SAMPLE_SECONDS = 1.0
 """Between two looks at what a worker holds, for the metrics."""
 
@@ -45,17 +49,21 @@ class Service:
         self.metrics = metrics
         self.stored = Stored(database, settings.metrics_collections)
         self.state: State = "starting"
-        self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds)
+        self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds, settings.search_seconds)
+        self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self.buffers = Buffers(settings.max_buffered_bytes)
         self._long = LongWork()
         self.kernels = Kernels()
+        self._on_ready: Callable[[], object] = bool
         self._loop = asyncio.get_running_loop()
         self._warming = threading.Thread(target=self._warm_up, name="kinbin-warm-up")
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, settings: Settings, metrics: Metrics) -> AsyncIterator[Service]:
+    async def running(cls, settings: Settings, metrics: Metrics, ready: Callable[[], object] = bool) -> AsyncIterator[Service]:
         """Open the database, warm up in the background; at the end finish what was started and close.
+
+        ready: called once when requests are taken.
 
         Requests are taken as soon as the kernels of small collections are there. The others are compiled meanwhile, by processes of
         low priority; a request that needs one of them waits for it in its own thread, or compiles it there. One of several workers
@@ -64,6 +72,7 @@ class Service:
         kinbin.set_upkeep(**settings.upkeep)
         database = await asyncio.to_thread(kinbin.open, settings.data_dir, settings.snapshots_dir)
         service = cls(settings, database, metrics)
+        service._on_ready = ready
         service._warming.start()
         unwatch = kinbin.watch_commits(metrics.committed)
         sampling = asyncio.create_task(service._sample())
@@ -78,6 +87,7 @@ class Service:
             service.kernels.stop()
             await service.long_work_ended()
             await service.admission.close()
+            service._parsers.shutdown()
             await asyncio.to_thread(service._warming.join)
             await asyncio.to_thread(database.close)
 
@@ -104,6 +114,12 @@ class Service:
     async def long_work_ended(self) -> None:
         """Let work of minutes give up, and wait for it."""
         await self._long.close()
+
+    async def parsed(self, size: int, parse: Callable[[], Result]) -> Result:
+        """What a body of this many bytes is parsed to: at once if it is small, outside of the event loop if it is large."""
+        if size <= LARGE_BYTES:
+            return parse()
+        return await self._loop.run_in_executor(self._parsers, parse)
 
     def unavailable(self) -> Refusal:
         """Why requests are not taken now."""
@@ -166,6 +182,8 @@ class Service:
             if self.state == "starting":
                 self.state = state
                 log.info(state)
+                if state == "ready":
+                    self._on_ready()
 
         self._loop.call_soon_threadsafe(change)
 

@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     )
     queue_length: Annotated[int, Field(ge=0, le=100_000, description="requests that may wait for a thread; more get 429")] = 128
     deadline_seconds: Annotated[float, Field(gt=0, description="longest wait for a thread; then 503, and the work is dropped")] = 10.0
+    search_seconds: Annotated[float, Field(gt=0, description="longest time for a search that has begun; then it ends with 503")] = 30.0
     body_seconds: Annotated[float, Field(gt=0, description="longest time for a body to arrive; then 408")] = 60.0
     drain_seconds: Annotated[int, Field(ge=1, description="time for requests in flight to be answered after SIGTERM")] = 25
     keep_alive_seconds: Annotated[int, Field(ge=1, description="an idle connection is closed after so long")] = 65

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import kinbin
 from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.problems import Refusal
 from service_app import App, HeldDatabase, eventually, running_app
@@ -338,3 +339,33 @@ async def test_a_client_that_stays_is_answered(admission: Admission, calls: Call
     calls.gate.set()
     assert await asked == "a"
     assert not cancel.is_set()
+
+
+async def test_a_search_that_takes_too_long_ends_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that has run for its time is told to end, and answered with 503 and its limit; one whose client left is not."""
+
+    def endless(*_: object, cancel: threading.Event, **__: object) -> None:
+        assert cancel.wait(30)
+        raise kinbin.SearchCancelled("told to end")
+
+    async with running_app(tmp_path / "data", search_seconds=0.05) as app:
+        await app.post("/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]})
+        monkeypatch.setattr(kinbin.Collection, "query_batch", endless)
+        refused = await app.post("/query", {"queries": [[1, 2, 3]]}, status=503)
+        assert (refused["code"], refused["limit"]) == ("search_deadline", "search_seconds")
+        assert (await app.post("/query", {"vector": [1, 2, 3]}))["results"][0]["id"] == "a"
+        assert app.service.admission.running == 0
+
+
+async def test_a_write_that_takes_long_is_never_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of searches is not that of writes: what was begun is finished and answered."""
+    add = kinbin.Collection.add
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        time.sleep(0.2)
+        return add(*arguments, **named)
+
+    async with running_app(tmp_path / "data", search_seconds=0.01) as app:
+        await app.put("/v1/collections/a", {"dim": 3})
+        monkeypatch.setattr(kinbin.Collection, "add", slow)
+        assert (await app.post("/v1/collections/a/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]}))["indexed"] == 1

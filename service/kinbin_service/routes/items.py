@@ -43,7 +43,7 @@ async def index(request: Request, name: str) -> Response:
     """Add or replace items in one transaction; the answer means durable, and found by every worker."""
     async with received(request, JSON, NDJSON, NPY, MULTIPART) as (media_type, body):
         started = time.perf_counter()
-        batch = parse_batch(request, media_type, body)
+        batch = await service_of(request).parsed(len(body), lambda: parse_batch(request, media_type, body))
         request.state.place = Place("items", batch.ids or (), batch.lines)
         database = service_of(request).database
         terms = batch.terms(request)

@@ -177,7 +177,7 @@ async def answer_query(request: Request, name: str) -> Response:
     async with received(request, JSON, NPY) as (media_type, body):
         started = time.perf_counter()
         service = service_of(request)
-        search = parse_query(request, media_type, body, service.settings)
+        search = await service.parsed(len(body), lambda: parse_query(request, media_type, body, service.settings))
         cancel = threading.Event()
 
         def run() -> bytes:

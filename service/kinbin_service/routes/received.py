@@ -44,7 +44,7 @@ async def received_json(request: Request, model: type[Model]) -> AsyncIterator[M
     """A JSON body as a validated model."""
     async with received(request, JSON) as (_, body):
         no_options(request)
-        yield validate(model, parse_json(body))
+        yield await service_of(request).parsed(len(body), lambda: validate(model, parse_json(body)))
 
 
 def options(request: Request, model: type[Model]) -> Model:
