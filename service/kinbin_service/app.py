@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 import kinbin
+from kinbin_service.compression import Packing
 from kinbin_service.gate import Gate
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
@@ -42,5 +43,6 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_middleware(Packing)
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app

@@ -13,6 +13,7 @@ import orjson
 from starlette.requests import Request
 
 from kinbin_service import large_json
+from kinbin_service.compression import ENCODINGS, unpacked
 from kinbin_service.objects import KEYS
 from kinbin_service.problems import Entry, Refusal
 
@@ -65,9 +66,15 @@ class Account:
         self.buffers.held += size
         self.taken += size
 
+    def give(self, size: int) -> None:
+        """Count bytes that are not held any more."""
+        self.buffers.held -= size
+        self.taken -= size
+
 
 async def read_body(request: Request, account: Account, limit_name: str, limit_bytes: int, seconds: float) -> bytes:
-    """The whole body. Refused: longer than its limit (as soon as that is known), too slow, or no room for it."""
+    """The whole body, unpacked. Refused: longer than its limit (as soon as that is known), too slow, or no room for it."""
+    encoding = content_encoding(request)
     received = io.BytesIO()
     size = 0
     try:
@@ -81,7 +88,27 @@ async def read_body(request: Request, account: Account, limit_name: str, limit_b
     except TimeoutError:
         raise Refusal("body_timeout", f"a body has to arrive within {seconds:g} seconds") from None
     # Its own bytes, not a copy: putting 32 MiB together at the end would hold everything up for 15 ms.
-    return received.getvalue()
+    body = received.getvalue()
+    if encoding == "identity":
+        return body
+    made = 0
+
+    def take(more: int) -> None:
+        nonlocal made
+        made += more
+        if made > limit_bytes:
+            raise too_large(limit_name, limit_bytes)
+        account.take(more)
+
+    return await unpacked(encoding, body, take)
+
+
+def content_encoding(request: Request) -> str:
+    """How a body is packed; anything but gzip and zstd is refused."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower() or "identity"
+    if encoding != "identity" and encoding not in ENCODINGS:
+        raise Refusal("unsupported_encoding", f"send the body as it is, or with Content-Encoding {' or '.join(ENCODINGS)}")
+    return encoding
 
 
 def too_large(limit_name: str, limit_bytes: int) -> Refusal:
@@ -90,9 +117,8 @@ def too_large(limit_name: str, limit_bytes: int) -> Refusal:
 
 
 def content_type(request: Request, allowed: tuple[str, ...]) -> str:
-    """The media type of a body, one of `allowed`; anything else, and any content encoding, is refused."""
-    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise Refusal("unsupported_encoding", "send the body as it is, without Content-Encoding")
+    """The media type of a body, one of `allowed`; anything else, and an encoding that is not read, is refused."""
+    content_encoding(request)
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = re.search(r"charset\s*=\s*\"?([^\";\s]+)", parameters, re.IGNORECASE)
     if media_type.strip().lower() not in allowed or (charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii")):
@@ -111,14 +137,14 @@ def parse_json(body: bytes) -> Any:
         raise _explain(body, error) from None
 
 
-def parse_lines(body: bytes) -> tuple[list[Any], list[int]]:
+def parse_lines(body: bytes, after: int = 0) -> tuple[list[Any], list[int]]:
     """The JSON values of the lines of a body, and the number of the line of each, from 1 on; blank lines are skipped.
 
-    Pointers count the values: "#/items/3".
+    Pointers count the values: "#/items/3". after: lines that came before this body.
     """
     values: list[Any] = []
     numbers: list[int] = []
-    for number, line in enumerate(io.BytesIO(body), 1):
+    for number, line in enumerate(io.BytesIO(body), after + 1):
         if not line.strip():
             continue
         try:
@@ -130,12 +156,12 @@ def parse_lines(body: bytes) -> tuple[list[Any], list[int]]:
     return values, numbers
 
 
-def parse_good_lines(body: bytes) -> tuple[list[Any], list[int], dict[int, Refusal]]:
+def parse_good_lines(body: bytes, after: int = 0) -> tuple[list[Any], list[int], dict[int, Refusal]]:
     """The same, where lines that are not JSON count as null, with what is wrong with each, by its place among the values."""
     values: list[Any] = []
     numbers: list[int] = []
     faults: dict[int, Refusal] = {}
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for number, line in enumerate(body.split(b"\n"), after + 1):
         if line.strip():
             try:
                 values.append(orjson.loads(line))

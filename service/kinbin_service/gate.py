@@ -25,7 +25,7 @@ from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
 from kinbin_service.hosts import Hosts
 from kinbin_service.keys import KEY, Keys, check
-from kinbin_service.limits import body_limit
+from kinbin_service.limits import body_limit, is_stream
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import REFUSED, Refusal
 from kinbin_service.settings import Settings
@@ -123,7 +123,7 @@ class Gate:
     def _check_size(self, scope: Scope, headers: Headers) -> None:
         """Refuse a body whose declared length is over the limit of its route; bodies without one are counted as they arrive."""
         declared = headers.get("content-length")
-        if declared is None:
+        if declared is None or is_stream(scope):
             return
         name, limit = body_limit(scope["path"], self.settings)
         if not (declared.isascii() and declared.isdecimal()):

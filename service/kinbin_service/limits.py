@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kinbin.limits import LIMITS, Limit
 from kinbin_service.settings import Settings
 
-__all__ = ["all_limits", "body_limit"]
+__all__ = ["all_limits", "body_limit", "is_stream"]
 
 PROBLEM_BYTES = 2_048
 PROBLEM_ENTRIES = 8
@@ -32,6 +35,11 @@ def all_limits(settings: Settings) -> dict[str, Limit]:
         Limit("problem_entries", PROBLEM_ENTRIES, "entries of an error answer", "errors must not amplify"),
     )
     return {**LIMITS, **{limit.name: limit for limit in own}}
+
+
+def is_stream(scope: Mapping[str, Any]) -> bool:
+    """Whether a request is a stream of lines, which has no limit as a whole: its batches have."""
+    return scope["path"].endswith("/index") and b"stream=true" in scope["query_string"].split(b"&")
 
 
 def body_limit(path: str, settings: Settings) -> tuple[str, int]:

@@ -58,6 +58,7 @@ CODES: dict[str, Code] = {
     # The request as a message.
     "bad_request": Code(400, "The request is malformed"),
     "bad_json": Code(400, "The body is not JSON"),
+    "bad_encoding": Code(400, "The body is not encoded as it says"),
     "bad_npy": Code(400, "The body is not an .npy matrix"),
     "bad_multipart": Code(400, "The body is not multipart/form-data with images"),
     "key_in_query": Code(400, "An API key does not belong into an address"),
@@ -71,7 +72,7 @@ CODES: dict[str, Code] = {
     "body_too_large": Code(413, "The body is too large"),
     "range_not_satisfiable": Code(416, "The range lies beyond the end"),
     "unsupported_media_type": Code(415, "The content type is not read here"),
-    "unsupported_encoding": Code(415, "Encoded bodies are not read"),
+    "unsupported_encoding": Code(415, "The content encoding is not read"),
     "unknown_host": Code(421, "The request names a host that is not this server's"),
     "head_too_large": Code(431, "The head of the request is too large"),
     # What was asked for.

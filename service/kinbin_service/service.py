@@ -92,16 +92,19 @@ class Service:
             await asyncio.to_thread(database.close)
 
     async def work(
-        self, request: Request, call: Callable[[], Result], *, writes: bool = False, cancel: threading.Event | None = None
-    ) -> Result:
+        self, request: Request, call: Callable[[], Result], *, writes: bool = False, cancel: threading.Event | None = None,
+        watched: bool = True,
+    ) -> Result:  # fmt: skip
         """Admit a request and run its library call in a thread; refused when the service is not ready or has too much to do.
 
-        cancel: what a running search looks at; it is set when the client leaves.
+        cancel: what a running search looks at; it is set when the client leaves. watched: look whether it leaves, which takes what
+        is still to come of the body.
         """
         if self.state != "ready":
             raise self.unavailable()
         try:
-            return await self.admission.run(call, writes=writes, gone=lambda: _left(request), cancel=cancel)
+            gone = (lambda: _left(request)) if watched else asyncio.Event().wait
+            return await self.admission.run(call, writes=writes, gone=gone, cancel=cancel)
         except kinbin.SearchCancelled:
             raise ClientGone from None
 

@@ -159,8 +159,8 @@ async def test_no_key_is_needed_where_none_is_set(app: App) -> None:
         ({"content-type": "application/x-npz"}, "unsupported_media_type"),
         ({"content-type": "application/octet-stream"}, "unsupported_media_type"),
         ({"content-type": "application/json; charset=utf-16"}, "unsupported_media_type"),
-        ({"content-type": "application/json", "content-encoding": "gzip"}, "unsupported_encoding"),
-        ({"content-type": "application/json", "content-encoding": "zstd"}, "unsupported_encoding"),
+        ({"content-type": "application/json", "content-encoding": "br"}, "unsupported_encoding"),
+        ({"content-type": "application/json", "content-encoding": "gzip, zstd"}, "unsupported_encoding"),
         ({"content-type": "application/x-npy", "content-encoding": "deflate"}, "unsupported_encoding"),
     ],
 )

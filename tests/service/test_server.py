@@ -77,6 +77,29 @@ def test_a_declared_body_over_the_limit_is_refused_unread(one: ServerProcess) ->
     assert orjson.loads(body)["limit"] == "index_body_bytes"
 
 
+def test_a_stream_is_answered_while_it_is_sent(one: ServerProcess) -> None:
+    """Over the wire: receipts of a stream of lines arrive before its end is sent, and the connection is closed behind the last."""
+
+    def chunk(body: bytes) -> bytes:
+        return b"%x\r\n%s\r\n" % (len(body), body)
+
+    lines = b"".join(b'{"id": "s%d", "vector": {"indices": [%d], "values": [1]}}\n' % (n, n) for n in range(2_500))
+    head = f"POST /v1/collections/streamed/index?stream=true HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+    httpx.put(
+        f"http://127.0.0.1:{one.port}/v1/collections/streamed", json={}, headers={"authorization": f"Bearer {KEY}"}
+    ).raise_for_status()
+    with socket.create_connection(("127.0.0.1", one.port), timeout=30) as connection:
+        connection.sendall(f"{head}Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + chunk(lines))
+        received = b""
+        while b'"lines":2000' not in received:
+            received += connection.recv(65_536)
+        connection.sendall(b"0\r\n\r\n")
+        while more := connection.recv(65_536):
+            received += more
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b'"lines":2500,"indexed":2500,"updated":0,"unchanged":0,"skipped":0,"count":2500,"done":true' in received.replace(b": ", b":")
+
+
 def test_a_chunked_body_over_the_limit_is_cut_off(one: ServerProcess) -> None:
     """A body in chunks is refused as soon as it passes the limit, however much more would come."""
     lines = ["POST /index HTTP/1.1", "Host: x", f"X-API-Key: {KEY}", "Content-Type: application/json", "Transfer-Encoding: chunked", "", ""]

@@ -113,7 +113,8 @@ class Connection:
         cls, url: str, api_key: str | None, timeout: TimeoutSetting, verify: bool | SSLContext, headers: Mapping[str, str] | None
     ) -> Connection:
         """Check the arguments of a client; InvalidArgument (never quoting a secret) for what cannot be used."""
-        sent = {"accept": "application/json", "user-agent": f"kinbin-client/{__version__}"}
+        # Packing takes longer than a fast network does: who has a slow one asks for it by `headers`.
+        sent = {"accept": "application/json", "accept-encoding": "identity", "user-agent": f"kinbin-client/{__version__}"}
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         if api_key is not None:
             if not (api_key and api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):

@@ -20,7 +20,7 @@ from kinbin_service.routes.received import no_options, options
 from kinbin_service.schemas.requests import AddOptions, AddRequest, FieldsAddRequest, ObjectsAddRequest
 from kinbin_service.schemas.validation import validate
 
-__all__ = ["Batch", "Skipped", "check_key", "parse_batch", "told_skipped"]
+__all__ = ["Batch", "Skipped", "check_key", "lines_batch", "parse_batch", "told_skipped"]
 
 
 MOST_TOLD = 100
@@ -59,9 +59,8 @@ class Batch:
     bad: Sequence[Skipped] = ()
     """What was left out of it."""
 
-    def terms(self, request: Request) -> dict[str, Any]:
-        """The options of the add, as the library takes them."""
-        key = request.headers.get("idempotency-key")
+    def terms(self, key: str | None) -> dict[str, Any]:
+        """The options of the add, as the library takes them. key: by which it may come again."""
         named = {"mode": self.mode, "on_error": self.on_error, "if_versions": self.versions, "idempotency_key": key}
         return {name: value for name, value in named.items() if value is not None} | {"atomic": True}
 
@@ -76,13 +75,7 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
         no_options(request)
         content = parse_json(body)
         return _skipping(content, (), {}) if _skips(content) else _items_batch(content)
-    chosen = options(request, AddOptions)
-    named = {"mode": chosen.mode, "on_error": chosen.on_error}
-    if chosen.on_error == "skip":
-        values, lines, faults = parse_good_lines(body)
-        return _skipping({"items": values, **named}, lines, faults)
-    values, lines = parse_lines(body)
-    return _items_batch({"items": values, **named}, lines)
+    return lines_batch(body, options(request, AddOptions), 0)
 
 
 def _items_batch(content: Any, lines: Sequence[int] = ()) -> Batch:
@@ -171,6 +164,16 @@ def _alike(kinds: set[Any], batch: Batch) -> set[Any]:
         text = "every item carries the same as the first good one"
         raise Refusal("invalid_field", text, [Entry("#/items/0", text)])
     return {own}
+
+
+def lines_batch(body: bytes, chosen: AddOptions, after: int) -> Batch:
+    """The items of some lines of a stream, the first of which has `after` lines before it."""
+    named = {"mode": chosen.mode, "on_error": chosen.on_error}
+    if chosen.on_error == "skip":
+        values, lines, faults = parse_good_lines(body, after)
+        return _skipping({"items": values, **named}, lines, faults)
+    values, lines = parse_lines(body, after)
+    return _items_batch({"items": values, **named}, lines)
 
 
 def check_key(collection: kinbin.Collection | kinbin.FieldsCollection, key: str, pointer: str) -> None:

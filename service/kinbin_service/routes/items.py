@@ -9,16 +9,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-import kinbin
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.convert import item
-from kinbin_service.default_collection import add_to_default
 from kinbin_service.documented import IDEMPOTENCY, NAMED, VECTORS, bulk, parameters, route, without
-from kinbin_service.objects import VECTOR, carried_by
+from kinbin_service.limits import is_stream
+from kinbin_service.objects import carried_by
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply, took_ms
-from kinbin_service.routes.adding import Batch, check_key, parse_batch, told_skipped
+from kinbin_service.routes.adding import parse_batch, told_skipped
+from kinbin_service.routes.filling import added
 from kinbin_service.routes.received import DEFAULT, Name, received, received_json
+from kinbin_service.routes.streaming import stream_index
 from kinbin_service.schemas.answers import AddAnswer, CountAnswer, DeleteAnswer, GetAnswer, ScrollAnswer
 from kinbin_service.schemas.requests import (
     AddOptions,
@@ -40,16 +41,18 @@ router = APIRouter(tags=["items"])
 
 
 async def index(request: Request, name: str) -> Response:
-    """Add or replace items in one transaction; the answer means durable, and found by every worker."""
+    """Add or replace items in one transaction; the answer means durable, and found by every worker. A stream is many of them."""
+    if is_stream(request.scope):
+        return await stream_index(request, name)
     async with received(request, JSON, NDJSON, NPY, MULTIPART) as (media_type, body):
         started = time.perf_counter()
         batch = await service_of(request).parsed(len(body), lambda: parse_batch(request, media_type, body))
         request.state.place = Place("items", batch.ids or (), batch.lines)
         database = service_of(request).database
-        terms = batch.terms(request)
+        terms = batch.terms(request.headers.get("idempotency-key"))
 
         def add() -> tuple[bytes, bool]:
-            done = _added(database, name, batch, terms)
+            done = added(database, name, batch, terms)
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
             if done.ids is not None:
                 content["ids"] = done.ids
@@ -59,20 +62,6 @@ async def index(request: Request, name: str) -> Response:
 
         answer, replayed = await service_of(request).work(request, add, writes=True)
         return reply(answer, headers={"Idempotency-Replayed": "true"} if replayed else None)
-
-
-def _added(database: kinbin.Database, name: str, batch: Batch, terms: dict[str, Any]) -> kinbin.AddResult:
-    """What the add of a batch did."""
-    if batch.ids == [] and batch.bad:
-        # Nothing good came: all that can be said is what there is.
-        return kinbin.AddResult(0, 0, 0, database.collection(name).count())
-    if isinstance(batch.vectors, dict):
-        return database.fields_collection(name).add(batch.ids, batch.vectors, payloads=batch.payloads, **terms)
-    if name == DEFAULT and batch.key == VECTOR:
-        return add_to_default(database, batch.ids, batch.vectors, batch.payloads, terms)
-    collection = database.collection(name)
-    check_key(collection, batch.key, "#/items/0")
-    return collection.add(batch.ids, batch.vectors, payloads=batch.payloads, **terms)
 
 
 INDEX = route(
@@ -101,6 +90,11 @@ async def add_items(request: Request, name: Name) -> Response:
     The same upsert again changes nothing. For a day any add may be sent again with the header `Idempotency-Key` that it had: it is done
     once, and the answer is that of the first (`Idempotency-Replayed: true`). Without it, an `insert` that was done is refused when it is
     repeated, and a matrix without ids is added once more under new ones.
+
+    Lines with `stream=true` may be any number: they go in batches of at most 1,000, each one transaction, in order. The answer is lines
+    as well: `{"lines", "indexed", "updated", "unchanged", "skipped", "count"}`, in sum, of what is durable; receipts are left out for a
+    reader that is slow. The last line has `"done": true`, or `error`, a problem document. After an error, or a lost connection, send the
+    lines that follow the last receipt, with `after` their number.
     """
     return await index(request, name)
 

@@ -140,6 +140,11 @@ class AddOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
     mode: AddMode = "upsert"
     on_error: OnError = "reject"
+    stream: Annotated[
+        Literal["true", "false"],
+        Field(description="of lines: true takes any number of them, and answers with lines of receipts while they arrive"),
+    ] = "false"
+    after: Annotated[int, Field(ge=0, description="of a stream that is resumed: how many lines were durable and are not sent again")] = 0
 
 
 def _known_kernel(name: str) -> str:
