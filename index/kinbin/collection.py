@@ -16,7 +16,7 @@ import numpy as np
 from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.edits import NewItems, Transaction
-from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
+from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
 from kinbin.front import Entry, Front, check_adding
 from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
@@ -302,6 +302,9 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
 
     def _plan(self, reader: Reader, view: View, asked: QueryOptions, limit: float | None, cancel: threading.Event | None) -> _Planned:
         """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through). limit: see `limit_of`."""
+        if asked.mode == "bands" and self._space.objects is not None:
+            text = f"{self._space.name} has no bands, since no hash tells how near two items are: take auto, links or exact"
+            raise InvalidInput.of("bad_parameter", text, field="mode")
         # A hair less, because turning a printed score into a score rounds; the answers compare the printed ones.
         least = 0.0 if limit is None else self._space.score_of(limit) * (1.0 - 1e-14)
         matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)

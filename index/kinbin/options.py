@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
@@ -284,10 +283,17 @@ def options_of_more(options: object, asked: AllOptions) -> QueryOptions:
 
 def deeper(asked: QueryOptions, k: int) -> QueryOptions:
     """The same options for so many neighbours, which may be more than users may ask for; plain: nothing is left out of them."""
-    plain = copy(asked)
-    for name, value in (("k", k), ("exclude", ()), ("include_self", False), ("offset", 0), ("cursor", None), ("group_by", None)):
+    plain = object.__new__(QueryOptions)
+    for name in _NAMES:
+        object.__setattr__(plain, name, getattr(asked, name))
+    for name, value in _PLAIN:
         object.__setattr__(plain, name, value)
+    object.__setattr__(plain, "k", k)
     return plain
+
+
+_NAMES = tuple(OPTIONS)
+_PLAIN = (("exclude", ()), ("include_self", False), ("offset", 0), ("cursor", None), ("group_by", None))
 
 
 def _chosen(options: object, single: QueryOptions) -> QueryOptions:

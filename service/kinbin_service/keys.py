@@ -38,7 +38,7 @@ OF_COLLECTION = {"GET": "read", "PUT": "admin", "DELETE": "admin"}
 """By the method, of a collection itself."""
 BY_WORD = {
     "count": "read", "duplicates": "read", "explain": "read", "facets": "read", "get": "read", "query": "read", "recall": "read",
-    "scroll": "read", "tune": "read", "delete": "write", "index": "write",
+    "scroll": "read", "tune": "read", "delete": "write", "index": "write", "payload": "write",
 }  # fmt: skip
 """By the word behind a collection's name."""
 FOR_ANY = frozenset({"/v1/collections", "/v1/limits"})

@@ -130,7 +130,6 @@ RETRIED = frozenset({429, 503})
 OWN_TEXTS = {
     "collection_not_found": "no collection has this name: PUT /v1/collections/{name} creates it, and the first POST /index of vectors "
     "creates default",
-    "collection_exists": "a collection of this name exists with another configuration; GET shows it, DELETE drops it",
     "snapshot_not_found": "the collection has no snapshot of this id: GET /v1/collections/{name}/snapshots lists them",
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
     "version_conflict": "nothing was written: an item has another version than if_version says; get it and decide anew",
@@ -282,7 +281,8 @@ def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
         return Refusal(code, OWN_TEXTS[code] + (f"; did you mean '{error.near}'?" if error.near else ""))
     if CODES[code].status >= 500:
         log.error("library error", exc_info=error, extra={"fields": {"code": code}})
-    return Refusal(code, OWN_TEXTS[code])
+    # Which parts of a configuration differ names neither files nor ids.
+    return Refusal(code, str(error) if isinstance(error, kinbin.CollectionExists) else OWN_TEXTS[code])
 
 
 # ---------------------------------------------------------------------------------- exception handlers

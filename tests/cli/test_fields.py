@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import numpy as np
 import orjson
 import pytest
 from typer.testing import Result
 
 import kinbin
+from service_process import Served
 
 Run = Callable[..., Result]
 FIELDS = ("--field", "colour:chi2:4", "--field", "words:ngmm")
@@ -68,3 +70,55 @@ def test_what_the_command_line_cannot_do_is_refused(run: Run, made: tuple[object
     file.write_text('{"id": "z", "vector": [1, 2, 3, 4]}\n')
     assert run("import", file, *made, "--collection", "p").exit_code != 0
     assert "several fields" in run("query", *made, "--collection", "p", "--vector", "[1, 2, 3, 4]").stderr
+
+
+@pytest.mark.server
+def test_a_service_is_asked_by_fields_as_well(run: Run, served: Served) -> None:
+    """The same query through a service, by vectors, sparse ones too, and by id."""
+    where = ("--url", served.address)
+    run("create", "fields", *where, *FIELDS)
+    items = [
+        {"id": "a", "vectors": {"colour": [1, 0, 0, 2], "words": ["red"]}},
+        {"id": "b", "vectors": {"colour": [0, 1, 1, 0], "words": ["blue"]}},
+    ]
+    httpx.post(f"{served.address}/v1/collections/fields/index", json={"items": items}, trust_env=False).raise_for_status()
+    vectors = '{"colour": [1, 0, 0, 2], "words": {"tokens": {"red": 1}}}'
+    answer = orjson.loads(run("query", "fields", *where, "--vectors", vectors, "--json").stdout)
+    assert answer["results"][0]["parts"] == {"colour": 1.0, "words": 1.0}
+    by_id = orjson.loads(run("query", "fields", *where, "--id", "b", "--weights", '{"words": 1}', "--json").stdout)
+    assert (by_id["results"][0]["id"], list(by_id["results"][0]["parts"])) == ("b", ["words"])
+
+
+def test_queries_of_several_fields(run: Run, made: tuple[object, ...], data: Path, tmp_path: Path) -> None:
+    """A query by vectors, by the id of an item, or by a file of many is combined as asked, and tells the score of each field."""
+    where = made
+    with kinbin.open(data) as database:
+        collection = database.fields_collection("p")
+        X = np.random.default_rng(0).random((5, 4))
+        weights = {"colour": 0.25, "words": 2.0}
+        expected = collection.query({"colour": X[0], "words": X[1]}, weights, k=3)
+        of_item = collection.query_id("i2", {"words": 1.0}, k=2)
+        product = collection.query({"colour": X[0], "words": X[1]}, combine="product", k=3)
+    vectors = orjson.dumps({"colour": X[0].tolist(), "words": X[1].tolist()}).decode()
+    told = ("query", "p", *where, "-k", 3, "--vectors", vectors)
+    answer = orjson.loads(run(*told, "--weights", orjson.dumps(weights).decode(), "--json").stdout)
+    assert [one["id"] for one in answer["results"]] == list(expected.ids)
+    assert [one["parts"] for one in answer["results"]] == [hit.parts for hit in expected]
+    assert [one["score"] for one in answer["results"]] == [hit.score for hit in expected]
+    shown = run(*told, "--combine", "product").stdout
+    assert all(word in shown for word in ("colour", "words", f"{product.scores[0]:.6f}"))
+    by_id = orjson.loads(run("query", "p", *where, "--id", "i2", "--weights", '{"words": 1}', "-k", 2, "--json").stdout)
+    assert [one["id"] for one in by_id["results"]] == list(of_item.ids)
+    file = tmp_path / "queries.ndjson"
+    file.write_text(f'{{"vectors": {vectors}}}\n\n{{"vectors": {vectors}}}\n')
+    many = orjson.loads(run("query", "p", *where, "--file", file, "-k", 3, "--json").stdout)["answers"]
+    assert len(many) == 2
+    assert many[0]["results"][0].keys() == {"id", "score", "payload", "parts"}
+    for wrong, text in (
+        (("--vectors", "[1]"), "vectors are an object of fields"), (("--vectors", '{"colour": "x"}'), "--vectors"),
+        (("--vectors", vectors, "--weights", "{"), "--weights"), (("--vectors", vectors, "--max-distance", "1"), "use --min-score"),
+        (("--vectors", '{"color": [1, 2, 3, 4]}'), "color"),
+    ):  # fmt: skip
+        refused = run("query", "p", *where, *wrong)
+        assert refused.exit_code != 0
+        assert text in refused.stderr

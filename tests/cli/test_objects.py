@@ -254,3 +254,52 @@ def test_a_service_takes_them_as_well(run: Run, served: Served, tmp_path: Path) 
     assert 'collection "curves" is there and holds series, not strings' in refused.stderr
     refused = run("query", "words", "--vector", "[1]", *url)
     assert "holds strings, and the query is one of vectors" in refused.stderr
+
+
+def test_files_of_queries(run: Run, data: Path, tmp_path: Path) -> None:
+    """A text file has a string a line, NDJSON any objects of one kind; answers come in their order, and strings with them."""
+    where = ("--data", data)
+    with kinbin.open(data) as database:
+        database.create_collection("words", items="strings").add(["1", "2"], ["sitting", "kitten"])
+        database.create_collection("curves", items="series").add(["a", "b"], [[1.0, 2, 3], [9.0, 9]])
+        database.create_collection("shapes", items="points", dim=2).add(["s"], [[[1.0, 2]]])
+    text = tmp_path / "queries.txt"
+    text.write_text("kitten\n\nsittin\n")
+    answers = answered(run("query", "words", "--file", text, *where, "-k", 1, "--json"))["answers"]
+    assert [one["results"][0]["string"] for one in answers] == ["kitten", "sitting"]
+    assert "Query 1" in run("query", "words", "--file", text, *where).stdout
+    lines = tmp_path / "queries.ndjson"
+    for name, content, ids in (
+        ("words", '{"string": "kitten"}\n{"string": "sitting"}\n', ["2", "1"]),
+        ("curves", '{"series": [9, 8]}\n{"series": [1, 2, 4]}\n', ["b", "a"]),
+        ("shapes", '{"points": [[0, 0]]}\n', ["s"]),
+    ):
+        lines.write_text(content)
+        answers = answered(run("query", name, "--file", lines, *where, "-k", 1, "--json"))["answers"]
+        assert [one["results"][0]["id"] for one in answers] == ids
+    for content, told in (
+        ('{"string": "a"}\n{"series": [1]}\n', 'line 2: every line is an object with "string", as the first one does'),
+        ("[1, 2]\n", "line 1: every line is an object with"),
+        ('{"series": "a"}\n', "line 1: a series is a list of numbers"),
+        ("{\n", "line 1: not a line of JSON"),
+        ("\n", "no line holds a query"),
+        ('{"series": [1]}\n', "the collection holds strings, and the query is one of series"),
+    ):
+        lines.write_text(content)
+        refused = run("query", "words", "--file", lines, *where)
+        assert refused.exit_code != 0
+        assert told in refused.stderr
+
+
+def test_what_newcomers_ask(run: Run, data: Path, tmp_path: Path) -> None:
+    """An id shows strings, stats say what items are, a single image is refused with the way to import it, and strings have no bands."""
+    where = ("--data", data)
+    with kinbin.open(data) as database:
+        database.create_collection("words", items="strings").add(["1", "2"], ["sitting", "kitten"])
+    assert "sitting" in run("query", "words", "--id", "1", *where).stdout
+    assert [one["string"] for one in answered(run("query", "words", "--id", "1", *where, "--json"))["results"]] == ["sitting", "kitten"]
+    assert "strings" in run("stats", *where).stdout
+    Image.fromarray(pictures()[0]).save(tmp_path / "one.png")
+    assert "images are imported by the folder" in run("import", tmp_path / "one.png", *where).stderr
+    assert "levenshtein has no bands" in run("query", "words", "--string", "x", "--mode", "bands", *where).stderr
+    assert "NAME=VALUE" in run("create", "--help").stdout

@@ -17,12 +17,15 @@ async def test_put_creates_once_and_then_finds_it_alike(app: App) -> None:
 
 
 async def test_put_of_another_configuration_is_a_conflict(app: App) -> None:
-    """PUT answers 409 when the collection exists with another kernel or dimension, and changes nothing."""
+    """PUT answers 409, and says what differs, when the collection exists with another configuration, and changes nothing."""
     await app.put("/v1/collections/photos", {"kernel": "gmm", "dim": 8})
-    for other in ({"kernel": "ngmm", "dim": 8}, {"kernel": "gmm", "dim": 9}, {"kernel": "gmm"}):
+    for other, differs in (
+        ({"kernel": "ngmm", "dim": 8}, "kernel gmm, not ngmm"), ({"kernel": "gmm", "dim": 9}, "dim 8, not 9"),
+        ({"kernel": "gmm"}, "dim 8, not None"), ({"kernel": "gmm", "dim": 8, "bands": 12}, "bands None, not 12"),
+    ):  # fmt: skip
         refused = await app.put("/v1/collections/photos", other, status=409)
         assert refused["code"] == "collection_exists"
-        assert refused["detail"] == "a collection of this name exists with another configuration; GET shows it, DELETE drops it"
+        assert refused["detail"] == f"the collection exists with {differs}; choose another name or drop it first"
     assert (await app.get("/v1/collections/photos"))["dim"] == 8
 
 

@@ -81,7 +81,8 @@ async def test_a_stream_is_cut_into_the_same_batches_however_it_arrives(app: App
     """Wherever pieces of the body end, lines are whole, blank ones are counted, and under a key each batch is done once."""
     body = b"\n" + b"".join(line(n) for n in range(12)) + b"\n \n" + b"".join(line(n) for n in range(12, 35))
     for size, replayed in ((7, False), (64, True), (100_000, True)):
-        stream = Duplex(app, query="mode=insert&stream=true", **{"idempotency-key": "mine"})
+        keyed: Any = {"idempotency-key": "mine"}
+        stream = Duplex(app, query="mode=insert&stream=true", **keyed)
         for start in range(0, len(body), size):
             stream.send(body[start : start + size])
         stream.send(b"", more=False)

@@ -14,12 +14,12 @@ from kinbin.options import QueryOptions, deeper
 from kinbin.query.answers import limit_of
 from kinbin.query.contents import Contents
 from kinbin.query.cursors import mark_of
-from kinbin.query.examples import Examples, ExampleSearch, How
+from kinbin.query.examples import Examples, ExampleSearch, How, stored_row
 from kinbin.query.plan import Plan
 from kinbin.query.ranking import MOST_SEARCHED
 from kinbin.query.route import Wanted
 from kinbin.query.search import Masks, Searcher
-from kinbin.query.shaping import Source, shaped
+from kinbin.query.shaping import Source, leave_out, shaped
 from kinbin.query.times import timed
 from kinbin.query.view import View
 from kinbin.records import Answer
@@ -68,10 +68,15 @@ def one_of_kind(parts: Parts, key: str, given: Any) -> Rows:
 
 def answer_in(parts: Parts, at: At, query: Rows | bytes | Examples, asked: QueryOptions, cancel: Cancel) -> Answer:
     """The answer to one query in a snapshot, with what is included. query: a row, the id of a stored item, or examples."""
-    if isinstance(query, Rows) and not asked.is_shaped:
+    if isinstance(query, Examples) or asked.is_shaped:
+        answer = shaped_in(parts, at, query, asked, cancel)
+    elif isinstance(query, Rows):
         answer = parts._search_one(*at, query, asked, cancel)
     else:
-        answer = shaped_in(parts, at, query, asked, cancel)
+        # What nearly all queries by id are: `shaped_in` does the same in twice the time.
+        row = parts._contents.rows(at[1], [stored_row(at[0], query)])
+        answer = parts._search_one(*at, row, deeper(asked, asked.k + 1), cancel)
+        leave_out(answer, query.decode(), asked.k)
     if not asked.include:
         return answer
     began = time.perf_counter()

@@ -30,7 +30,7 @@ from kinbin.records import Answer
 from kinbin.rows.rows import Rows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["NO_BOUND", "Asked", "ExampleSearch", "Examples", "How"]
+__all__ = ["NO_BOUND", "Asked", "ExampleSearch", "Examples", "How", "stored_row"]
 
 NO_BOUND = "candidates of several examples give no bound; certify scores every row"
 _SCAN_NS = 20_000_000.0
@@ -38,6 +38,18 @@ _SCAN_NS = 20_000_000.0
 _ROW_NS = 80.0
 _DEPTH, _LEAST_DEPTH = 10, 200
 """Candidates of each positive example: so many times k, and no fewer than so many."""
+
+
+def stored_row(reader: Reader, key: bytes) -> int:
+    """The number of the row of the item that a query is about.
+
+    Raises:
+        InvalidInput: code "unknown_id".
+    """
+    (known,) = reader.items([key])
+    if known is None:
+        raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
+    return known[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +76,10 @@ class Examples:
         def row(name: str, position: int, one: bytes | Rows) -> Rows:
             if not isinstance(one, bytes):
                 return one
+            if len(self.positive) + len(self.negative) == 1:
+                own.add(one.decode())
+                return rows_of([stored_row(reader, one)])
             (known,) = reader.items([one])
-            if known is None and len(self.positive) + len(self.negative) == 1:
-                raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
             if known is None:
                 raise InvalidInput.of("unknown_id", "no item of this collection has the id of this example", position=position, field=name)
             own.add(one.decode())
@@ -225,6 +238,8 @@ def _numbers(view: View, found: Found) -> NDArray[np.uint64]:
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     """All rows of some batches, in their order."""
+    if len(parts) == 1:
+        return parts[0]
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(one.indptr) for one in parts]))]).astype(np.int64)
     features, values, norms = (np.concatenate([getattr(one, name) for one in parts]) for name in ("features", "values", "norms"))
     return Rows(indptr, features, values, norms)

@@ -18,7 +18,7 @@ from kinbin.query.grouping import grouped
 from kinbin.records import Answer, AnswerBatch
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Find", "Source", "as_batch", "shaped", "stored_of"]
+__all__ = ["Find", "Source", "as_batch", "leave_out", "shaped", "stored_of"]
 
 Find = Callable[[int], Answer]
 """The k nearest of one query, for any k, always from the same snapshot."""
@@ -70,8 +70,19 @@ def _page(source: Source, asked: QueryOptions, excluded: set[str]) -> Answer:
     return replace(page, next=behind.text(mark))
 
 
+def leave_out(answer: Answer, own: str, k: int) -> None:
+    """Take one item out of an answer that nobody has seen yet; of those that are left, k stay."""
+    place = answer.ids.index(own) if own in answer.ids else k
+    ids, scores = answer.ids[:place] + answer.ids[place + 1 :], np.concatenate([answer.scores[:place], answer.scores[place + 1 :]])
+    # A copy of all its fields would take as long as everything else here.
+    object.__setattr__(answer, "ids", ids[:k])
+    object.__setattr__(answer, "scores", scores[:k])
+
+
 def stored_of(reader: Reader, ids: Iterable[str]) -> set[str]:
     """Those of some ids that are stored: what no item has costs nothing. Cost: 3 µs an id."""
+    if not ids:
+        return set()
     keys = {one: key for one in ids if 0 < len(key := one.encode("utf-8", "surrogatepass")) <= limit("id_bytes")}
     return {one for one, known in zip(keys, reader.items(list(keys.values())), strict=True) if known is not None}
 

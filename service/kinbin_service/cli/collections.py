@@ -54,8 +54,9 @@ def create_command(
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=NUMBER",
-            help="A parameter of the kernel, such as gamma=2 (of a field: colour:gamma=2); may be repeated. Default: the kernel's own.",
+            metavar="NAME=VALUE",
+            help="A parameter of the kernel, such as gamma=2 or base=chi2 (of a field: colour:gamma=2); may be repeated. "
+            "Default: the kernel's own.",
         ),
     ] = None,
     dim: Annotated[

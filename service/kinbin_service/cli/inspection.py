@@ -42,17 +42,18 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
     if not found:
         typer.echo(f"{where} holds no collections")
         return
-    table = Table("collection", "items", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
-    for column in (1, 4, 5):
+    table = Table("collection", "items", "of", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
+    for column in (1, 5, 6):
         table.columns[column].justify = "right"
     for name, about in found.items():
         if "fields" in about:
             fields = about["fields"].values()
             kernels, runs = ", ".join(one["kernel"] for one in fields), sum(len(one["runs"]) for one in fields)
-            table.add_row(name, f"{about['count']:,}", kernels, f"{len(fields)} fields", str(runs), _size(about["bytes"]))
+            table.add_row(name, f"{about['count']:,}", "vectors", kernels, f"{len(fields)} fields", str(runs), _size(about["bytes"]))
             continue
-        dim = "sparse" if about["dim"] is None else str(about["dim"])
-        table.add_row(name, f"{about['count']:,}", about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
+        items = about.get("items", "vectors")
+        dim = str(about["dim"]) if about["dim"] is not None else "sparse" if items == "vectors" else "–"
+        table.add_row(name, f"{about['count']:,}", items, about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
     Console().print(table)
 
 

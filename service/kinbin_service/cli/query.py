@@ -14,18 +14,23 @@ from rich.table import Table
 from rich.text import Text
 
 import kinbin
+from kinbin_service.cli.asked import FIELDS, Asked, by_file, by_option
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kinbin_service.cli.place import Place
-    from kinbin_service.importing.vectors import Vector
 
 __all__ = ["Search", "certificate_line", "query_command"]
+
+
+class Combine(StrEnum):
+    """How scores of fields become one."""
+
+    SUM = "sum"
+    PRODUCT = "product"
 
 
 class Search(StrEnum):
@@ -59,8 +64,18 @@ def query_command(
         list[str] | None, typer.Option(metavar="ID", help="Query by examples: near this stored item; may be repeated.")
     ] = None,
     negative: Annotated[list[str] | None, typer.Option(metavar="ID", help="And far from this one; may be repeated.")] = None,
+    vectors: Annotated[
+        str | None, typer.Option(metavar="JSON", help='The query, in one of several fields: {"colour": [0.1, 0, 2.5], "words": …}.')
+    ] = None,
+    weights: Annotated[str | None, typer.Option(metavar="JSON", help='How much each field weighs: {"colour": 0.7, "words": 0.3}.')] = None,
+    combine: Annotated[Combine, typer.Option(help="How the scores of fields become one.")] = Combine.SUM,
     file: Annotated[
-        Path | None, typer.Option(metavar="Q.npy", help="Query by one vector (1-d) or many (2-d, one a row) in a .npy file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Queries in a file: a .npy of one vector (1-d) or many (2-d), a .txt of a string a line, or a .ndjson of "
+            '{"vector"}, {"string"}, {"series"}, {"points"} or {"vectors"} a line.',
+        ),
     ] = None,
     k: Annotated[int, _option("k", "-k", "--k")] = kinbin.OPTIONS["k"].default,
     target_recall: Annotated[float, _option("target_recall")] = kinbin.OPTIONS["target_recall"].default,
@@ -85,13 +100,17 @@ def query_command(
     """
     if name is not None and collection is not None:
         raise typer.BadParameter("NAME and --collection both name the collection: give one of them")
-    objects = {"strings": string, "series": series, "points": points, "images": image}
+    objects = {"vectors": vector, "strings": string, "series": series, "points": points, "images": image, FIELDS: vectors}
     given = [kind for kind, one in objects.items() if one is not None]
-    if sum(one is not None for one in (vector, identifier, file)) + len(given) + bool(positive) != 1:
-        raise typer.BadParameter("give one of --vector, --id and --file, or of --string, --series, --points and --image, or --positive")
+    if sum(one is not None for one in (identifier, file)) + len(given) + bool(positive) != 1:
+        kinds = "--string, --series, --points, --image and --vectors"
+        raise typer.BadParameter(f"give one of --vector, --id and --file, or of {kinds}, or --positive")
     if negative and not positive:
         raise typer.BadParameter("--negative goes with --positive")
-    kind = given[0] if given else "vectors"
+    of_fields = {
+        "weights": None if weights is None else parsed_json(weights, "--weights"),
+        "combine": combine.value,
+    }
     options = {
         "k": k,
         "target_recall": target_recall,
@@ -105,39 +124,32 @@ def query_command(
         "offset": offset,
         "group_by": None if group_by is None else parsed_json(group_by, "--group-by"),
         "debug": debug,
-        # The id of a string is often a line number, which tells nobody anything.
-        "include": ("payload", "vector") if kind == "strings" else ("payload",),
+        "include": ("payload",),
     }
     with failing_in_one_line(as_json):
-        asked: Any = _asked(identifier, (positive, negative)) or (_object(kind, objects[kind]) if given else _queries(vector, file))
+        asked: _Id | _Examples | Asked
+        if positive:
+            asked = _Examples((positive, negative or []))
+        elif identifier is not None:
+            asked = _Id(identifier)
+        else:
+            asked = by_file(file) if file is not None else by_option(given[0], objects[given[0]])
         with place(data, url) as there:
             began = perf_counter()
             try:
-                answers = _answers(there, name or collection or DEFAULT_COLLECTION, kind, asked, options)
+                answers = [_answer_json(one) for one in _ask(there, name or collection or DEFAULT_COLLECTION, asked, options, of_fields)]
             except kinbin.InvalidInput as error:
                 problem = error.problems[0]
                 where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
                 raise Failure(where + problem.detail, kind=problem.code) from None
             took_ms = (perf_counter() - began) * 1_000
-    many = kind == "vectors" and _many(asked)
+    many = isinstance(asked, Asked) and asked.many
     if as_json:
         took = {"took_ms": round(took_ms, 3)}
         print_json({"answers": answers, **took} if many else {**answers[0], **took})
         return
     for position, answer in enumerate(answers):
         _show_answer(answer, f"Query {position}" if many else None)
-
-
-def _queries(vector: str | None, file: Path | None) -> Vector:
-    """The vector, or the matrix of them, that is asked for."""
-    from kinbin_service.importing import parse_vector
-
-    if file is not None:
-        return _load_queries(file)
-    try:
-        return parse_vector(parsed_json(vector or "", "--vector"))
-    except ValueError as error:
-        raise Failure(f"--vector: {error}", 2) from None
 
 
 class _Id(str):
@@ -152,63 +164,47 @@ class _Examples(tuple[list[str], list[str]]):
     __slots__ = ()
 
 
-def _asked(identifier: str | None, examples: tuple[list[str] | None, list[str] | None]) -> _Id | _Examples | None:
-    """Stored items that are asked for; None: none are."""
-    if examples[0]:
-        return _Examples((examples[0], examples[1] or []))
-    return None if identifier is None else _Id(identifier)
-
-
-def _object(kind: str, given: Any) -> Any:
-    """The object that is asked for. Raises Failure."""
-    if kind not in {"series", "points"}:
-        return given
-    from kinbin_service.objects import object_in
-
-    try:
-        return object_in(kind, parsed_json(given, f"--{kind}"))
-    except ValueError as error:
-        raise Failure(f"--{kind}: {error}", 2) from None
-
-
-def _answers(there: Place, name: str, kind: str, asked: Any, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers to an id, a vector, a matrix of them or an object, with payloads, in the form of `POST /query`."""
-    sent = for_client(asked) if isinstance(there, ServicePlace) and not isinstance(asked, str | _Examples) else asked
-    return [_answer_json(answer) for answer in _ask(there.collection(name), kind, sent, options)]
-
-
-def _ask(collection: Any, kind: str, asked: Any, options: dict[str, Any]) -> list[Any]:
+def _ask(there: Place, name: str, asked: _Id | _Examples | Asked, options: dict[str, Any], of_fields: dict[str, Any]) -> list[Any]:
     """The answers of the library or of the client."""
-    if hasattr(getattr(collection, "config", None), "fields"):
-        raise Failure("the collection has several fields: ask it by the library, REST or the client")
+    collection = there.collection(name)
+    about = collection.config if hasattr(collection, "config") else collection.info()
+    fields = getattr(about, "fields", None) is not None
+    items = FIELDS if fields else about.items
+    if not fields and of_fields != {"weights": None, "combine": "sum"}:
+        raise Failure("--weights and --combine are for collections with several fields, and this one has none")
+    if fields and isinstance(there, ServicePlace):
+        collection = there.client.fields_collection(name)
+    told = options | of_fields if fields else options
+    # The id of a string is often a line number, which tells nobody anything.
+    told |= {"include": ("payload", "vector") if items == "strings" else ("payload",)}
+    if fields and told.pop("max_distance") is not None:
+        raise Failure("--max-distance: fields print scores, use --min-score")
     if isinstance(asked, _Id):
-        return [collection.query_id(str(asked), **options)]
+        return [collection.query_id(str(asked), **told)]
     if isinstance(asked, _Examples):
-        return [collection.query_examples(*asked, **options)]
-    items = collection.config.items if hasattr(collection, "config") else collection.info().items
-    if items != kind:
-        raise Failure(f"the collection holds {items}, and the query is one of {kind}", kind="invalid_input")
-    if kind == "vectors" and _many(asked):
-        return list(collection.query_batch(asked, **options))
-    return [collection.query(asked, **options)]
+        if fields:
+            raise Failure("--positive: collections with several fields take no examples")
+        return [collection.query_examples(*asked, **told)]
+    if items != asked.kind:
+        raise Failure(f"the collection holds {_told(items)}, and the query is one of {_told(asked.kind)}", kind="invalid_input")
+    queries = asked.queries
+    if isinstance(there, ServicePlace) and isinstance(queries, list):
+        queries = [{key: for_client(of) for key, of in one.items()} if fields else for_client(one) for one in queries]
+    if not asked.many:
+        return [collection.query(queries[0], **told)]
+    return list(collection.query_batch(_by_field(queries) if fields else queries, **told))
 
 
-def _many(asked: Any) -> bool:
-    """Whether this is a matrix of queries."""
-    return getattr(asked, "ndim", 1) == 2
+def _told(items: str) -> str:
+    return "items of several fields" if items == FIELDS else items
 
 
-def _load_queries(file: Path) -> NDArray[Any]:
-    import numpy as np
-
-    try:
-        with file.open("rb") as opened:
-            queries = np.lib.format.read_array(opened, allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
-        raise Failure(f"{file}: not an array in .npy format ({error})") from None
-    if queries.ndim not in {1, 2} or queries.dtype.kind not in "fiub":
-        raise Failure(f"{file}: expected one vector (1-d) or a matrix of them (2-d) of real numbers in .npy format")
-    return queries if queries.dtype == np.float32 else queries.astype(np.float64)
+def _by_field(queries: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Many queries as the vectors of each field. Raises Failure where one has other fields than the first."""
+    for position, one in enumerate(queries):
+        if one.keys() != queries[0].keys():
+            raise Failure(f"query {position} has the fields {', '.join(one)}, and the first one {', '.join(queries[0])}")
+    return {name: [one[name] for one in queries] for name in queries[0]}
 
 
 def _answer_json(answer: Any) -> dict[str, Any]:
@@ -221,6 +217,9 @@ def _answer_json(answer: Any) -> dict[str, Any]:
     for result, item in zip(results, items, strict=True):
         if isinstance(item.object, str):
             result["string"] = item.object
+    if (parts := _parts(answer)) is not None:
+        for result, of in zip(results, parts, strict=True):
+            result["parts"] = of
     bound: dict[str, Any] = {"recall_lower_bound": answer.recall_lower_bound}
     if answer.recall_lower_bound is None:
         bound["no_bound"] = answer.no_bound
@@ -242,18 +241,35 @@ def _steps(answer: Any) -> list[dict[str, Any]]:
     return [] if answer.debug is None else [{"step": one.step, "ms": one.ms} for one in answer.debug.steps]
 
 
+def _parts(answer: Any) -> list[dict[str, float]] | None:
+    """Of each hit, the exact scores of the fields; None where there are none."""
+    hits = list(answer)
+    return None if not hits or hits[0].parts is None else [dict(hit.parts) for hit in hits]
+
+
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
     console = Console()
     number = "distance" if any("distance" in hit for hit in answer["results"]) else "score"
     strings = any("string" in hit for hit in answer["results"])
+    fields = list(answer["results"][0].get("parts", ())) if answer["results"] else []
     table = Table(
-        "rank", "id", number, *(("string",) if strings else ()), "payload", title=title, title_justify="left", box=None, pad_edge=False
+        "rank",
+        "id",
+        number,
+        *fields,
+        *(("string",) if strings else ()),
+        "payload",
+        title=title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
     )
     table.columns[0].justify = table.columns[2].justify = "right"
     for rank, hit in enumerate(answer["results"], 1):
         shown = "" if hit["payload"] is None else orjson.dumps(hit["payload"]).decode()
         text = (Text(hit["string"], overflow="ellipsis", no_wrap=True),) if strings else ()
-        table.add_row(str(rank), Text(hit["id"]), f"{hit[number]:.6f}", *text, Text(shown, overflow="ellipsis", no_wrap=True))
+        parts = [f"{hit['parts'][name]:.6f}" for name in fields]
+        table.add_row(str(rank), Text(hit["id"]), f"{hit[number]:.6f}", *parts, *text, Text(shown, overflow="ellipsis", no_wrap=True))
     console.print(table)
     line = certificate_line(answer["recall_lower_bound"], answer.get("no_bound"), answer["mode"], answer["verified"], answer["candidates"])
     tell(console, line, "dim")

@@ -12,6 +12,7 @@ from kinbin_service.importing import arrays
 from kinbin_service.importing.arrays import open_npy, open_npz
 from kinbin_service.importing.batches import ROW_TEMPLATE, Naming, Source, SourceError
 from kinbin_service.importing.csv_files import CsvFile, Roles
+from kinbin_service.importing.images import SUFFIXES as IMAGES
 from kinbin_service.importing.images import ImageFolder
 from kinbin_service.importing.ndjson import NdjsonFile
 from kinbin_service.importing.svmlight import SvmlightFile
@@ -172,4 +173,6 @@ def _found_out(path: Path) -> str:
         return "svmlight"
     if path.suffix.lower() == ".txt":
         return "text"
+    if path.suffix.lower() in IMAGES:
+        raise SourceError(path, f"is an image: images are imported by the folder that they are in, {path.parent}")
     raise SourceError(path, f"cannot tell the format from the name or the first bytes: say --format {'|'.join(FORMATS)}")

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinbin_service.documented import route
+from kinbin_service.documented import NAMED, route
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.answers import FacetsAnswer, IndexesAnswer
@@ -16,7 +16,9 @@ from kinbin_service.service import service_of
 __all__ = ["router"]
 
 router = APIRouter(tags=["items"])
-CHANGE = route("Add and drop payload indexes", IndexesAnswer, body=IndexesRequest, refusals=frozenset({404, 507}))
+CHANGE = route("Add and drop payload indexes", IndexesAnswer, body=IndexesRequest, refusals=NAMED | {"bad_parameter", "storage_full"})
+
+FACETS = route("Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=NAMED | {"bad_filter", "bad_parameter"})
 
 
 @router.post("/v1/collections/{name}/indexes", **CHANGE)
@@ -34,9 +36,7 @@ async def change_indexes(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, change, writes=True))
 
 
-@router.post(
-    "/v1/collections/{name}/facets", **route("Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=frozenset({404}))
-)
+@router.post("/v1/collections/{name}/facets", **FACETS)
 async def count_facets(request: Request, name: Name) -> Response:
     """Exact, with an index and without one. A list counts for each of its different values; objects are no values."""
     async with received_json(request, FacetsRequest) as asked:

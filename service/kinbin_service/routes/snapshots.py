@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 import kinbin
 from kinbin_service.bodies import JSON, SNAPSHOT, content_type, parse_json, read_body, too_large
-from kinbin_service.documented import parameters, route
+from kinbin_service.documented import NAMED, parameters, route
 from kinbin_service.limits import body_limit
 from kinbin_service.problems import Refusal
 from kinbin_service.replies import encode, reply
@@ -41,10 +41,10 @@ Id = Annotated[str, Path(description="id of the snapshot", examples=["20260131T1
 _RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)
 _WRITTEN_BYTES = 4 << 20
 """Of an upload, at a time: in a thread, since the disk may be busy."""
-NOT_THERE = frozenset({404, 422})
+NOT_THERE = NAMED | {"snapshot_not_found"}
 
 
-CREATE = route("Make a snapshot", SnapshotAnswer, body=SnapshotRequest, refusals=NOT_THERE | {507})
+CREATE = route("Make a snapshot", SnapshotAnswer, body=SnapshotRequest, refusals=NAMED | {"storage_full"})
 
 
 @router.post("/v1/collections/{name}/snapshots", **CREATE, status_code=201)
@@ -59,7 +59,7 @@ async def create_snapshot(request: Request, name: Name) -> Response:
         return reply(encode(asdict(made)), 201)
 
 
-@router.get("/v1/collections/{name}/snapshots", **route("List snapshots", SnapshotsAnswer, refusals=frozenset({422})))
+@router.get("/v1/collections/{name}/snapshots", **route("List snapshots", SnapshotsAnswer, refusals=NAMED))
 async def list_snapshots(request: Request, name: Name) -> Response:
     """Those of a collection, which need not be there any more, the oldest first."""
     snapshots = service_of(request).database.snapshots
@@ -70,7 +70,7 @@ async def list_snapshots(request: Request, name: Name) -> Response:
     return reply(await service_of(request).work(request, listed))
 
 
-DOWNLOAD = route("Download a snapshot", None, refusals=NOT_THERE | {416})
+DOWNLOAD = route("Download a snapshot", None, refusals=NOT_THERE | {"range_not_satisfiable"})
 DOWNLOADED: dict[int | str, dict[str, Any]] = {
     200: {"content": {SNAPSHOT: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file"},
     206: {"content": {SNAPSHOT: {"schema": {"type": "string", "format": "binary"}}}, "description": "The part of it that Range names"},
@@ -122,7 +122,7 @@ RESTORE = route(
     body=RestoreRequest,
     other_bodies={SNAPSHOT: {"schema": {"type": "string", "format": "binary", "description": "the file of a snapshot, of any length"}}},
     parameters=parameters(RestoreOptions),
-    refusals=frozenset({404, 409, 507}),
+    refusals=NAMED | {"collection_exists", "alias_conflict", "corrupt_snapshot", "no_snapshot", "snapshot_not_found", "storage_full"},
 )
 
 

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 import kinbin
 from kinbin.errors import suggestion
+from kinbin_service.objects import KEYS, VECTOR
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, ItemIn, ObjectItemIn, ObjectsAddRequest
 
@@ -65,6 +66,8 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     else:
         detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
         detail = f"{field}: {detail}" if field else detail
+        if kind == "missing" and field == VECTOR and len(path) > 1:
+            detail += f" (objects carry {', '.join(KEYS)} in its place, items of several fields vectors)"
     if lines and len(path) > 1 and isinstance(path[1], int):
         detail = f"line {lines[path[1]]}: {detail}"
     return Entry("/".join(["#", *map(str, path)]), detail)

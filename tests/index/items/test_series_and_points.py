@@ -21,7 +21,7 @@ from objects_scored import scores_of
 from refusals import refused
 
 Twin = Callable[[Any, Any], float]
-MODES = ("auto", "bands", "links", "exact")
+MODES = ("auto", "links", "exact")
 CASES: dict[str, tuple[dict[str, Any], Twin]] = {
     "dtw": ({"items": "series", "distance": "dtw", "dim": 2}, lambda x, y: naive.dtw(x, y, 0.1)),
     "dtw, any window": ({"items": "series", "distance": "dtw", "parameters": {"window": 1}, "dim": 2}, lambda x, y: naive.dtw(x, y, 1)),

@@ -24,7 +24,7 @@ from kinbin.spaces.patterns import room_of
 from naive_strings import AWKWARD, distances, levenshtein, some_strings
 from refusals import refused
 
-MODES = ("auto", "bands", "links", "exact")
+MODES = ("auto", "links", "exact")
 
 
 def scored(queries: list[str], stored: list[str]) -> np.ndarray:

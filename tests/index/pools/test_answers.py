@@ -99,7 +99,7 @@ def test_a_higher_target_takes_a_deeper_pool(shared: kinbin.Collection, rng: np.
     assert collection.query(query, k=10, target_recall=1.0, mode="links").mode == "pool"
 
 
-@pytest.mark.parametrize("options", [{"mode": "exact"}, {"mode": "bands"}, {"certify": True}, {"max_distance": 3.0}], ids=str)
+@pytest.mark.parametrize("options", [{"mode": "exact"}, {"certify": True}, {"max_distance": 3.0}], ids=str)
 def test_who_asks_for_certainty_gets_it(
     shared: kinbin.Collection, rng: np.random.Generator, texts: list[str], options: dict[str, Any]
 ) -> None:
@@ -149,7 +149,7 @@ def test_filters_deepen_pools(shared: kinbin.Collection, rng: np.random.Generato
             assert set(found.modes) == {"exact"}
 
 
-@pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
+@pytest.mark.parametrize("mode", ["auto", "links", "exact"])
 def test_a_filter_that_nothing_passes_has_no_answers(shared: kinbin.Collection, texts: list[str], mode: str) -> None:
     """In any mode."""
     assert shared.query(texts[0], filter={"place": -1}, mode=mode).ids == []
@@ -238,3 +238,11 @@ def test_a_damaged_index_is_done_without_and_made_again(pools: None, tmp_path: P
             collection.link()
             assert told(collection)["covered"] == 150
             assert collection.query(some[5], k=10, mode="links").mode == "pool"
+
+
+def test_there_are_no_bands(shared: kinbin.Collection, texts: list[str]) -> None:
+    """Who asks for bands is told that objects have none, rather than answered by something else."""
+    for call in (lambda: shared.query(texts[0], mode="bands"), lambda: shared.query_batch(texts[:2], mode="bands")):
+        with pytest.raises(kinbin.InvalidInput, match="levenshtein has no bands") as caught:
+            call()
+        assert caught.value.problems[0].field == "mode"
