@@ -33,6 +33,7 @@ BENCHMARKS = (
     "objects",
     "images",
     "series_and_points",
+    "payload_index",
     "restart",
     "service",
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
-    from kinbin.indexes.values import INDEX_KINDS
+    from kinbin.indexes.kinds import INDEX_KINDS
     from kinbin.items.images import image_pixels
     from kinbin.items.kinds import KINDS
     from kinbin.limits import LIMITS, Limit
@@ -165,7 +165,7 @@ _HOMES = {
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
     "kinbin.spaces.space": "Kernel",
     "kinbin.fields.collection": "FieldsCollection",
-    "kinbin.indexes.values": "INDEX_KINDS",
+    "kinbin.indexes.kinds": "INDEX_KINDS",
     "kinbin.items.images": "image_pixels",
     "kinbin.items.kinds": "KINDS",
     "kinbin.limits": "LIMITS Limit",

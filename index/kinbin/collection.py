@@ -28,10 +28,11 @@ from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.asking import answer_in, one_of_kind, shaped_in
 from kinbin.query.contents import Contents
 from kinbin.query.each import answer_each, read_each
+from kinbin.query.filters import Filter
 from kinbin.query.matching import Filters
 from kinbin.query.plan import Plan, plan_query
 from kinbin.query.reading import Reading
-from kinbin.query.route import Wanted
+from kinbin.query.route import Wanted, scores_matches
 from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.shaping import as_batch
 from kinbin.query.times import told_times
@@ -153,6 +154,9 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
 
     def _check_vectors(self, X: Any) -> Rows:
         return self._rows(X)
+
+    def _ids_of(self, reader: Reader, matches: Filter, filter: Any) -> list[bytes]:
+        return self._filters.ids(reader, matches, filter)
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
@@ -309,11 +313,12 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         least = 0.0 if limit is None else self._space.score_of(limit) * (1.0 - 1e-14)
         matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
-        # A filter that lets few rows through is answered by scoring just those.
-        mode = "exact" if asked.mode == "auto" and share <= 0.05 else asked.mode
-        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), mode, asked.certify, share, cancel)
+        wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), asked.mode, asked.certify, share, cancel)
         wanted.times = [] if asked.debug else None
-        return plan_query(view, self._space, wanted.target), wanted, None if matching is None else matching.masks, passing
+        plan = plan_query(view, self._space, wanted.target)
+        if matching is not None and wanted.mode == "auto" and scores_matches(plan, wanted, matching.rows):
+            wanted.mode = "exact"
+        return plan, wanted, None if matching is None else matching.masks, passing
 
     def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """Search for one validated query, and put ids to the rows found."""

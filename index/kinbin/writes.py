@@ -14,13 +14,14 @@ from kinbin.errors import CollectionNotFound, InvalidInput
 from kinbin.limits import limit
 from kinbin.parameters import at_most, one_of, sequence_of
 from kinbin.payloads import PAYLOAD_MODES, write_payloads
-from kinbin.query.filters import Predicate, compile_filter
+from kinbin.query.filters import Filter, Predicate, compile_filter
 from kinbin.records import AddResult, DeleteResult, PayloadResult
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.skipping import good_items, some_of
 from kinbin.storage.group import GroupCommit
 from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.store import Store
+from kinbin.storage.transactions import Reader
 from kinbin.storage.versions import version_of
 from kinbin.terms import Terms, add_on_terms, check_versions
 
@@ -138,7 +139,7 @@ class Writable:
             raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
         self._store.refuse_fork()
         if ids is None:
-            result = self._delete_matching(compile_filter(filter))
+            result = self._delete_matching(compile_filter(filter), filter)
         else:
             keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
             at_most("batch_items", len(keys), "ids")
@@ -146,10 +147,10 @@ class Writable:
         self._wake(result.count)
         return result
 
-    def _delete_matching(self, matches: Predicate) -> DeleteResult:
+    def _delete_matching(self, matches: Filter, filter: Any) -> DeleteResult:
         most = int(limit("batch_items"))
         for attempt in range(_TRIES + 1):
-            keys, sequence, count = self._matching(matches)
+            keys, sequence, count = self._matching(matches, filter)
             if not keys:
                 return DeleteResult(0, count)
             if len(keys) > most:
@@ -160,12 +161,17 @@ class Writable:
                 return done
         raise AssertionError("the last try looks inside of its transaction")
 
-    def _matching(self, matches: Predicate) -> tuple[list[bytes], int, int]:
+    def _matching(self, matches: Filter, filter: Any) -> tuple[list[bytes], int, int]:
         """Ids that a filter matches at one moment, the number of its last commit, and how many items there are."""
         with self._store.read() as reader:
             _refuse_dropped(reader)
             state = reader.state()
-            return [key for key, _, payload in reader.scan_items(None) if matches(payload)], state.sequence, state.items
+            return self._ids_of(reader, matches, filter), state.sequence, state.items
+
+    def _ids_of(self, reader: Reader, matches: Filter, filter: Any) -> list[bytes]:
+        """The ids of the items that a filter lets through. Cost: 1 µs an item, whether or not it is."""
+        del filter
+        return [key for key, _, payload in reader.scan_items(None) if matches(payload)]
 
     def _delete_in_slices(self, keys: list[bytes], matches: Predicate) -> DeleteResult:
         deleted = count = 0

@@ -27,11 +27,11 @@ TESTS = Path(__file__).resolve().parents[1]
 ASKED = "k=10, target_recall=0.9, *, cancel=None, options=None, **asked"
 TERMS = "payloads=None, mode='upsert', *, atomic=False, progress=None, **terms"
 PUBLIC = [
-    "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
+    "INDEX_KINDS", "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
     "AddResult", "AliasConflict", "AliasNotFound",
     "Answer", "AnswerBatch", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
     "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "CursorExpired",
-    "Database", "DeleteResult", "FieldsCollection",
+    "Database", "DeleteResult", "FacetValue", "Facets", "FieldsCollection",
     "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item",
     "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Option", "Page",
     "PayloadResult", "Problem", "Query", "QueryOptions", "RepairReport",
@@ -46,7 +46,9 @@ def test_the_public_names() -> None:
     """The front door has just these names, in order, and each is there; a change of the list is a change of the contract."""
     assert kinbin.__all__ == PUBLIC
     assert all(hasattr(kinbin, name) for name in PUBLIC)
-    assert all(inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"KERNELS", "LIMITS", "OPTIONS", "SAMPLERS"})
+    assert all(
+        inspect.getdoc(getattr(kinbin, name)) for name in PUBLIC if name not in {"INDEX_KINDS", "KERNELS", "LIMITS", "OPTIONS", "SAMPLERS"}
+    )
 
 
 PARAMETERS = {
@@ -85,6 +87,7 @@ PARAMETERS = {
     "Collection.add_index": "(field, kind, *, wait=False)",
     "Collection.drop_index": "(field)",
     "Collection.count": "(filter=None)",
+    "Collection.change_indexes": "(add, drop=())",
     "Collection.stats": "()",
     "Collection.background": "()",
     "Collection.check": "(progress=None)",
@@ -103,8 +106,10 @@ PARAMETERS = {
     "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {ASKED.replace('options', 'fields=None, options')})",
     "FieldsCollection.query_batch": f"(vectors, weights=None, combine='sum', {ASKED})",
     "FieldsCollection.get": "(ids, include=('vector', 'payload'))",
-    "FieldsCollection.scroll": "(after=None, limit=100, filter=None, include=('payload',))",
+    "FieldsCollection.scroll": "(after=None, limit=100, filter=None, include=('payload',), *, order_by=None, descending=False)",
     "FieldsCollection.count": "(filter=None)",
+    "FieldsCollection.facets": "(field, filter=None, limit=20)",
+    "FieldsCollection.change_indexes": "(add, drop=())",
     "FieldsCollection.stats": "()",
     "FieldsCollection.background": "()",
     "FieldsCollection.check": "(progress=None)",
@@ -186,7 +191,7 @@ def test_an_option_that_there_is_not_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("owner", ["Database", "Collection", "FieldsCollection", "Snapshots"])
 def test_every_public_method_is_meant_for_users(owner: str) -> None:
     """What has no underscore is in the table of parameters: what only the library needs is hidden."""
-    public = {name for name in dir(getattr(kinbin, owner)) if not name.startswith("_")}
+    public = {name for one in getattr(kinbin, owner).__mro__[:-1] for name in vars(one) if not name.startswith("_")}
     assert public == {name.partition(".")[2] for name in PARAMETERS if name.startswith(f"{owner}.")}
 
 

@@ -86,7 +86,7 @@ async def test_a_description_tells_what_fails_in_the_background(app: App, monkey
     await app.put("/v1/collections/photos", {"dim": 3})
     quiet = {"failures": 0, "in_a_row": 0, "last_failure": None}
     assert (await app.get("/healthz"))["background"] == "ok"
-    assert (await app.get("/v1/collections/photos"))["stats"]["background"] == {"upkeep": quiet, "links": quiet}
+    assert (await app.get("/v1/collections/photos"))["stats"]["background"] == {"upkeep": quiet, "links": quiet, "indexes": quiet}
     collection: Any = app.service.database.collection("photos")
 
     def fail(quiet: bool) -> bool:

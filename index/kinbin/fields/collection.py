@@ -374,7 +374,9 @@ class FieldsCollection(Front[Moment]):
 
     def background(self) -> dict[str, Any]:
         """What failed in the background of this process, by work and field ("upkeep colour"). Reads nothing that is stored."""
-        return {f"{work} {name}": told for name, field in self._fields.items() for work, told in field.background().items()}
+        told = [(work, name, one) for name, field in self._fields.items() for work, one in field.background().items()]
+        # Payloads are kept with the items, and fields have none to index.
+        return {f"{work} {name}": one for work, name, one in told if work != "indexes"}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, that every item has its row in every field, and what `Collection.check` does of each. Reads everything."""

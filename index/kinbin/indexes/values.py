@@ -1,4 +1,4 @@
-"""What values of payloads are: which kinds of fields can be indexed, moments of RFC 3339, and places on the globe."""
+"""What values of payloads are: scalars, moments of RFC 3339, and places on the globe."""
 
 from __future__ import annotations
 
@@ -12,15 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ABSENT", "GEO", "INDEX_KINDS", "SCALARS", "Box", "Instant", "Radius", "instant_of", "look_up", "point_of", "same"]
+__all__ = ["ABSENT", "GEO", "SCALARS", "Box", "Instant", "Radius", "instant_of", "look_up", "point_of", "same"]
 
-INDEX_KINDS = {
-    "number": "numbers: equal, ranges, in order",
-    "keyword": "strings: equal, ranges, prefixes, in order",
-    "datetime": "strings of RFC 3339: as keywords, and compared as moments by $date",
-    "geo": 'objects {"lat": degrees, "lon": degrees}: within a radius or a box',
-}
-"""What a field's index holds; values of other kinds are kept as they are, so that filters mean the same with an index."""
 SCALARS = (str, int, float, bool, type(None))
 ABSENT = object()
 """The value of a field that a payload does not have: it equals nothing."""

@@ -102,6 +102,15 @@ class Filters:
         except TooManyUnknown:
             return None
 
+    def ids(self, reader: Reader, filter: Filter, asked: Any) -> list[bytes]:
+        """The ids that a filter lets through, which was asked so. Cost: as of `matching`, and 0.3 µs an id."""
+        found = self.judged(reader, filter, key_of(asked))
+        if found is None:
+            return [key for key, _, payload in reader.scan_items(None) if filter(payload)]
+        index, known = found
+        parts = zip(index.parts, known.slots, strict=True)
+        return [segment.ids[slot] for (segment, _), mask in parts for slot in np.flatnonzero(mask).tolist()] + sorted(known.last)
+
     def _look(self, reader: Reader, view: View, filter: Filter, key: bytes) -> Matching:
         by_index = self.judged(reader, filter, key)
         if by_index is not None:

@@ -129,6 +129,8 @@ class Plan:
     """The time of a search by bands that has to verify every row that shares one with the query."""
     predictions: list[Prediction] = field(default_factory=list)
     links: LinkPlan | None = None
+    row_ns: float = 0.0
+    """What a row takes that a filter lets through: it lies anywhere, and codes are not asked."""
     routes: dict[Hashable, object] = field(default_factory=dict)
     """What `route` has worked out, by what was asked."""
 
@@ -208,6 +210,7 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
     bands_ns = sum(plan.prediction.ns for plan in plans) + view.fresh.rows * COSTS.fresh + without
     scan_ns = sum(plan.scan_row_ns * run.live for plan, run in zip(plans, view.runs, strict=True))
     scan_ns += view.fresh.live * _fresh_row_ns(view, space)
+    row_ns = scan_ns / max(1, view.live_rows) + COSTS.verify - COSTS.scan
     if view.links is not None:
         scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
     links = None if view.links is None else _plan_links(view, view.links, plans, segments, target, min(bands_ns, scan_ns))
@@ -216,7 +219,7 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
     least = float(space.scores_vouching(np.array([certifiable]))[0])
     return Plan(
         segments, bands, (need, suggest), least, layouts, bands_ns, scan_ns, far_bands_ns,
-        [plan.prediction for plan in plans], links,
+        [plan.prediction for plan in plans], links, row_ns,
     )  # fmt: skip
 
 

@@ -14,9 +14,11 @@ from kinbin.query.plan import Plan
 
 __all__ = [
     "ALL", "CERTIFIABLE", "COVERED", "EVERY", "FAR", "LINKED", "MISSED", "REST", "SHORT", "UNCERTIFIED",
-    "Route", "Step", "Wanted", "route_for",
+    "Route", "Step", "Wanted", "route_for", "scores_matches",
 ]  # fmt: skip
 
+_FEW_PASS = 0.05
+"""A filter that lets through no more than this share of the rows is answered by scoring these: walks and bands would meet too few."""
 _FEW_ROWS = 512
 """So many rows that are not linked are scanned rather than hashed for."""
 
@@ -96,6 +98,14 @@ def route_for(plan: Plan, wanted: Wanted, *, links: bool = True) -> Route:
             plan.routes.clear()
         known = plan.routes[key] = _chosen(plan, wanted, links)
     return known
+
+
+def scores_matches(plan: Plan, wanted: Wanted, rows: int) -> bool:
+    """Whether a query in auto mode scores all of the rows that a filter lets through, and nothing else.
+
+    It does where they are few, or where that is expected to take no longer than the way that it would take else.
+    """
+    return wanted.share <= _FEW_PASS or rows * plan.row_ns <= route_for(plan, wanted).steps[0].ns
 
 
 def _chosen(plan: Plan, wanted: Wanted, links: bool) -> Route:

@@ -20,8 +20,8 @@ import orjson
 from kinbin.errors import Closed, CorruptData, InvalidInput, StorageError, suggestion
 from kinbin.indexes.file import load, save, saved_sequence
 from kinbin.indexes.index import Index
+from kinbin.indexes.kinds import INDEX_KINDS
 from kinbin.indexes.segment import Entry
-from kinbin.indexes.values import INDEX_KINDS
 from kinbin.limits import limit
 from kinbin.parameters import arrived, field_name
 from kinbin.storage.changes import Declared
@@ -36,7 +36,7 @@ FILE = "indexes.bin"
 """Of a collection, beside its store."""
 _VERSIONS = 3
 """Of the index that are kept: snapshots that began before the last commit are still searched."""
-_LEAST_BACKLOG, _BACKLOG_SHARE = 2_048, 4
+_LEAST_BACKLOG, _BACKLOG_SHARE = 2_048, 8
 """A query brings the index forward over so many touched items, or one in so many of all; more are left to the background."""
 _LEAST_UNSAVED, _UNSAVED_SHARE = 4_096, 8
 """Touched items, or one in so many of all, after which the file is written anew."""

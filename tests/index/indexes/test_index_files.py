@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import kinbin
-from kinbin.indexes.file import load
+from kinbin.indexes.file import load, save
 from kinbin.storage.changes import change_key
 from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader
@@ -138,14 +139,14 @@ def test_what_is_not_of_the_payloads_is_told(tmp_path: Path, monkeypatch: pytest
 
 
 def _other_history(collection: kinbin.Collection) -> None:
-    """The file is of the same commits of another history."""
-    data = file_of(collection).read_bytes()
+    """The file is of the same commits of another history, in which all were a year older."""
     index = load(file_of(collection))
     assert index is not None
-    told = index.mark.hex().encode()
-    changed = bytearray(data.replace(told, b"0" * len(told)))
-    changed[4:8] = __import__("zlib").crc32(bytes(changed[8:])).to_bytes(4, "little")
-    file_of(collection).write_bytes(changed)
+    ((segment, kept),) = index.parts
+    column = segment.columns["year"]
+    older = replace(column.ordered["number"], values=np.asarray(column.ordered["number"].values) + 1)
+    columns = {**segment.columns, "year": replace(column, ordered={"number": older})}
+    save(replace(index, mark=b"another!", parts=((replace(segment, columns=columns), kept),)), file_of(collection))
 
 
 def _no_log(collection: kinbin.Collection) -> None:
@@ -173,6 +174,7 @@ def test_what_does_not_fit_the_log_is_not_used(harm: Callable[[kinbin.Collection
             settle(there)
             unread.clear()
             assert there.count({"year": {"$gte": 77}}) == 1
+            assert is_right(there)
             assert unread == []
             assert there.check().ok
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import kinbin
 import naive
@@ -80,7 +81,7 @@ def test_any_filter_after_any_writes_is_the_twins(seed: int, indexed: bool, db: 
     if indexed:
         written.collection._indexing.change(KINDS)
         written.collection._indexing.wait()
-    rounds = 60
+    rounds = settings().max_examples
     with unread() as reads:
         for _ in range(rounds):
             filter = some_filter(written.rng)

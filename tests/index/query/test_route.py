@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import kinbin
 import kinbin.query.plan
 from background import no_background
+from kinbin.query.plan import plan_query
+from kinbin.query.route import Wanted, route_for, scores_matches
 
 ROWS = 3_000
 
@@ -84,3 +87,21 @@ def test_a_certificate_is_had_in_the_cheaper_way(collection: Any, rng: np.random
         assert answer.recall_lower_bound >= 0.8
     assert "scan all rows" in told["cheap"]
     assert "search all rows by bands" in told["dear"]
+
+
+def test_what_a_filter_lets_through_is_scored_where_that_is_fastest(collection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In auto mode few rows are scored, and more where that is expected to be faster than the way that would be taken else."""
+    with collection._reading() as (_, view):
+        plan = plan_query(view, collection._space, 0.9)
+    wanted = Wanted(10, 0.0, 0.9, "auto", share=0.5)
+    most = int(route_for(plan, wanted).steps[0].ns / plan.row_ns)
+    assert scores_matches(plan, wanted, most)
+    assert not scores_matches(plan, wanted, most + 1)
+    assert scores_matches(plan, replace(wanted, share=0.05), 10**9)
+    ids = [str(i) for i in range(2_300)]
+    collection.add(ids, [item.vector for item in collection.get(ids)], [{"n": i % 2} for i in range(2_300)])
+    monkeypatch.setattr(kinbin.query.plan.Plan, "prefers_scan", False)
+    for scored in (True, False):
+        monkeypatch.setattr("kinbin.collection.scores_matches", lambda *_, scored=scored: scored)
+        for x in ([1.0] * 40, [0.0] * 39 + [2.0]):
+            assert (list(collection.query(x, filter={"n": 1}).steps) == ["scan all rows"]) is scored
