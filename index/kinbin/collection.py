@@ -37,7 +37,17 @@ from kinbin.query.search import Masks, Searcher, fresh_keys
 from kinbin.query.shaping import as_batch
 from kinbin.query.times import told_times
 from kinbin.query.view import View, Views
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CollectionConfig, Item, Query, SnapshotInfo
+from kinbin.records import (
+    AddResult,
+    Answer,
+    AnswerBatch,
+    CheckReport,
+    CollectionConfig,
+    CompactReport,
+    Item,
+    Query,
+    SnapshotInfo,
+)
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
@@ -420,9 +430,21 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
                 raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
             return write_snapshot(self.name, [("", self._store, reader)], path_of(path), cancel)
 
-    def compact(self) -> None:
-        """Seal and merge everything into one run now; deleted rows leave the files."""
+    def compact(self, *, shrink: bool = False) -> CompactReport:
+        """Seal and merge everything into one run now; deleted rows leave the files, whose pages are used again.
+
+        shrink: give the disk that nothing uses back as well, while others read and write: what lives is copied into a new file.
+        Writers wait for 4 µs an item. The old file's space is free once every process that has it open has used the collection again.
+        Needs free disk for the copy.
+
+        Raises:
+            StorageFull, CorruptData: the old file stays.
+        """
+        before = self._store.size_on_disk()
         self._upkeep.merge_all()
+        if shrink:
+            self._upkeep.shrink()
+        return CompactReport(before, self._store.size_on_disk())
 
     def _reading(self) -> Reading:
         """A snapshot and the view of its state, for the block of a `with` statement."""

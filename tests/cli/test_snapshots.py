@@ -53,6 +53,16 @@ def test_snapshots_from_the_command_line(run: Run, filled: Path, tmp_path: Path)
     assert run("snapshots", "photos", "--data", filled).stdout == "photos has no snapshots\n"
 
 
+def test_compacting_from_the_command_line(run: Run, filled: Path) -> None:
+    """It says what the files took before and after; with --shrink they are no longer than what lives."""
+    assert run("compact", "--data", filled, "--collection", "photos").stdout.startswith("photos: ")
+    plain = orjson.loads(run("compact", "--data", filled, "--json").stdout)["photos"]
+    shrunk = orjson.loads(run("compact", "--shrink", "--data", filled, "--json").stdout)["photos"]
+    assert shrunk["after_bytes"] < shrunk["before_bytes"] == plain["after_bytes"]
+    assert shrunk["freed_bytes"] == shrunk["before_bytes"] - shrunk["after_bytes"]
+    assert run("check", "--data", filled).exit_code == 0
+
+
 def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     """`recover` lists the sound states of a collection that opening refuses, takes the one that is named, and keeps the damaged file."""
     file = filled / "collections" / "photos" / "data.mdb"

@@ -162,6 +162,9 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
         ("get", "/v1/collections/{name}/limits"), ("put", "/v1/collections/{name}/limits"),
         ("get", "/v1/aliases"), ("put", "/v1/aliases/{name}"), ("delete", "/v1/aliases/{name}"),
         *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits", "/metrics")),
+        *((method, "/v1/collections/{name}/snapshots") for method in ("post", "get")),
+        *((method, "/v1/collections/{name}/snapshots/{id}") for method in ("get", "delete")),
+        ("post", "/v1/collections/{name}/snapshots/{id}/verify"), ("post", "/v1/restore"),
     }  # fmt: skip
     for reference in re.findall(r'"\$ref": *"([^"]+)"', COMMITTED.read_text()):
         node = described

@@ -83,6 +83,8 @@ def test_the_story_ends_as_it_is_told() -> None:
         "merge",
         "edit",
         "create",
+        "shrink",
+        "snapshot",
     ]
 
 

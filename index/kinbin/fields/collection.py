@@ -33,18 +33,20 @@ from kinbin.query.cursors import mark_of
 from kinbin.query.route import Wanted
 from kinbin.query.shaping import Source, as_batch, shaped
 from kinbin.query.times import timed
-from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, FieldsConfig, Item, SnapshotInfo
+from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
 from kinbin.snapshots.making import write_snapshot
 from kinbin.storage.group import GroupCommit
+from kinbin.storage.shrinking import shrink as shrink_store
 from kinbin.storage.store import FIELDS, Store
 from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import field_names_of
 from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
+from kinbin.upkeep.election import elected
 from kinbin.upkeep.linking import Progress
 
 __all__ = ["FieldsCollection"]
@@ -432,10 +434,15 @@ class FieldsCollection(Front[Moment]):
             sources += [(name, part.field._store, part.reader) for name, part in moment.parts.items()]
             return write_snapshot(self.name, sources, path_of(path), cancel)
 
-    def compact(self) -> None:
-        """Seal and merge every field into one run now; deleted rows leave the files."""
-        for field in self._fields.values():
-            field.compact()
+    def compact(self, *, shrink: bool = False) -> CompactReport:
+        """Seal and merge every field into one run now; deleted rows leave the files. shrink: see `Collection.compact`."""
+        before = self._store.size_on_disk()
+        reports = [field.compact(shrink=shrink) for field in self._fields.values()]
+        if shrink:
+            with elected(self._store.path / "upkeep.lock", wait=True):
+                shrink_store(self._store)
+        after = self._store.size_on_disk() + sum(one.after_bytes for one in reports)
+        return CompactReport(before + sum(one.before_bytes for one in reports), after)
 
     # -- life
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import lmdb
 
-from kinbin.errors import CorruptData
+from kinbin.errors import CorruptData, StorageBusy
 from kinbin.storage import format as fmt
 from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest, write_metas
 from kinbin.storage.directories import sync_directory
@@ -22,14 +22,25 @@ from kinbin.storage.headers import Identity, numbers
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
 from kinbin.storage.transactions import Reader
 
-__all__ = ["MAP_SIZE", "MAX_READERS", "NewFile", "Record", "Tally", "immovable", "make_store", "records"]
+__all__ = [
+    "MAP_SIZE",
+    "MAX_READERS",
+    "TRANSACTION_BYTES",
+    "NewFile",
+    "Record",
+    "Tally",
+    "immovable_records",
+    "make_store",
+    "other_records",
+    "records",
+]
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
 MAX_READERS = 2048
 Record = tuple[int, bytes, bytes]
 """Number of the tree, key, value."""
-_TRANSACTION_BYTES = 32 << 20
+TRANSACTION_BYTES = 32 << 20
 """Of a file that is made: what is written at a time."""
 _RUN_KEY_BYTES = 9
 
@@ -123,40 +134,52 @@ def _damaged(what: str) -> CorruptData:
     return CorruptData(f"{what}: the files are damaged; `kinbin check` lists the damage, `kinbin repair` saves what is whole")
 
 
-def records(reader: Reader, tally: Tally, part: Callable[[bytes], bool] | None = None) -> Iterator[Record]:
+def records(reader: Reader, tally: Tally) -> Iterator[Record]:
     """Every record of a snapshot, by tree and key, each proved before it is given; the tally is finished at the end.
-
-    part: which values of runs, by the part's byte; None: all of them, and all of the other trees. With one the tally is not finished.
 
     Raises:
         CorruptData: something is damaged or missing.
 
     Cost: about 2 µs a small record, 1 ns a byte of the large ones.
     """
-    listed = sorted({*reader.manifest(), *reader.link_sets()})
-    for record in _all(reader, listed, part):
+    yield from _proved(_small(reader), tally)
+    yield from _proved(_of_runs(reader, lambda _: True), tally)
+    tally.finish()
+
+
+def immovable_records(reader: Reader, tally: Tally) -> Iterator[Record]:
+    """Those values of listed runs and link sets that never change as long as these are listed; proved, but not whether all are there."""
+    return _proved(_of_runs(reader, lambda part: part != Part.DEAD), tally)
+
+
+def other_records(reader: Reader, tally: Tally) -> Iterator[Record]:
+    """All others."""
+    yield from _proved(_small(reader), tally)
+    yield from _proved(_of_runs(reader, lambda part: part == Part.DEAD), tally)
+
+
+def _proved(given: Iterator[Record], tally: Tally) -> Iterator[Record]:
+    for record in given:
         tally.pass_on(record)
         yield record
-    if part is None:
-        tally.finish()
 
 
-def _all(reader: Reader, listed: list[int], part: Callable[[bytes], bool] | None) -> Iterator[Record]:
-    for tree in (META, ITEMS, OWNERS, JOURNAL) if part is None else ():
+def _small(reader: Reader) -> Iterator[Record]:
+    """What lies in all trees but that of runs."""
+    for tree in (META, ITEMS, OWNERS, JOURNAL):
         for key, value in reader.scan_tree(tree, b""):
             yield tree, key, value
-    for run in listed:
+
+
+def _of_runs(reader: Reader, wanted: Callable[[bytes], bool]) -> Iterator[Record]:
+    """Values of what is listed; wanted: of a part's byte."""
+    for run in sorted({*reader.manifest(), *reader.link_sets()}):
         prefix = run.to_bytes(4, "big")
         for key, value in reader.scan_tree(RUNS, prefix):
             if key[:4] != prefix:
                 break
-            if part is None or part(key[4:5]):
+            if wanted(key[4:5]):
                 yield RUNS, key, value
-
-
-def immovable(part: bytes) -> bool:
-    """Whether a value of a run never changes as long as the run is listed."""
-    return part != Part.DEAD
 
 
 class NewFile:
@@ -200,7 +223,7 @@ class NewFile:
                 elif not step.put(key, value, db=self._handles[tree], append=True):
                     step.put(key, value, db=self._handles[tree])
                 size += len(value)
-                if size > _TRANSACTION_BYTES:
+                if size > TRANSACTION_BYTES:
                     return True
         return False
 
@@ -213,6 +236,8 @@ class NewFile:
         with translated():
             with self._env.begin(write=True) as step:
                 last = int(step.id())
+                if transaction is not None and transaction < last:
+                    raise StorageBusy("the store was compacted into more transactions than it had: try again")
                 meta = self._meta | changed(last if transaction is None else transaction)
                 for key in sorted(meta):
                     step.put(key, meta[key], db=self._handles[META])

@@ -17,7 +17,7 @@ from pathlib import Path
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage.errors import translated
 
-__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "head_of", "metas_of", "newest", "write_metas"]
+__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "Replaced", "head_of", "metas_of", "newest", "write_metas"]
 
 DATA = "data.mdb"
 _MAGIC = 0xBEEFC0DE
@@ -105,6 +105,10 @@ def _meta_damage(why: str) -> CorruptData:
     return CorruptData(f"{why}: which state is the last is not known; restore a copy (`kinbin recover` takes an older state)")
 
 
+class Replaced(CorruptData):
+    """Another file has the name of the one that is open."""
+
+
 class DataFile:
     """`data.mdb` of one store, as it was when it was opened. Thread-safe."""
 
@@ -149,7 +153,7 @@ class DataFile:
         """See that the file still has its name and is not cut off: what is written to another file is lost. Cost: 2 µs.
 
         Raises:
-            CorruptData: it was removed, replaced or cut off.
+            Replaced: another file has its name. CorruptData: it was removed or cut off.
         """
         # Before the look at the file: it may grow, and be seen to have grown by another thread, right behind it.
         pages = self.pages
@@ -161,7 +165,8 @@ class DataFile:
                     raise
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._is:
-            raise CorruptData(f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more; open it again")
+            told = f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more; open it again"
+            raise CorruptData(told) if found is None else Replaced(told)
         if found.st_size < pages * self.meta.page_bytes:
             raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more; restore a copy")
 

@@ -61,6 +61,8 @@ _STATE = struct.Struct("<IHHQQQQQQIQQ")
 _UNKNOWN = 2**64 - 1
 _ITEM = struct.Struct("<IQ")
 _COMMIT = struct.Struct("<IHHQIIQ")
+_MOST_ROWS = 2**48
+"""More than any store can hold."""
 
 
 class Part:
@@ -216,7 +218,8 @@ def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int
     """Row and payload, checked."""
     if len(value) >= _ITEM.size:
         crc, row = _ITEM.unpack_from(value)
-        if zlib.crc32(value[4:], zlib.crc32(key)) == crc:
+        # The checksum of a row's ids is made in the same way; where they begin, no row has so large a number.
+        if row < _MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key)) == crc:
             return row, bytes(value[_ITEM.size :])
     raise _corrupt("an item's record")
 

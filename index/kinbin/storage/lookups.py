@@ -101,6 +101,11 @@ class Trees:
         places: list[list[int]] = out.tolist()
         return places
 
+    @property
+    def base(self) -> int:
+        """Where the file begins in memory."""
+        return self._base
+
     def identity(self) -> Identity | None:
         """Whose files these are; None in format 1."""
         return None if self.identity_record is None else Identity.decode(decode_json(self.identity_record, "the collection's identity"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ import numpy as np
 from kinbin.errors import CorruptData
 from kinbin.storage.datafile import DATA, DataFile
 from kinbin.storage.errors import translated
+from kinbin.storage.format import decode_json
 from kinbin.storage.lookups import META, Trees
 
-__all__ = ["address_of", "check_free", "look_at"]
+__all__ = ["address_of", "check_free", "is_successor", "look_at"]
 
 _PAGE_HEADER, _NODE = 16, 8
 _BRANCH, _LEAF = 1, 2
@@ -43,19 +46,36 @@ def look_at(folder: Path) -> tuple[DataFile, int]:
             file = again
 
 
-def _state_at(file: DataFile, folder: Path) -> int:
-    """Where in the file the state record is."""
+def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool:
+    """Whether the file in a folder was made of one with this identity record, when that was at this transaction (`shrinking`).
+
+    Raises:
+        CorruptData: it is damaged. FormatMismatch: it is no store.
+    """
+    file, _ = look_at(folder)
+    with _mapped(file, folder) as trees:
+        known, moved = trees.identity_record, trees.get(META, b"moved")
+    return moved is not None and known == identity and transaction in decode_json(moved, "the list of moves")
+
+
+@contextmanager
+def _mapped(file: DataFile, folder: Path) -> Iterator[Trees]:
+    """The trees of the last transaction of a file that LMDB does not have open."""
     with translated(), (folder / DATA).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = np.frombuffer(mapped, np.uint8)
-        base = int(view.__array_interface__["data"][0])
         # Pages that are new since the file was looked at are not mapped.
         pages = len(mapped) // file.meta.page_bytes
         try:
-            trees = Trees(base, file.meta.page_bytes, file.meta, pages, np.zeros(pages, np.uint32))
-            ((address, _),) = trees.places(META, (b"state",))
+            yield Trees(int(view.__array_interface__["data"][0]), file.meta.page_bytes, file.meta, pages, np.zeros(pages, np.uint32))
         finally:
             del view
-        return address - base
+
+
+def _state_at(file: DataFile, folder: Path) -> int:
+    """Where in the file the state record is."""
+    with _mapped(file, folder) as trees:
+        ((address, _),) = trees.places(META, (b"state",))
+        return address - trees.base
 
 
 def check_free(base: int, file: DataFile, trees: Trees) -> None:

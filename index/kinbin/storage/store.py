@@ -42,19 +42,21 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, 
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.copying import MAP_SIZE, MAX_READERS
-from kinbin.storage.datafile import META_BYTES, Meta
+from kinbin.storage.datafile import META_BYTES, Meta, Replaced
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
 from kinbin.storage.headers import Configuration, FieldNames, Identity
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
-from kinbin.storage.mapped import address_of, check_free, look_at
+from kinbin.storage.mapped import address_of, check_free, is_successor, look_at
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["FIELDS", "Snapshot", "Store", "give_name", "name_of"]
 
 FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
+_PATIENCE = 10.0
+"""Seconds that a use waits for readers of files that were replaced."""
 _TRIES = 20
 """Snapshots that are begun while others commit."""
 
@@ -66,14 +68,20 @@ class Snapshot(Reader):
         self._store = store
 
     def __enter__(self) -> Snapshot:
-        self._store.enter()
-        try:
-            super().__init__(*self._store.snapshot(), self._store.opening)
-        except BaseException as error:
-            self._store.leave()
-            reraise(error)
-            raise
-        return self
+        for _ in range(_TRIES):
+            self._store.enter()
+            try:
+                super().__init__(*self._store.snapshot(), self._store.opening)
+            except Replaced:
+                self._store.leave()
+                self._store.follow()
+            except BaseException as error:
+                self._store.leave()
+                reraise(error)
+                raise
+            else:
+                return self
+        raise StorageBusy("the store is made anew faster than it can be opened: try again")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
@@ -93,6 +101,8 @@ class Store:
         self._pid = os.getpid()
         self._closed = False
         self._failed = False
+        self._replaced = False
+        """Whether a new file, made of this one, has taken its place (`shrinking`): it is opened as soon as nobody uses this one."""
         self._users = 0
         self._idle = threading.Condition()
         self._write_lock = threading.RLock()
@@ -229,6 +239,8 @@ class Store:
         if meta is None or meta.transaction != transaction:
             if meta is not None and meta.transaction > transaction:
                 return None
+            # Others may commit to a file that has taken the place of this one.
+            self._file.check_named()
             raise damaged_pages()
         pages = self._file.grown(meta.last_page + 1)
         if pages > len(self._seen):
@@ -258,8 +270,8 @@ class Store:
         """One user of the map less; the last one of a store that was closed lets go of the files."""
         with self._idle:
             self._users -= 1
-            if self._closed:
-                if not self._users:
+            if self._closed or self._replaced:
+                if self._closed and not self._users:
                     self._env.close()
                     self._file.close()
                 self._idle.notify_all()
@@ -273,28 +285,75 @@ class Store:
             StorageBusy: the outcome is unknown. What is the same when done twice may be repeated; for the rest, read what is stored.
         """
         self.refuse_fork()
-        with self._write_lock, self.pinned():
+        with self._write_lock:
             self._writes += 1
+            pinned = False
             try:
                 with translated():
-                    if self._writes % 64 == 1:
-                        self._env.reader_check()
-                    with self._env.begin(write=True, buffers=True) as transaction:
-                        writer = self._writer(transaction)
+                    transaction, writer = self._begin_writing()
+                    pinned = True
+                    with transaction:
                         yield writer
                         writer.finish(self._upgraded)
                         finished = time.perf_counter()
                     took = time.perf_counter() - finished
-                    self._file.check_named()
+                    if writer.changed:
+                        self._file.check_named()
                 tell_of_commit(took)
             except StorageError:
-                if not self._refuses_everything():
+                if not pinned or not self._refuses_everything():
                     raise
                 with self._idle:
                     self._failed = True
                 raise StorageBusy(
                     "the store failed while writing; the outcome is unknown: repeat upserts and deletes, look for the rest"
                 ) from None
+            finally:
+                if pinned:
+                    self.leave()
+
+    def _begin_writing(self) -> tuple[Any, Writer]:
+        """A write transaction in the file that has the name, and its writer; the map is kept in memory until `leave`."""
+        for _ in range(_TRIES):
+            # Before LMDB's lock is taken, which is that of all files that have had this name: if its holder died, LMDB sees to it.
+            try:
+                self._file.check_named()
+            except Replaced:
+                self.follow()
+            self.enter()
+            try:
+                if self._writes % 64 == 1:
+                    self._env.reader_check()
+                transaction = self._env.begin(write=True, buffers=True)
+                try:
+                    return transaction, self._writer(transaction)
+                except BaseException:
+                    transaction.abort()
+                    raise
+            except Replaced:
+                self.leave()
+            except BaseException:
+                self.leave()
+                raise
+        raise StorageBusy("the store is made anew faster than it can be opened: try again")
+
+    def follow(self) -> None:
+        """Open the file that has taken the place of this one, at the next use, if it was made of it (`shrinking`).
+
+        Raises:
+            CorruptData: it is another one.
+        """
+        with self._idle:
+            if self._replaced or self._closed:
+                return
+            try:
+                self._file.check_named()
+            except Replaced:
+                metas = [Meta.of(string_at(self._base + page * self._file.meta.page_bytes, META_BYTES), page) for page in (0, 1)]
+                last = max((meta.transaction for meta in metas if meta is not None), default=-1)
+                if not is_successor(self.path, self._identity, last):
+                    raise
+                self._replaced = True
 
     def _writer(self, transaction: Any) -> Writer:
         """The writer of a transaction that has just begun, if it may write."""
@@ -336,14 +395,18 @@ class Store:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database was closed")
-        if self._failed:
+        if self._replaced and not self._idle.wait_for(lambda: self._users == 0 or not self._replaced or self._closed, timeout=_PATIENCE):
+            raise StorageBusy("the files were made anew, and are opened as soon as a long read of this process ends: try again")
+        if self._closed:
+            raise Closed("the database was closed")
+        if self._failed or self._replaced:
             # Nobody may be reading by address while the map goes away.
             if self._users:
                 raise StorageBusy("the store failed while writing and is being opened anew: try again")
             self._env.close()
             self._file.close()
             self._open()
-            self._failed = False
+            self._failed = self._replaced = False
 
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk."""

@@ -133,6 +133,12 @@ class Reader:
         declared = self.declared_indexes()
         return None if declared is None else declared.mark
 
+    def moved(self) -> list[int]:
+        """The transactions after which the file was made anew (`shrinking`), the last ones, ascending."""
+        value = self._get(META, b"moved")
+        what = "the list of moves"
+        return [] if value is None else numbers(fmt.decode_json(value, what), what)
+
     def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id; None where it is proved that there is none."""
         found = self._get_many(ITEMS, ids)

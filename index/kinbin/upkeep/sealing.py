@@ -22,6 +22,7 @@ from kinbin.query.view import View, Views
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
 from kinbin.segments.source import Recipe, gather
+from kinbin.storage.shrinking import remove_drafts, shrink
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader, Writer
 from kinbin.upkeep.election import elected
@@ -136,6 +137,16 @@ class Upkeep:
                 except Cancelled:
                     raise Closed("the database was closed") from None
 
+    def shrink(self) -> None:
+        """Give disk back: see `storage.shrinking`."""
+        with self.elected(wait=True):
+            self.remove_orphans()
+            began = time.monotonic()
+            before = self._store.size_on_disk()
+            shrink(self._store)
+            after = self._store.size_on_disk()
+            log.info("%s: shrunk from %d to %d bytes in %.2f s", self._name, before, after, time.monotonic() - began)
+
     def _perform(self, task: Task) -> None:
         """Build the task's run and swap it in.
 
@@ -174,7 +185,8 @@ class Upkeep:
         writer.put_state(state.with_(manifest=state.manifest + 1))
 
     def remove_orphans(self) -> None:
-        """Remove runs and link sets that a crash left unfinished. Only the elected process writes them, so they are nobody's."""
+        """Remove runs, link sets and files that a crash left unfinished. Only the elected process writes them, so they are nobody's."""
+        remove_drafts(self._store.path)
         with self._store.read() as reader:
             orphans = reader.run_numbers() - set(reader.manifest()) - set(reader.link_sets())
         if orphans:

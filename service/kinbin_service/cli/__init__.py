@@ -5,6 +5,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     serve.py         the server                              inspection.py      stats and check: what is stored, and whether it is whole
     import_.py       files into a collection                 export.py          a collection into a file
     collections.py   create and drop                         delete.py          items, by id or by a filter
+    compact.py       one run, and disk given back
     link.py          the neighbour graph, now                query.py           neighbours of vectors
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
     repair.py        what is whole, made anew                key.py             API keys for a server's file
@@ -29,6 +30,7 @@ import typer
 from kinbin_service.cli.alias import alias_command, limit_command
 from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
+from kinbin_service.cli.compact import compact_command
 from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.export import export_command
 from kinbin_service.cli.facets import facets_command
@@ -83,6 +85,7 @@ app.command("drop")(drop_command)
 app.command("alias")(alias_command)
 app.command("limit")(limit_command)
 app.command("link")(link_command)
+app.command("compact")(compact_command)
 app.command("snapshot")(snapshot_command)
 app.command("snapshots")(snapshots_command)
 app.command("restore")(restore_command)

@@ -152,11 +152,15 @@ class Tree:
 
     def _move(self, number: int, event: Event) -> None:
         (parent, name), (target, new) = self._parent(event.path), self._parent(event.other)
-        assert parent is target, "names are moved within their folder"
         node = parent.now.pop(name)
-        parent.now[new] = node
-        # At once: a file system that may lose half a rename is none.
-        parent.pending.append((number, [(name, None), (new, node)]))
+        target.now[new] = node
+        if parent is target:
+            # At once: a file system that may lose half a rename is none.
+            parent.pending.append((number, [(name, None), (new, node)]))
+        else:
+            # Between two folders each half may come through alone: worse than what file systems do.
+            parent.pending.append((number, [(name, None)]))
+            target.pending.append((number, [(new, node)]))
 
     @staticmethod
     def _sync(node: _Node) -> None:

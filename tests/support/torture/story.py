@@ -57,6 +57,15 @@ def _fields(database: Any) -> None:
     database.create_collection("f", fields=_FIELDS, seed=3, exist_ok=True)
 
 
+def _shrunk(database: Any) -> None:
+    database.collection("a").compact(shrink=True)
+
+
+def _snapshot(database: Any) -> None:
+    made = database.snapshots.create("a", keep=2)
+    assert database.snapshots.verify("a", made.id).ok
+
+
 Step = tuple[str, Callable[[Any], None]]
 
 
@@ -69,13 +78,17 @@ def _story() -> list[Step]:
     steps += [("seal", _sealed), ("link", _linked), ("edit", _items("a", 22)), ("create", _fields), ("drop", _dropped)]
     steps += [("edit", _items("a", number)) for number in range(23, 27)]
     steps += [("merge", _merged), ("create", lambda database: _create(database, "b")), ("edit", _items("b", 4)), ("link", _linked)]
+    steps += [("shrink", _shrunk), ("edit", _items("a", 27)), ("snapshot", _snapshot)]
     return steps
 
 
+_SECOND_EDIT = 40
+"""Of "b", after it was made anew."""
 STEPS = _story()
 """(kind, what is done to the database); doing one twice is the same as once."""
 ACTIONS = {
     "open": 31, "create": 16, "seal": 15, "link": 30, "drop": 33, "merge": 38, "edit": 31, "create fields": 32,
+    "shrink": 42, "snapshot": 44,
 }  # fmt: skip
 """By name, a step to be disturbed; "open" is the opening of a database that so many steps were done to."""
 
@@ -101,7 +114,7 @@ def after(steps: int) -> dict[str, Stored]:
 def _edited(number: int) -> str:
     """The collection that an edit is of."""
     first = ACTIONS["create"] + 1
-    return "b" if first <= number < first + 4 or number == len(STEPS) - 2 else "a"
+    return "b" if first <= number < first + 4 or number == _SECOND_EDIT else "a"
 
 
 def found_wrong(path: Path, allowed: list[int], *, whole: bool = True) -> str:
@@ -120,6 +133,11 @@ def found_wrong(path: Path, allowed: list[int], *, whole: bool = True) -> str:
                     return f"f: {report.problems[:2]}, {there.count()} items"
                 stored[name] = {}
                 continue
+            for kept in database.snapshots.list(name):
+                # One that is listed is whole.
+                report = database.snapshots.verify(name, str(kept.id))
+                if not report.ok:
+                    return f"{name}: the snapshot {kept.id} is damaged: {report.problems}"
             stored[name] = stored_items(there)
             problems = findings(there, stored[name]) if whole else list(there.check().problems)
             if problems:
