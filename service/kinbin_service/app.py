@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,7 @@ from kinbin_service.problems import Refusal, answer_http_error, answer_library_e
 from kinbin_service.routes import collections, indexes, items, operations, queries, snapshots, writes
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
+from kinbin_service.tracing import Tracing
 
 __all__ = ["create_app"]
 
@@ -25,13 +27,15 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
 
     ready: called once when requests are taken.
     """
-    metrics = Metrics()
+    metrics, tracing = Metrics(), Tracing(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Service.running(settings, metrics, ready) as service:
             app.state.service = service
+            service.tracing = tracing
             yield
+        await asyncio.to_thread(tracing.flush)
 
     app = FastAPI(
         title="Kinbin", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
@@ -44,5 +48,5 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)
     app.add_middleware(Packing)
-    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    app.add_middleware(Gate, settings=settings, metrics=metrics, tracing=tracing)
     return app

@@ -29,6 +29,7 @@ from kinbin_service.limits import body_limit, is_stream
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import REFUSED, Refusal
 from kinbin_service.settings import Settings
+from kinbin_service.tracing import Tracing
 
 __all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
 
@@ -55,9 +56,10 @@ access_log = logging.getLogger("kinbin.access")
 class Gate:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, tracing: Tracing) -> None:
         self.app = app
         self._metrics = metrics
+        self._tracing = tracing
         self.settings = settings
         self._hosts = Hosts(settings)
         self._keys = Keys(settings)
@@ -88,19 +90,21 @@ class Gate:
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode()), *closing]
             await send(message)
 
-        try:
-            await self._pass(scope, headers, receive_watched, send_marked)
-        except (ClientDisconnect, ClientGone):
-            status = status or CLIENT_LEFT
-        except Exception:
-            log.exception("request failed", extra={"fields": {"request_id": request_id}})
-            if status == 0:
-                failure = Refusal("internal", f"the log of the server tells more about request {request_id}")
-                await failure.response()(scope, receive_watched, send_marked)
-        finally:
-            self._count(scope, status, time.perf_counter() - started)
-            if self.settings.access_log:
-                access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
+        with self._tracing.request(scope, headers, request_id) as told:
+            try:
+                await self._pass(scope, headers, receive_watched, send_marked)
+            except (ClientDisconnect, ClientGone):
+                status = status or CLIENT_LEFT
+            except Exception:
+                log.exception("request failed", extra={"fields": {"request_id": request_id}})
+                if status == 0:
+                    failure = Refusal("internal", f"the log of the server tells more about request {request_id}")
+                    await failure.response()(scope, receive_watched, send_marked)
+            finally:
+                told.append(status)
+                self._count(scope, status, time.perf_counter() - started)
+                if self.settings.access_log:
+                    access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.request(scope["method"], getattr(scope.get("route"), "path", None), status, seconds)

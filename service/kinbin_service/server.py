@@ -33,6 +33,7 @@ from kinbin_service.logs import configuration
 from kinbin_service.metrics import shared_folder
 from kinbin_service.settings import Settings, reached_at
 from kinbin_service.tls import Certificate
+from kinbin_service.tracing import check_tracing
 
 __all__ = ["run", "worker_app"]
 
@@ -95,6 +96,7 @@ def run(
     except ValidationError as error:
         raise ValueError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors(include_input=False))) from None
     settings.check_exposure()
+    check_tracing(settings)
     # Files that cannot be used end the server here, rather than each worker.
     Keys(settings).load()
     if settings.tls_cert_file is not None:

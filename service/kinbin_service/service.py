@@ -24,6 +24,7 @@ from kinbin_service.long_work import LongWork
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
+from kinbin_service.tracing import Tracing
 
 __all__ = ["Service", "service_of"]
 
@@ -54,6 +55,7 @@ class Service:
         self.buffers = Buffers(settings.max_buffered_bytes)
         self._long = LongWork()
         self.kernels = Kernels()
+        self.tracing = Tracing(settings)
         self._on_ready: Callable[[], object] = bool
         self._loop = asyncio.get_running_loop()
         self._warming = threading.Thread(target=self._warm_up, name="kinbin-warm-up")
@@ -104,7 +106,8 @@ class Service:
             raise self.unavailable()
         try:
             gone = (lambda: _left(request)) if watched else asyncio.Event().wait
-            return await self.admission.run(call, writes=writes, gone=gone, cancel=cancel)
+            with self.tracing.work():
+                return await self.admission.run(call, writes=writes, gone=gone, cancel=cancel)
         except kinbin.SearchCancelled:
             raise ClientGone from None
 

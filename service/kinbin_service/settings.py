@@ -82,6 +82,7 @@ class Settings(BaseSettings):
     link_rows: Annotated[int, Field(ge=1, le=1_000_000, description="smaller collections are not linked by themselves")] = 4_096
     quiet_seconds: Annotated[float, Field(gt=0, le=3_600, description="without a write for so long, writes have paused")] = 2.0
 
+    traces: Annotated[bool, Field(description="send traces by OTLP over HTTP, as the OTEL_ variables say; needs kinbin[traces]")] = False
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
     log_format: Annotated[
         str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")

@@ -56,6 +56,7 @@ BOTH = (True, True)
         (RateLimited(429, None, "a proxy"), ALWAYS_ONLY),
         (Unavailable(503, "deadline", "x"), BOTH),
         (Unavailable(503, "not_ready", "x"), BOTH),
+        (Unavailable(503, "search_deadline", "x"), NEVER),
         (Unavailable(503, "storage_busy", "x"), ALWAYS_ONLY),
         (Unavailable(503, None, "a proxy"), ALWAYS_ONLY),
         (ApiError(408, "body_timeout", "x"), BOTH),

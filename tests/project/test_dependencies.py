@@ -19,6 +19,13 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 OWN = {"kinbin": "kinbin", "kinbin_service": "kinbin", "kinbin_client": "kinbin-client"}
 PROVIDERS = packages_distributions()
+SHARED = frozenset({"opentelemetry"})
+SHARING = {
+    "opentelemetry.exporter": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.trace": "opentelemetry-api",
+}
+"""A name that several distributions put modules into, and which of them each comes from."""
 
 SERVER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CLIENT = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text(encoding="utf-8"))
@@ -42,18 +49,22 @@ def imported(*folders: str, but: str = "nothing") -> dict[str, str]:
 
 
 def modules_of(path: Path) -> Iterator[str]:
-    """The top-level modules that a file imports, but for the standard library."""
+    """The top-level modules that a file imports, but for the standard library; of a name that distributions share, what stands below."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names if alias.name.split(".")[0] not in sys.stdlib_module_names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             top = node.module.split(".")[0]
-            if top not in sys.stdlib_module_names:
+            if top in SHARED:
+                yield ".".join(node.module.split(".")[:2])
+            elif top not in sys.stdlib_module_names:
                 yield top
 
 
 def distributions_of(module: str) -> set[str]:
     """The distributions that a module comes from."""
+    if module in SHARING:
+        return {SHARING[module]}
     return {OWN[module]} if module in OWN else {str(canonicalize_name(name)) for name in PROVIDERS[module]}
 
 

@@ -19,11 +19,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
 SERVER = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["service"] + GROUPS["server"]
 FEATURES = PROJECT["project"]["optional-dependencies"]["features"]
+TRACES = PROJECT["project"]["optional-dependencies"]["traces"]
 WANTED = {
     "requirements.lock": SERVER,
     "requirements-demo.lock": SERVER + GROUPS["demo"],
-    "requirements-dev.lock": SERVER + FEATURES + GROUPS["demo"] + GROUPS["dev"],
-    "requirements-bench.lock": SERVER + FEATURES + GROUPS["demo"] + GROUPS["bench"],
+    "requirements-dev.lock": SERVER + FEATURES + TRACES + GROUPS["demo"] + GROUPS["dev"],
+    "requirements-bench.lock": SERVER + FEATURES + TRACES + GROUPS["demo"] + GROUPS["bench"],
 }
 
 

@@ -207,7 +207,7 @@ async def test_unknown_routes_and_methods_are_problems_too(app: App) -> None:
         "/v1/collections/a/explain",
         "/v1/restore",
         "/dashboard",
-        "/metrics",
+        "/no-such-route",
     ):
         assert (await app.get(path, status=404))["code"] == "not_found"
     response = await app.client.get("/index")

@@ -120,6 +120,12 @@ def large() -> bytes:
     return text
 
 
+def test_escapes_keep_no_text_from_being_cut(large: bytes) -> None:
+    """A text with quotes, brackets and backslashes in its strings is read in pieces: all its vectors are arrays."""
+    assert b'\\"[\\\\' in large
+    assert all(isinstance(item["vector"], np.ndarray) for item in loads(large)["items"][:121])
+
+
 async def test_large_adds_store_what_small_ones_store(app: App, large: bytes) -> None:
     """Items of one large body, and the same one by one, are the same to the bit; so are they as lines; and queries of them answer alike."""
     content = orjson.loads(large)

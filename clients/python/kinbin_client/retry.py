@@ -25,6 +25,10 @@ _MAYBE_DONE_CODES = frozenset({"storage_busy"})
 """... except with these codes: nothing was acknowledged, which is less than nothing was done."""
 
 
+_NOT_WORTH_IT = frozenset({"search_deadline"})
+"""Codes after which the same request would take as long again."""
+
+
 class Repeat(Enum):
     """Whether a request may be sent again when it is not known what became of the first."""
 
@@ -69,7 +73,7 @@ def may_repeat(error: KinbinClientError, repeat: Repeat) -> bool:
     """Whether sending the request again is safe, and may help."""
     if isinstance(error, Timeout | ConnectionFailed | ConnectionLost):
         return repeat is Repeat.ALWAYS or not error.outcome_unknown
-    if not isinstance(error, ApiError) or error.status not in _PASSING:
+    if not isinstance(error, ApiError) or error.status not in _PASSING or error.code in _NOT_WORTH_IT:
         return False
     by_kinbin = error.code is not None
     refused = by_kinbin and error.status in _REFUSED_BEFORE_WORK and error.code not in _MAYBE_DONE_CODES
