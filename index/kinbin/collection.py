@@ -423,7 +423,7 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
             InvalidInput: there is such a file. CorruptData: something is damaged. StorageFull. StorageBusy: the collection's files
             grew by more than 1 GiB, and more than they had, meanwhile: while it is made, no page that it reads is used again.
 
-        Cost: one thread, about 4 µs an item and 2 ns a byte; others wait for it half a millisecond at a time.
+        Cost: one thread, about 18 µs an item, most of it pauses; others wait for it half a millisecond at a time.
         """
         with self._reading() as (reader, view):
             if reader.link_sets() and view.links is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack, cast
 
+from kinbin.aliased import Aliased
 from kinbin.apart import check_apart
 from kinbin.collection import Collection
 from kinbin.creating import (
@@ -28,7 +29,6 @@ from kinbin.creating import (
     functions_of,
 )
 from kinbin.errors import (
-    AliasConflict,
     Closed,
     CollectionExists,
     CollectionNotFound,
@@ -65,7 +65,7 @@ _FOLDER = "collections"
 _OLD_SECONDS = 3600.0
 
 
-class Database:
+class Database(Aliased):
     """Collections by name. Thread-safe; open it after a fork, never before.
 
     Opening the same directory twice in a process gives two `Database`s that share their collections.
@@ -447,41 +447,6 @@ class Database:
                 self._bury(name)
             del self._used[name]
             SHARED.release(there, forget=True)
-
-    def alias(self, name: str, collection: str) -> None:
-        """Let another name lead to a collection, instead of where it may lead so far: one atomic step, for every process.
-
-        An alias stands for its collection wherever a collection is opened. What was begun before goes on with the old one.
-
-        Raises:
-            CollectionNotFound. AliasConflict: a collection has the name, or `collection` is an alias itself.
-        """
-        check_name(name)
-        check_name(collection, "collection")
-        self._check_open()
-        with self._lock, self._removing():
-            self._aliases.refuse_alias(collection)
-            if not self._is_there(collection):
-                raise self._not_found(collection)
-            if self._is_there(name):
-                raise AliasConflict(f"a collection is named {name!r}: an alias takes a name that is free")
-            self._aliases.put(name, collection)
-
-    def aliases(self) -> dict[str, str]:
-        """Collections by alias, in the order of aliases."""
-        self._check_open()
-        return dict(sorted(self._aliases.all().items()))
-
-    def drop_alias(self, name: str) -> None:
-        """Remove an alias; its collection stays.
-
-        Raises:
-            AliasNotFound.
-        """
-        check_name(name)
-        self._check_open()
-        with self._lock, self._removing():
-            self._aliases.drop(name)
 
     def close(self) -> None:
         """Let go of all collections. Harmless when repeated, and in a forked child, whose parent they belong to."""

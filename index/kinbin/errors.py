@@ -56,7 +56,13 @@ LONGEST_WORD = 40
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most likely meant, capitals aside; None if none is near."""
+    """The known word that is most likely meant, capitals aside; None if none is near.
+
+    `known` may have `aliases`: other names by which its words go elsewhere, in small letters and with underscores.
+    """
+    alias = getattr(known, "aliases", {}).get(word[:LONGEST_WORD].casefold().replace("-", "_").replace(" ", "_"))
+    if alias is not None:
+        return str(alias)
     plain = {name.casefold(): name for name in known}
     found = get_close_matches(word[:LONGEST_WORD].casefold(), plain, 1, 0.65)
     return plain[found[0]] if found else None

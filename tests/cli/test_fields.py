@@ -1,4 +1,4 @@
-"""Collections with several fields on the command line: they are made, shown, checked, linked and dropped; files hold none of them."""
+"""Collections with several fields on the command line: made, shown, asked, imported, exported, checked, linked and dropped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_commands_know_fields(run: Run, made: tuple[object, ...]) -> None:
 
 
 def test_parameters_are_those_of_a_field(run: Run, data: Path) -> None:
-    """FIELD:NAME=NUMBER is put to its field, told with it, and refused where there is no such field or number."""
+    """FIELD:NAME=VALUE is put to its field, told with it, and refused where there is no such field or number."""
     command = ("create", "q", "--data", data, "--field", "a:gmm*rbf:3", "--field", "b:cosine")
     told = run(*command, "--parameter", "a:rbf.gamma=2").stdout
     assert told == "q: created: field a: kernel gmm*rbf rbf.gamma=2, dimension 3; field b: kernel cosine, sparse\n"
@@ -53,7 +53,7 @@ def test_parameters_are_those_of_a_field(run: Run, data: Path) -> None:
     assert (shown["created"], shown["parameters"]) == (False, None)
     assert {name: one["parameters"] for name, one in shown["fields"].items()} == {"a": {"rbf.gamma": 2.0}, "b": {}}
     for wrong in ("rbf.gamma=2", "c:gamma=2", "a:=2", "=2"):
-        assert "FIELD:NAME=NUMBER" in run(*command, "--parameter", wrong).stderr
+        assert "FIELD:NAME=VALUE" in run(*command, "--parameter", wrong).stderr
     assert "rbf.gamma is a number from 0.001 to 1000, not 'two'" in run(*command, "--parameter", "a:rbf.gamma=two").stderr
     assert "kernel cosine has no parameter" in run(*command, "--parameter", "b:gamma=2").stderr
 
@@ -63,18 +63,26 @@ def test_what_the_command_line_cannot_do_is_refused(run: Run, made: tuple[object
     for wrong in ("colour", "colour:chi2:x", "a:b:1:2"):
         assert "NAME:KERNEL" in run("create", "q", *made, "--field", wrong).stderr
     assert "kernel is one of" in run("create", "q", *made, "--field", "a:chi3").stderr
-    refused = run("export", tmp_path / "p.ndjson", *made, "--collection", "p")
-    assert refused.exit_code != 0
-    assert "several fields" in refused.stderr
+    refused = run("export", tmp_path / "p.npz", *made, "--collection", "p")
+    assert "p holds items of several fields, which are exported as NDJSON" in refused.stderr
     file = tmp_path / "items.ndjson"
     file.write_text('{"id": "z", "vector": [1, 2, 3, 4]}\n')
-    assert run("import", file, *made, "--collection", "p").exit_code != 0
+    assert "p has several fields, and the file holds vectors" in run("import", file, *made, "--collection", "p").stderr
+    for line, text in (
+        ('{"id": "z", "vectors": {"colour": [1, 2, 3, 4]}}', "the item has vectors of colour, the collection has colour, words"),
+        ('{"id": "z", "vectors": [1]}', '"vectors" is an object of fields'),
+        ('{"id": "z", "vectors": {"colour": [1, 2], "words": [1]}}', "field 'colour'"),
+    ):
+        file.write_text(line + "\n")
+        assert text in run("import", file, *made, "--collection", "p").stderr
+    assert "q is not there, or has no fields" in run("import", file, *made, "--collection", "q").stderr
+    assert "are of each field" in run("import", file, *made, "--collection", "p", "--kernel", "chi2").stderr
     assert "several fields" in run("query", *made, "--collection", "p", "--vector", "[1, 2, 3, 4]").stderr
 
 
 @pytest.mark.server
-def test_a_service_is_asked_by_fields_as_well(run: Run, served: Served) -> None:
-    """The same query through a service, by vectors, sparse ones too, and by id."""
+def test_a_service_is_asked_by_fields_as_well(run: Run, served: Served, tmp_path: Path) -> None:
+    """The same query through a service, by vectors, sparse ones too, and by id; files go both ways."""
     where = ("--url", served.address)
     run("create", "fields", *where, *FIELDS)
     items = [
@@ -82,11 +90,31 @@ def test_a_service_is_asked_by_fields_as_well(run: Run, served: Served) -> None:
         {"id": "b", "vectors": {"colour": [0, 1, 1, 0], "words": ["blue"]}},
     ]
     httpx.post(f"{served.address}/v1/collections/fields/index", json={"items": items}, trust_env=False).raise_for_status()
+    file = tmp_path / "fields.ndjson"
+    assert "2 items written" in run("export", file, *where, "--collection", "fields").stdout
+    assert "2 rows imported" in run("import", file, *where, "--collection", "fields").stdout
     vectors = '{"colour": [1, 0, 0, 2], "words": {"tokens": {"red": 1}}}'
     answer = orjson.loads(run("query", "fields", *where, "--vectors", vectors, "--json").stdout)
     assert answer["results"][0]["parts"] == {"colour": 1.0, "words": 1.0}
     by_id = orjson.loads(run("query", "fields", *where, "--id", "b", "--weights", '{"words": 1}', "--json").stdout)
     assert (by_id["results"][0]["id"], list(by_id["results"][0]["parts"])) == ("b", ["words"])
+
+
+def test_an_export_is_imported_to_the_same_bits(run: Run, made: tuple[object, ...], data: Path, tmp_path: Path) -> None:
+    """Items of several fields are written as NDJSON, and the two commands that are told make the same collection of it elsewhere."""
+    with kinbin.open(data) as database:
+        database.fields_collection("p").add(["s"], {"colour": [[0, 1, 0, 1]], "words": [{"red": 3}]}, [{"n": 1}])
+        before = {item.id: item for item in database.fields_collection("p").scroll(include=("vector", "payload")).items}
+    file = tmp_path / "p.ndjson"
+    told = run("export", file, *made, "--collection", "p").stdout
+    assert "6 items written" in told
+    assert "--field colour:chi2:4 --field words:ngmm" in told
+    again = ("--data", tmp_path / "again")
+    assert run("create", "p", *again, *FIELDS).exit_code == 0
+    assert "6 rows imported" in run("import", file, *again, "--collection", "p").stdout
+    with kinbin.open(tmp_path / "again") as database:
+        after = {item.id: item for item in database.fields_collection("p").scroll(include=("vector", "payload")).items}
+    assert repr(after) == repr(before)
 
 
 def test_queries_of_several_fields(run: Run, made: tuple[object, ...], data: Path, tmp_path: Path) -> None:

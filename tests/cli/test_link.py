@@ -94,7 +94,21 @@ def test_only_new_rows_are_linked_again(filled: Path, run: Run, rng: np.random.G
 def test_a_linked_collection_answers_by_links(filled: Path, run: Run, certify: bool) -> None:
     """query --mode links walks the links: without a bound, or with the one that --certify asks for; stats show them."""
     run("link", "--data", filled)
-    asked = ("query", "--data", filled, "--collection", "photos", "--id", "p9", "-k", 2, "--mode", "links", *["--certify"] * certify)
+    asked = (
+        "query",
+        "--data",
+        filled,
+        "--collection",
+        "photos",
+        "--id",
+        "p9",
+        "--include-self",
+        "-k",
+        2,
+        "--mode",
+        "links",
+        *["--certify"] * certify,
+    )
     told = orjson.loads(run(*asked, "--json").stdout)
     assert (told["mode"], told["results"][0]["id"]) == ("links", "p9")
     assert (told["recall_lower_bound"] is None) == ("no_bound" in told) == (not certify)

@@ -30,6 +30,7 @@ from kinbin_client import (
     Limit,
     Page,
     Problem,
+    Query,
     QueryOptions,
     RateLimited,
     Retry,
@@ -80,6 +81,9 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         assert_type(batch, AnswerBatch)
         assert_type([one.ids for one in batch], list[list[str]])
         assert_type(photos.query_id("photo-1"), Answer)
+        assert_type(photos.query_id("photo-1", exclude=["photo-2"], cursor="").next, str | None)
+        assert_type(photos.query_examples(["photo-1", matrix[0]], ["photo-2"], k=3), Answer)
+        assert_type(photos.query_each([Query(id="photo-1", options=QueryOptions(k=2))]), AnswerBatch)
         assert_type(photos.get(ids), GetResult)
         assert_type(photos.delete(filter={"n": 1}), DeleteResult)
         assert_type(photos.count(), int)

@@ -24,7 +24,7 @@ from stored_headers import header_json, put_header_json
 
 pytestmark = [pytest.mark.durability, pytest.mark.slow]
 
-ROWS, ASKED = 1_200, 40
+ROWS, ASKED = 600, 40
 SETS = {"bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse"), "units": ("cosine", "few words")}
 """Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, rows whose codes are packed, or projections."""
 PARTS = {

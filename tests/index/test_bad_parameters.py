@@ -6,6 +6,7 @@ import collections
 import pickle
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -493,3 +494,27 @@ def test_positions_of_a_large_add_are_those_of_the_call(form: Callable[..., Any]
 def test_counts_of_numpy_become_whole_numbers() -> None:
     """Small integers of NumPy would overflow where they are multiplied."""
     assert type(kinbin.QueryOptions(k=np.uint8(200)).k) is int  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"kernel": "chi-squared"}, "chi2"), ({"kernel": "Jensen Shannon"}, "js"), ({"kernel": "l1"}, "tv"),
+        ({"kernel": "jaccard"}, "minmax"),
+        ({"items": "strings", "distance": "edit"}, "levenshtein"), ({"items": "images", "kernel": "chi_square"}, "chi2"),
+        ({"items": "points", "dim": 2, "distance": "chamfer"}, "modified_hausdorff"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_names_that_other_libraries_use(options: dict[str, Any], meant: str, tmp_path: Path) -> None:
+    """An unknown kernel that goes by another name elsewhere is refused with the name it has here."""
+    with kinbin.open(tmp_path / "db") as database, pytest.raises(kinbin.InvalidInput, match=f"; did you mean '{meant}'\\?"):
+        database.create_collection("c", **options)
+
+
+def test_every_alias_is_of_a_kernel_and_is_none() -> None:
+    """Names of other libraries stand for kernels that there are, and are no kernels themselves."""
+    known = {*kinbin.KERNELS, *kinbin.OBJECT_KERNELS}
+    for aliases in (getattr(kinbin.KERNELS, "aliases"), getattr(kinbin.OBJECT_KERNELS, "aliases")):  # noqa: B009
+        assert set(aliases.values()) <= known
+        assert not set(aliases) & known

@@ -127,3 +127,9 @@ async def test_names_that_could_leave_the_data_directory_are_refused(app: App) -
         assert response.status_code in (404, 405, 422), (name, response.status_code)
         assert response.headers["content-type"] == "application/problem+json"
     assert (await app.get("/v1/collections"))["collections"] == []
+
+
+async def test_a_kernel_by_the_name_it_has_elsewhere(app: App) -> None:
+    """The refusal says what it is called here."""
+    for body, meant in (({"kernel": "chi-squared"}, "chi2"), ({"items": "strings", "distance": "edit_distance"}, "levenshtein")):
+        assert f"did you mean '{meant}'?" in (await app.put("/v1/collections/c", body, status=422))["detail"]

@@ -10,7 +10,6 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-import kinbin
 from kinbin_service import server, tracing
 from kinbin_service.settings import Settings
 from service_app import running_app
@@ -64,10 +63,11 @@ async def test_a_failure_is_told(tmp_path: Path, kept: InMemorySpanExporter, mon
     def broken(*_: object) -> None:
         raise RuntimeError("secret of the inside")
 
-    monkeypatch.setattr(kinbin.Database, "collections", broken)
     async with running_app(tmp_path / "data", traces=True) as app:
-        await app.client.get("/v1/collections")
+        monkeypatch.setattr(app.service.database, "collections", broken)
+        await app.get("/v1/collections", status=500)
     span = named(kept.get_finished_spans(), "GET /v1/collections")
+    assert named(kept.get_finished_spans(), "library call").parent is not None
     assert span.status.is_ok is False
     assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.search import Search
+from kinbin.fields.shaping import answers_shaped
 from kinbin.fields.vectors import aligned, taking
 from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
@@ -29,10 +29,7 @@ from kinbin.inspection import MOST_PROBLEMS, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most, path_of
 from kinbin.query.contents import payload_reader, versioned
-from kinbin.query.cursors import mark_of
 from kinbin.query.route import Wanted
-from kinbin.query.shaping import Source, as_batch, shaped
-from kinbin.query.times import timed
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
@@ -218,41 +215,20 @@ class FieldsCollection(Front[Moment]):
                 queries = self._stored(moment, queries, combination)
             passing = None if asked.filter is None else moment.known.matching(moment.reader, asked.filter)
 
-            def find(k: int, some: Mapping[str, Rows] = queries) -> AnswerBatch:
+            def find(k: int, some: Mapping[str, Rows]) -> AnswerBatch:
                 plain = deeper(asked, k)
                 return self._told(moment, combination, self._search(moment, combination, some, plain, passing, cancel), plain)
 
             if own is not None or (asked.is_shaped and len(next(iter(queries.values())))):
-                answer = self._shaped(moment, find, (combination, queries), asked, own)
+                seeds = [field._seed for field in self._fields.values()]
+                answer = answers_shaped(moment.reader, find, (combination, queries, seeds), asked, (own, cancel))
             else:
-                answer = find(asked.k)
+                answer = find(asked.k, queries)
             answer = self._with_contents(moment, answer, asked)
         if asked.mode == "auto":
             for name in combination.searched:
                 self._fields[name]._look_after(moment.parts[name].view, "auto")
         return answer
-
-    def _shaped(
-        self, moment: Moment, find: Callable[..., AnswerBatch], asked_for: tuple[Combination, Mapping[str, Rows]], asked: QueryOptions,
-        own: str | None,
-    ) -> AnswerBatch:  # fmt: skip
-        """Answers that are shaped as is asked for, query by query. own: the id that the only one is about."""
-        combination, queries = asked_for
-        seeds = [field._seed for field in self._fields.values()]
-        each = []
-        for i in range(len(next(iter(queries.values())))):
-            one = {name: rows.take(np.array([i])) for name, rows in queries.items()}
-
-            def find_one(k: int, one: Mapping[str, Rows] = one) -> Answer:
-                began = time.perf_counter()
-                answer = find(k, one)[0]
-                return timed(answer, "search all fields", began) if asked.debug else answer
-
-            def mark(one: Mapping[str, Rows] = one) -> bytes:
-                return mark_of([*seeds, repr(combination)], list(one.values()), asked)
-
-            each.append(shaped(Source(find_one, moment.reader, mark, frozenset([own] if own else [])), asked))
-        return as_batch(each, asked.k)
 
     def _with_contents(self, moment: Moment, answer: AnswerBatch, asked: QueryOptions) -> AnswerBatch:
         """The answers with what was asked for of their items."""

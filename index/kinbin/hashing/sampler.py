@@ -40,7 +40,7 @@ SAMPLERS: Final[Mapping[str, Law]] = {
     "gcws_sign": "mm_acos",
     "dart_sign": "mm_acos",
 }
-"""Every sampler, and what its law is about. That of "cauchy" is approximate: for candidates, never for a bound."""
+"""Every sampler, and what its law is about. That of "cauchy" is approximate: it is for features, and no collection is hashed by it."""
 
 MINMAX_SAMPLERS: Final = tuple(name for name, law in SAMPLERS.items() if law == "minmax")
 

@@ -99,4 +99,4 @@ def shaped_in(parts: Parts, at: At, query: Rows | bytes | Examples, asked: Query
         plan, wanted, masks, passing = parts._plan(reader, view, plain, limit, cancel)
         return ExampleSearch(parts._searcher, at, How(plain, plan, wanted, masks, passing), about).first(k)
 
-    return shaped(Source(find, reader, lambda: mark_of([parts._seed], about.rows, asked), about.own), asked)
+    return shaped(Source(find, reader, lambda: mark_of([parts._seed], about.rows, asked), about.own, cancel), asked)

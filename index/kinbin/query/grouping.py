@@ -15,22 +15,28 @@ from kinbin.storage.transactions import Reader
 __all__ = ["NO_BOUND", "grouped"]
 
 NO_BOUND = "groups have a bound only where everything was searched: mode exact, or certify"
+_SLICE = 20_000
+"""Items between two looks."""
 _FIRST_DEPTH, _DEEPER = 4, 8
 """The first search is for so many times the hits that are wanted, each further one for so many times the one before."""
 
 
-def grouped(find: Callable[[int], Answer], reader: Reader, by: Mapping[str, Any], excluded: set[str]) -> Answer:
+def grouped(find: Callable[[int], Answer], reader: Reader, by: Mapping[str, Any], excluded: set[str], look: Callable[[], None]) -> Answer:
     """The groups that are asked for (`QueryOptions.group_by`), in the order of their nearest items: hits come group by group.
 
     The search goes deeper until every group is full, or until it has seen all there is. An item belongs to a group if its payload has
-    the field and that is a string, a number or a boolean. Cost: 3 µs an item that is seen, besides the searches.
+    the field and that is a string, a number or a boolean. look: called now and then, to end what takes too long.
+    Cost: 3 µs an item that is seen, besides the searches.
     """
     wanted = by["groups"] * by["size"]
     depth = max(_FIRST_DEPTH * wanted, 64) + len(excluded)
     values: dict[str, Any] = {}
     while True:
         answer = find(depth)
-        _read(reader, [one for one in answer.ids if one not in values], tuple(by["field"].split(".")), values)
+        new = [one for one in answer.ids if one not in values]
+        for start in range(0, len(new), _SLICE):
+            look()
+            _read(reader, new[start : start + _SLICE], tuple(by["field"].split(".")), values)
         groups = _fill(answer.ids, values, by, excluded)
         full = len(groups) == by["groups"] and all(len(places) == by["size"] for places in groups.values())
         if full or len(answer.ids) < depth:

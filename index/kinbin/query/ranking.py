@@ -25,6 +25,8 @@ MOST_SEARCHED = 2_000
 SCORED_ALL = "score all rows"
 _SLICE, _DEAR_SLICE = 65_536, 1_024
 """Rows between two looks at whether a search was cancelled; of objects, whose distances take longer."""
+_NAMED_SLICE = 20_000
+"""The same of rows that are named."""
 
 
 class AllRows:
@@ -67,9 +69,8 @@ class AllRows:
         desk = self.searcher.borrow(queries)
         asked = queries_record(queries)
         for start in range(0, n, size):
-            if self.cancel is not None and self.cancel.is_set():
-                self.searcher.give_back(desk)
-                raise SearchCancelled("the search was cancelled")
+            # A desk that is not given back is let go of.
+            self._look()
             count = min(size, n - start)
             spans = np.zeros((m, 3), np.int64)
             spans[:, 1], spans[:, 2] = count, np.arange(m) * count
@@ -81,6 +82,10 @@ class AllRows:
         self.searcher.give_back(desk)
         return out
 
+    def _look(self) -> None:
+        if self.cancel is not None and self.cancel.is_set():
+            raise SearchCancelled("the search was cancelled")
+
     def named(self, places: NDArray[np.int64], allowed: Container[bytes] | None) -> Iterator[list[str]]:
         """The ids of the items of some rows, whose records are held against their checks. allowed: see `answers.answer_one`.
 
@@ -91,6 +96,11 @@ class AllRows:
             return
         if not are_sound(self.addresses[places], self.rooms[places], self.searcher.wide):
             raise _damaged()
+        for start in range(0, len(places), _NAMED_SLICE):
+            self._look()
+            yield from self._owners(places[start : start + _NAMED_SLICE], allowed)
+
+    def _owners(self, places: NDArray[np.int64], allowed: Container[bytes] | None) -> Iterator[list[str]]:
         for owners in self.reader.owners(self.numbers[places].tolist()):
             if not owners:
                 raise CorruptData("the owners of a living row are missing; it was not answered from (`kinbin check` lists the damage)")

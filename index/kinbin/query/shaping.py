@@ -6,11 +6,13 @@ some probability, holds for the part that is kept as well.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kinbin.errors import SearchCancelled
 from kinbin.limits import limit
 from kinbin.options import QueryOptions
 from kinbin.query.cursors import Cursor, page_behind
@@ -34,6 +36,13 @@ class Source:
     """What signs its cursors (`cursors.mark_of`)."""
     own: frozenset[str] = frozenset()
     """The items that the query is about, which are left out unless `include_self` keeps them."""
+    cancel: threading.Event | None = None
+    """Once set, what takes long ends with SearchCancelled."""
+
+    def look(self) -> None:
+        """Raise SearchCancelled if that was asked for."""
+        if self.cancel is not None and self.cancel.is_set():
+            raise SearchCancelled("the search was cancelled")
 
 
 def shaped(source: Source, asked: QueryOptions) -> Answer:
@@ -48,7 +57,7 @@ def shaped(source: Source, asked: QueryOptions) -> Answer:
     if not asked.include_self:
         excluded |= source.own
     if asked.group_by is not None:
-        return grouped(source.find, source.reader, asked.group_by, excluded)
+        return grouped(source.find, source.reader, asked.group_by, excluded, source.look)
     if asked.cursor is not None:
         return _page(source, asked, excluded)
     found = source.find(asked.k + asked.offset + len(excluded))

@@ -32,7 +32,7 @@ _BLOCK = struct.Struct("<cIQ")
 """Kind, CRC-32 of the content, its bytes."""
 _RECORD = struct.Struct("<BHQ")
 """Tree, bytes of the key, bytes of the value; then both."""
-_BLOCK_BYTES, _BLOCK_RECORDS = 1 << 20, 512
+_BLOCK_BYTES, _BLOCK_RECORDS = 1 << 20, 128
 _SYNC_BYTES = 32 << 20
 """What is written before it is put on disk: so that a commit's own sync need not wait for all of a snapshot."""
 

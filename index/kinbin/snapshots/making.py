@@ -46,7 +46,7 @@ def write_snapshot(name: str, sources: Sequence[Source], path: Path, cancel: thr
         InvalidInput: there is such a file. CorruptData: something is damaged: no snapshot is kept. StorageBusy: the files grew too
         much meanwhile. StorageFull, StorageError. Closed: cancel was set.
 
-    Cost: one thread, which pauses after each 512 records.
+    Cost: one thread, which pauses after each 128 records.
     """
     with SnapshotWriter(path, draft_name(path)) as writer:
         return _written(name, sources, writer, cancel)

@@ -46,6 +46,27 @@ _OBJECT_HOMES = {
 """Of objects; which kind of items has which stands in `Kind.kernels`."""
 _OF_ONE_LENGTH = {"nested": "kinbin.spaces.nested:NESTED"}
 """Kernels of vectors whose length follows from the kernel's parameters: no part of products, nor of what is said of any vectors."""
+_ALIASES = {
+    **dict.fromkeys(("chi_squared", "chi_square", "chisquare", "chisquared", "chi_2", "x2", "additive_chi2"), "chi2"),
+    **dict.fromkeys(("jensen_shannon", "jensenshannon", "jsd"), "js"),
+    **dict.fromkeys(("bhattacharyya", "sqrt_cosine"), "hellinger"),
+    **dict.fromkeys(("jaccard", "weighted_jaccard", "ruzicka", "tanimoto"), "minmax"),
+    **dict.fromkeys(("intersection", "histogram_intersection"), "gint"),
+    **dict.fromkeys(("total_variation", "l1", "manhattan", "cityblock"), "tv"),
+    **dict.fromkeys(("gaussian",), "rbf"),
+    **dict.fromkeys(("cos", "dot", "inner_product", "ip"), "cosine"),
+    **dict.fromkeys(("angular", "arccos", "arc_cosine"), "acos"),
+}
+"""What users of other libraries call kernels, or what is nearest to that here: messages about unknown names say so."""
+_OBJECT_ALIASES = {
+    **dict.fromkeys(("edit", "edit_distance"), "levenshtein"),
+    **dict.fromkeys(("osa", "damerau_levenshtein"), "damerau"),
+    **dict.fromkeys(("lcs", "lcsseq"), "indel"),
+    **dict.fromkeys(("jaro", "jarowinkler"), "jaro_winkler"),
+    **dict.fromkeys(("dynamic_time_warping",), "dtw"),
+    **dict.fromkeys(("l2",), "euclidean"),
+    **dict.fromkeys(("chamfer", "mhd"), "modified_hausdorff"),
+}
 _TIMES = "*"
 _TOLD = 1e15
 """Numbers that are larger are told by what they are."""
@@ -61,8 +82,10 @@ def _imported(home: str) -> Space:
 class _Kernels(Mapping[str, "Space"]):
     """Spaces are imported when they are looked up: their names alone need neither a compiler nor numpy."""
 
-    def __init__(self, homes: Mapping[str, str]) -> None:
+    def __init__(self, homes: Mapping[str, str], aliases: Mapping[str, str]) -> None:
         self._homes = homes
+        self.aliases = aliases
+        """See `errors.nearest`."""
 
     def __getitem__(self, name: str) -> Space:
         return _imported(self._homes[name])
@@ -74,10 +97,21 @@ class _Kernels(Mapping[str, "Space"]):
         return len(self._homes)
 
 
-KERNELS: Mapping[str, Space] = _Kernels(_HOMES)
+KERNELS: Mapping[str, Space] = _Kernels(_HOMES, _ALIASES)
 """Of vectors."""
-OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES)
+OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES, _OBJECT_ALIASES)
 """Of objects: strings, series, point sets."""
+
+
+class _Names(tuple[str, ...]):
+    """Names of kernels, with the other names of these (`errors.nearest`)."""
+
+    __slots__ = ()
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """By name elsewhere, that here."""
+        return {key: one for key, one in (_ALIASES | _OBJECT_ALIASES).items() if one in self}
 
 
 def kernel_named(name: object) -> Space:
@@ -145,7 +179,7 @@ def object_space_of(kind: Kind, name: object, parameters: object = None, dim: in
             text = f'{name} compares {owner}, these items are vectors: say items="{owner}"'
             raise InvalidInput.of("bad_parameter", text, field=word)
         return space_of(name, parameters)
-    one_of(word, name, kind.kernels)
+    one_of(word, name, _Names(kind.kernels))
     space = _with(OBJECT_KERNELS[str(name)] if name in OBJECT_KERNELS else kernel_named(name), parameters)
     return space if space.sized is None or dim is None else space.sized(dim)
 

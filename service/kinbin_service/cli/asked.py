@@ -14,7 +14,7 @@ from kinbin_service.cli.output import Failure
 __all__ = ["FIELDS", "Asked", "by_file", "by_option"]
 
 FIELDS = "fields"
-"""The kind of queries that have a vector for some of several fields."""
+"""What queries, and items, are that have a vector for some of several fields: as `importing.fields` names it, which imports numpy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,14 +139,14 @@ def _fields(given: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _parameters(given: list[str], fields: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-    """Numbers by name, of NAME=NUMBER. Where there are fields, FIELD:NAME=NUMBER, which are put into these. Raises BadParameter."""
+    """Values by name, of NAME=VALUE. Where there are fields, FIELD:NAME=VALUE, which are put into these. Raises BadParameter."""
     if not fields:
         return numbers_of(given)
     for one in given:
         key, number = number_of(one)
         field, _, own = key.partition(":")
         if field not in fields or not own:
-            raise typer.BadParameter(f"with --field, --parameter takes FIELD:NAME=NUMBER, such as {next(iter(fields))}:gamma=2, not {one}")
+            raise typer.BadParameter(f"with --field, --parameter takes FIELD:NAME=VALUE, such as {next(iter(fields))}:gamma=2, not {one}")
         fields[field].setdefault("parameters", {})[own] = number
     return None
 

@@ -45,7 +45,7 @@ def export_command(
     """Export a collection with ids, vectors and payloads, in the order of ids. `kinbin import FILE` reads it back to the same bits.
 
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index and kinbin import take them
-      (strings, series and point sets under "string", "series" and "points")
+      (strings, series and point sets under "string", "series" and "points"; of several fields all vectors under "vectors")
     - npz: arrays `vectors` (or a CSR matrix, of a sparse collection), `ids`, `payloads` and `payload_offsets`
 
     Items are read page by page, in bounded memory; what is written to the collection meanwhile may be in the file or not. A file has
@@ -58,11 +58,10 @@ def export_command(
     condition_parsed = None if condition is None else parsed_json(condition, "--filter")
     with failing_in_one_line(as_json), place(data, url) as there:
         about = there.described(collection)
-        if "fields" in about:
-            raise Failure(f"{collection} has several fields, which files hold none of: read it with scroll, of the library or the client")
         key = _key(about["items"])
-        if chosen == "npz" and key != "vector":
-            raise Failure(f"{collection} holds {about['items']}, which are exported as NDJSON: name a file that ends in .ndjson")
+        if chosen == "npz" and (key != "vector" or "fields" in about):
+            held = "items of several fields" if "fields" in about else about["items"]
+            raise Failure(f"{collection} holds {held}, which are exported as NDJSON: name a file that ends in .ndjson")
         items = _followed(there, collection, about, condition_parsed)
         if to_output:
             _to_output(items, key)
@@ -129,10 +128,24 @@ def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done:
         told["holds"] = about["items"]
         print_json({"collection": collection, "file": str(file), "format": chosen, **told})
         return
-    dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     typer.echo(f"{collection}: {done.items:,} items written to {file}, {done.bytes:,} bytes")
+    command = f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection}"
+    if "fields" in about:
+        typer.echo(f"Make its like with: kinbin create {collection} {where}{_fields_of(about['fields'])}")
+        typer.echo(command)
+        return
+    dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     kernel = shlex.quote(about["kernel"]) + "".join(f" --parameter {_written(name, value)}" for name, value in about["parameters"].items())
-    typer.echo(f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection} --kernel {kernel}{dim}")
+    typer.echo(f"{command} --kernel {kernel}{dim}")
+
+
+def _fields_of(fields: dict[str, dict[str, Any]]) -> str:
+    """The options of `kinbin create` that make these fields."""
+    told = ""
+    for name, one in fields.items():
+        told += f" --field {shlex.quote(':'.join([name, one['kernel'], *(() if one['dim'] is None else (str(one['dim']),))]))}"
+        told += "".join(f" --parameter {name}:{_written(key, value)}" for key, value in one["parameters"].items())
+    return told
 
 
 def _where(where: str, url: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kinbin_service.cli.asked import FIELDS
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
     DISTANCE_NAMES,
@@ -156,7 +157,8 @@ def import_command(
     - npy: a matrix, one vector a row
     - npz: what `kinbin export` wrote, a matrix, or a CSR matrix as scipy.sparse.save_npz writes it
     - csv: numbers, one vector a line, with an optional header; with --string COLUMN, strings
-    - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them; or "string", "series", "points", "image" (base64)
+    - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them; or "string", "series", "points", "image" (base64),
+      or "vectors", an object of fields, for a collection that was created with several
     - svmlight: "label index:value ..." lines, sparse
     - text: one string a line
     - ts: time series of the UCR and UEA archives, their classes in the payload
@@ -298,9 +300,11 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
     typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")
     if kind is None:
         return
-    what = kernel_and_parameters(kind.kernel, kind.parameters)
+    what = "several fields" if kind.kernel is None else kernel_and_parameters(kind.kernel, kind.parameters)
     shape = "sparse" if kind.dim is None else f"dimension {kind.dim}"
-    if kind.items != "vectors":
+    if kind.items == FIELDS:
+        shape = "a vector for each"
+    elif kind.items != "vectors":
         shape = kind.items if kind.dim is None else f"{kind.items} of dimension {kind.dim}"
     told = dict.fromkeys(str(columns) for columns in summary.columns.values())
     if len(told) == 1:

@@ -11,6 +11,7 @@ import orjson
 import typer
 
 import kinbin
+from kinbin.errors import suggestion
 from kinbin_service.cli.output import Failure
 
 __all__ = [
@@ -76,14 +77,16 @@ def kind_name(name: str) -> str:
 def distance_name(name: str | None) -> str | None:
     """A distance of objects that is known. Raises BadParameter."""
     if name is not None and name not in kinbin.OBJECT_KERNELS:
-        raise typer.BadParameter(f"{name} is no distance of objects: there are {', '.join(kinbin.OBJECT_KERNELS)}")
+        raise typer.BadParameter(
+            f"{name} is no distance of objects: there are {', '.join(kinbin.OBJECT_KERNELS)}{suggestion(name, kinbin.OBJECT_KERNELS)}"
+        )
     return name
 
 
 def kernel_name(name: str | None) -> str | None:
     """A kernel's name that is known; products are judged where they are made. Raises BadParameter."""
     if name is not None and name not in {"nested", *kinbin.OBJECT_KERNELS} and not set(name.split("*")) <= set(kinbin.KERNELS):
-        raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}")
+        raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}{suggestion(name, kinbin.KERNELS)}")
     return name
 
 
@@ -94,7 +97,7 @@ def number_of(text: str) -> tuple[str, Any]:
         numbers = [float(one) for one in value.split(",")]
     except ValueError:
         if not value.isidentifier():
-            raise typer.BadParameter(f"--parameter takes NAME=NUMBER, such as gamma=2, not {text}") from None
+            raise typer.BadParameter(f"--parameter takes NAME=VALUE, such as gamma=2, not {text}") from None
         return name, value
     return name, numbers if len(numbers) > 1 else numbers[0]
 

@@ -70,28 +70,37 @@ class ServiceTarget:
         self.place, self.name = url.rstrip("/"), name
         self._client = client
         self._collection = client.collection(name)
+        self._fields: tuple[str, ...] | None = None
+        """Those of a collection that has several."""
 
     def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
         from kinbin_client.errors import NotFound
-        from kinbin_service.importing import Wanted, check_alike, refuse_fields, try_out
+        from kinbin_service.importing import Wanted, check_alike, check_fields, try_out
 
         try:
             info = self._collection.info()
         except NotFound:
+            check_fields(self.name, None, first, wanted)
             self._client.create_collection(self.name, **try_out(first, wanted), exist_ok=True)
         else:
-            if info.fields is not None:
-                refuse_fields(self.name)
+            if check_fields(self.name, info.fields, first, wanted):
+                assert info.fields is not None, "that is what was checked"
+                self._fields = tuple(info.fields)
+                return
             check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters, info.items), replace(wanted, items=first.items))
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch."""
         from kinbin_client.errors import Conflict, InvalidArgument, InvalidInput
-        from kinbin_service.importing import Added, Refused, told
+        from kinbin_service.importing import Added, Refused, told, vectors_by_field
 
         try:
-            done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
+            if self._fields is None:
+                done = self._collection.add(batch.ids, _for_client(batch.vectors), batch.payloads, mode)  # type: ignore[arg-type]
+            else:
+                vectors = {name: _for_client(of) for name, of in vectors_by_field(batch, self._fields).items()}
+                done = self._client.fields_collection(self.name).add(batch.ids, vectors, batch.payloads, mode)  # type: ignore[arg-type]
         except InvalidInput as error:
             problems = [(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]
             raise Refused(problems, partly=bool(error.acknowledged)) from None
@@ -123,7 +132,7 @@ class ServiceTarget:
             info = self._collection.info()
         except NotFound:
             return None
-        return Wanted(info.kernel, info.dim, info.parameters, info.items)
+        return Wanted(items="fields") if info.fields is not None else Wanted(info.kernel, info.dim, info.parameters, info.items)
 
 
 def _for_client(vectors: NDArray[Any] | list[Vector]) -> Any:

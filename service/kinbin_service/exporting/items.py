@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class Stored:
     values: NDArray[np.float32]
     features: NDArray[np.int64] | None
     payload: dict[str, Any] | None
+    fields: Mapping[str, tuple[NDArray[np.float32], NDArray[np.int64] | None]] | None = None
+    """By field, values and features, of items that have several vectors and none of their own."""
     object: Any = None
     """A string, series or point set, which has neither of them."""
 
@@ -48,15 +50,26 @@ def pages(collection: Any, dim: int | None, condition: Any) -> Iterator[list[Sto
         after = page.next
         if after is None:
             return
-        widest = max((one.values.size for one in held), default=1)
+        widest = max((_size(one) for one in held), default=1)
         rows = max(1, min(most, PAGE_VALUES // max(1, widest)))
+
+
+def _size(item: Stored) -> int:
+    """The numbers of an item."""
+    return item.values.size if item.fields is None else sum(values.size for values, _ in item.fields.values())
 
 
 def _stored(item: Any) -> Stored:
     if item.object is not None:
         stored = item.object if isinstance(item.object, str) else np.asarray(item.object, np.float32)
-        return Stored(item.id, _NOTHING, None, item.payload, stored)
-    vector = item.vector
+        return Stored(item.id, _NOTHING, None, item.payload, object=stored)
+    if item.vectors is not None:
+        return Stored(item.id, _NOTHING, None, item.payload, {name: _numbers(vector) for name, vector in item.vectors.items()})
+    return Stored(item.id, *_numbers(item.vector), item.payload)
+
+
+def _numbers(vector: Any) -> tuple[NDArray[np.float32], NDArray[np.int64] | None]:
+    """Values and features of a vector of the library or the client."""
     if hasattr(vector, "indices"):
-        return Stored(item.id, np.asarray(vector.values, np.float32), np.asarray(vector.indices, np.int64), item.payload)
-    return Stored(item.id, np.asarray(vector, np.float32), None, item.payload)
+        return np.asarray(vector.values, np.float32), np.asarray(vector.indices, np.int64)
+    return np.asarray(vector, np.float32), None

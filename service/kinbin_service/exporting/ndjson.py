@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO, Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kinbin_service.exact_numbers import exact_numbers
 from kinbin_service.exporting.items import Stored
@@ -23,11 +25,17 @@ def write_ndjson(pages: Iterable[list[Stored]], file: IO[bytes], key: str = VECT
     return count
 
 
+def _vector(values: NDArray[np.float32], features: NDArray[np.int64] | None) -> Any:
+    exact = exact_numbers(values)
+    return exact if features is None else {"indices": features, "values": exact}
+
+
 def _line(item: Stored, key: str) -> bytes:
-    values = exact_numbers(item.values)
     content: dict[str, Any] = {"id": item.id}
-    if item.object is None:
-        content[VECTOR] = values if item.features is None else {"indices": item.features, "values": values}
+    if item.fields is not None:
+        content["vectors"] = {name: _vector(*of) for name, of in item.fields.items()}
+    elif item.object is None:
+        content[VECTOR] = _vector(item.values, item.features)
     else:
         content[key] = object_out(item.object)
     if item.payload is not None:

@@ -26,10 +26,11 @@ from kinbin_service.importing.targets import (
     TargetDiffers,
     Wanted,
     check_alike,
-    refuse_fields,
+    check_fields,
     told,
     told_parameters,
     try_out,
+    vectors_by_field,
 )
 from kinbin_service.importing.vectors import parse_vector
 
@@ -48,11 +49,12 @@ __all__ = [
     "TargetDiffers",
     "Wanted",
     "check_alike",
+    "check_fields",
     "import_files",
     "parse_vector",
-    "refuse_fields",
     "told",
     "told_parameters",
     "try_out",
+    "vectors_by_field",
     "watch",
 ]

@@ -124,6 +124,7 @@ class Batch:
         """The length of the first vector when it is dense, the numbers of a step or point, else None. The batch holds one at least."""
         first = self.vectors[0]
         if self.items != "vectors":
+            # Of several fields, which are dictionaries, there is none.
             return first.shape[1] if isinstance(first, np.ndarray) and first.ndim == 2 else None
         return first.shape[0] if isinstance(first, np.ndarray) else None
 
@@ -246,7 +247,10 @@ def _stacked(vectors: list[Vector]) -> NDArray[Any] | list[Vector]:
     return np.stack(dense)
 
 
-def _size(vector: Vector | Object) -> int:
+def _size(vector: Any) -> int:
+    """Numbers, characters or bytes of a vector, an object, or of the vectors of several fields."""
+    if isinstance(vector, dict):
+        return sum(map(_size, vector.values()))
     if isinstance(vector, np.ndarray):
         return int(vector.size)
     if isinstance(vector, str | bytes):

@@ -9,14 +9,23 @@ from typing import Any
 import orjson
 
 from kinbin_service.importing.batches import BadRow, Batch, Columns, Naming, Position, SourceError, gather
+from kinbin_service.importing.fields import FIELDS
 from kinbin_service.importing.lines import Lines, line_records
 from kinbin_service.importing.vectors import FORMS, Object, Vector, parse_vector, shown
 from kinbin_service.objects import KEYS, VECTOR, object_in
 
 __all__ = ["NdjsonFile"]
 
+VECTORS = "vectors"
+"""What items of several fields carry: a vector for each."""
+_CARRIED = (VECTOR, VECTORS, *KEYS)
 _FIRST_LINES = 1_000
 """Lines that are looked through for an item."""
+
+
+def _kind(key: str) -> str:
+    """What items are that carry this."""
+    return FIELDS if key == VECTORS else KEYS.get(key, "vectors")
 
 
 class NdjsonFile:
@@ -37,7 +46,7 @@ class NdjsonFile:
         self.total = path.stat().st_size
         self._key = self._first_key()
         self.columns = Columns(
-            f'{KEYS.get(self._key, "vectors")} from "{self._key}"',
+            f'{_kind(self._key)} from "{self._key}"',
             naming.told if naming else f'id from "{id_field}"',
             ("payload", *payload_fields),
         )
@@ -47,7 +56,7 @@ class NdjsonFile:
         lines = Lines(self.path, self._file, start)
         return gather(
             self.path,
-            line_records(self.path, lines, start.rows, self._item, KEYS.get(self._key, "vectors")),
+            line_records(self.path, lines, start.rows, self._item, _kind(self._key)),
             rows,
             start,
             skip_bad=skip_bad,
@@ -72,14 +81,24 @@ class NdjsonFile:
         if not isinstance(item, dict):
             raise ValueError(f'expected an object {{"{self._id_field}": …, "vector": …}}, got {shown(item)}')  # noqa: TRY004
         unknown = item.keys() - self._known - {self._key}
-        if unknown & {VECTOR, *KEYS}:
-            raise ValueError(f'every item carries "{self._key}", as the first one does, and not "{min(unknown & {VECTOR, *KEYS})}"')
+        if unknown & set(_CARRIED):
+            raise ValueError(f'every item carries "{self._key}", as the first one does, and not "{min(unknown & set(_CARRIED))}"')
         if unknown:
             raise ValueError(f"unknown field {shown(min(unknown))}: name it in --payload-columns to keep it, or remove it")
         if self._key not in item:
             raise ValueError(f'field "{self._key}" is missing' + (f": expected {FORMS}" if self._key == VECTOR else ""))
         given = item[self._key]
-        return self._id(item, row), parse_vector(given) if self._key == VECTOR else object_in(self._key, given), self._payload(item)
+        return self._id(item, row), self._carried(given), self._payload(item)
+
+    def _carried(self, given: Any) -> Any:
+        """What an item carries, in the form that the library takes; ValueError says what the form is."""
+        if self._key == VECTOR:
+            return parse_vector(given)
+        if self._key != VECTORS:
+            return object_in(self._key, given)
+        if not isinstance(given, dict):
+            raise ValueError(f'"{VECTORS}" is an object of fields, as {{"colour": [0.1, 0, 2.5], "words": …}}, got {shown(given)}')  # noqa: TRY004
+        return {name: parse_vector(one) for name, one in given.items()}
 
     def _first_key(self) -> str:
         """What the items carry: the first one tells. A line that is none is judged in its turn."""
@@ -93,7 +112,7 @@ class NdjsonFile:
             except SourceError:
                 break
             if isinstance(item, dict):
-                return next((key for key in KEYS if key in item and key not in self._known), VECTOR)
+                return next((key for key in (*KEYS, VECTORS) if key in item and key not in self._known), VECTOR)
         return VECTOR
 
     def _id(self, item: dict[str, Any], row: int) -> str:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import kinbin
 from kinbin_service.importing.batches import Batch
+from kinbin_service.importing.fields import FIELDS, by_field, refusal_of_fields, refuse_fields
 
-__all__ = ["Added", "DatabaseTarget", "Refused", "Target", "TargetDiffers", "Wanted", "check_alike", "told", "told_parameters", "try_out"]
+__all__ = [
+    "Added",
+    "DatabaseTarget",
+    "Refused",
+    "Target",
+    "TargetDiffers",
+    "Wanted",
+    "check_alike",
+    "check_fields",
+    "told",
+    "told_parameters",
+    "try_out",
+    "vectors_by_field",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +58,17 @@ class TargetDiffers(Exception):
     """The collection that is there has another kernel or dimension than was asked for."""
 
 
-def refuse_fields(name: str) -> None:
-    """Raise TargetDiffers: files hold one vector an item."""
-    raise TargetDiffers(f"{name} has several fields, and files hold one vector an item: add to it by the library, REST or the client")
+def check_fields(name: str, fields: Collection[str] | None, first: Batch, wanted: Wanted) -> bool:
+    """Whether items of several fields go into a collection that has them. fields: None: it has none, or is not there.
+
+    Raises TargetDiffers where only one of both has several.
+    """
+    asked = Wanted(items=wanted.items) != wanted
+    if fields is not None and (refused := refuse_fields(name, first.items)):
+        raise TargetDiffers(refused)
+    if first.items == FIELDS and (fields is None or asked):
+        raise TargetDiffers(refusal_of_fields(name, options=asked))
+    return fields is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +157,13 @@ class DatabaseTarget:
 
     def prepare(self, wanted: Wanted, first: Batch) -> None:
         """Make the collection, or compare the one that is there."""
+        several = self._collection if isinstance(self._collection, kinbin.FieldsCollection) else None
+        if check_fields(self.name, None if several is None else several.config.fields, first, wanted):
+            return
         if self._collection is None:
             made = try_out(first, wanted)
             self._collection = self._database.create_collection(self.name, **made)
         else:
-            if isinstance(self._collection, kinbin.FieldsCollection):
-                refuse_fields(self.name)
             config = self._collection.config
             have = Wanted(config.kernel, config.dim, config.parameters, config.items)
             check_alike(self.name, have, replace(wanted, items=first.items))
@@ -149,7 +172,10 @@ class DatabaseTarget:
         """Add a batch in one transaction."""
         assert self._collection is not None, "prepare() comes first"
         try:
-            done = self._collection.add(batch.ids, batch.vectors, payloads=batch.payloads, mode=mode, atomic=True)
+            vectors: Any = batch.vectors
+            if isinstance(self._collection, kinbin.FieldsCollection):
+                vectors = vectors_by_field(batch, tuple(self._collection.config.fields))
+            done = self._collection.add(batch.ids, vectors, payloads=batch.payloads, mode=mode, atomic=True)
         except kinbin.InvalidInput as error:
             raise _refused(batch, error) from None
         except kinbin.ItemConflict as error:
@@ -167,6 +193,8 @@ class DatabaseTarget:
         """What the collection is; None when there is none."""
         if self._collection is None:
             return None
+        if isinstance(self._collection, kinbin.FieldsCollection):
+            return Wanted(items=FIELDS)
         config = self._collection.config
         return Wanted(config.kernel, config.dim, config.parameters, config.items)
 
@@ -194,6 +222,15 @@ def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
         except kinbin.InvalidInput as error:
             raise _refused(batch, error) from None
     return config
+
+
+def vectors_by_field(batch: Batch, fields: Sequence[str] | None) -> dict[str, list[Any]]:
+    """The vectors of a batch by field. Raises Refused."""
+    try:
+        return by_field(batch, fields)
+    except ValueError as error:
+        position, text = error.args
+        raise Refused([(position, text)]) from None
 
 
 def _refused(batch: Batch, error: kinbin.InvalidInput) -> Refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -45,6 +45,10 @@ def validate(model: type[Model], value: Any, lines: Sequence[int] = ()) -> Model
     raise Refusal(code, entries[0].detail, entries, limit)
 
 
+_NAMED: dict[str, Mapping[str, object]] = {"kernel": kinbin.KERNELS, "distance": kinbin.OBJECT_KERNELS}
+"""Words that go by other names elsewhere, by field: what is meant may be one of these."""
+
+
 def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) -> Entry:
     """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
     path = list(problem["loc"])
@@ -58,7 +62,7 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     elif kind == "literal_error":
         known = re.findall("'([^']*)'", context["expected"])
         verb = "lists some" if path[0] == "include" else "is one"
-        detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], known)}"
+        detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], _NAMED.get(field, known))}"
     elif _limit(problem):
         detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
     elif field in SAYS:

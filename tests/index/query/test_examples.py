@@ -95,15 +95,19 @@ def test_a_proof_is_one(collection: kinbin.Collection, monkeypatch: pytest.Monke
     """Whenever candidates are said to be complete, no other row scores more: over many examples, some of them alike."""
     monkeypatch.setattr(examples, "_SCAN_NS", 0.0)
     monkeypatch.setattr(examples, "_DEPTH", 2)
-    monkeypatch.setattr(examples, "_LEAST_DEPTH", 60)
-    proved = 0
+    monkeypatch.setattr(examples, "_LEAST_DEPTH", 8)
+    proved, missed = 0, 0
     for i in range(40):
-        positive = [X[i], X[i] * 0.9 + X[i + 1] * 0.1]
-        answer = collection.query_examples(positive, k=2, mode="auto")
-        if answer.recall_lower_bound == 1.0:
-            proved += 1
-            check(answer, truth(positive), set(), 2)
+        for positive, negative in (([X[i], X[i] * 0.9 + X[i + 1] * 0.1], []), ([X[i], X[i + 100]], []), ([X[i]], [X[i + 100]])):
+            answer = collection.query_examples(positive, negative, k=2, mode="auto")
+            scores = truth(positive, negative)
+            if answer.recall_lower_bound == 1.0:
+                proved += 1
+                check(answer, scores, set(), 2)
+            else:
+                missed += bool(answer.scores[-1] < np.sort(scores)[-2] - naive.SCORE_ERROR)
     assert proved > 5
+    assert missed, "otherwise anything would have passed"
 
 
 def test_filters_and_least_scores_hold(collection: kinbin.Collection) -> None:

@@ -25,7 +25,7 @@ def payload(i: int) -> dict[str, Any] | None:
     """Values of all kinds, some absent, some deep."""
     if i % 11 == 0:
         return None
-    return {"shot": SHOTS[i * i % 10], "year": i, "deep": {"er": i % 4, "other": 1}} if i < 650 else {"shot": "rare" if i > 690 else "a"}
+    return {"shot": SHOTS[i * 7 % 10], "year": i, "deep": {"er": i % 4, "other": 1}} if i < 650 else {"shot": "rare" if i > 690 else "a"}
 
 
 def fill(made: kinbin.Collection) -> kinbin.Collection:
@@ -199,6 +199,30 @@ def test_times_are_told_in_order(collection: kinbin.Collection) -> None:
     assert all(answer.times for answer in batch)
     examples = collection.query_examples([X[0], X[1]], debug=True)
     assert [name for name, _ in examples.times or ()] == ["score all rows"]
+
+
+def test_what_takes_long_can_be_cancelled(collection: kinbin.Collection) -> None:
+    """Groups, deep pages and examples end with SearchCancelled once the event is set, before they have seen everything."""
+    seen: list[str] = []
+
+    class Late(threading.Event):
+        """Set when it was looked at so often."""
+
+        def is_set(self) -> bool:
+            seen.append("looked")
+            return len(seen) > 1
+
+    asks: tuple[Callable[[threading.Event], object], ...] = (
+        lambda cancel: collection.query(X[0], group_by={"field": "nothing"}, cancel=cancel),
+        lambda cancel: collection.query_examples([X[0], X[1]], cancel=cancel),
+        lambda cancel: collection.query(X[0], k=1_000, offset=5_000, cancel=cancel),
+        lambda cancel: collection.query_each([kinbin.Query(X[0])] * 3, cancel),
+    )
+    for ask in asks:
+        seen.clear()
+        with pytest.raises(kinbin.SearchCancelled):
+            ask(Late())
+        assert len(seen) == 2
 
 
 def test_fields_are_grouped_and_paged_alike(db: kinbin.Database, rng: np.random.Generator) -> None:
