@@ -72,9 +72,9 @@ class Admission:
         """How many requests wait for a thread."""
         return len(self._waiting)
 
-    def check_room(self) -> None:
-        """Refuse when as many requests wait as may wait."""
-        if len(self._waiting) >= self.queue_length:
+    def check_room(self, *, writes: bool) -> None:
+        """Refuse what can neither begin at once nor wait."""
+        if len(self._waiting) >= self.queue_length and not self._may_begin(writes):
             raise Refusal("overloaded", "as many requests wait as may wait; try again", limit="queue_length")
 
     async def run(
@@ -88,7 +88,7 @@ class Admission:
         job = _Job(call, writes, self._loop.create_future())
         with self._lock:
             if not self._begin(job):
-                self.check_room()
+                self.check_room(writes=writes)
                 self._waiting.append(job)
         if job.started:
             self._unheard += 1
@@ -142,9 +142,12 @@ class Admission:
         await self._idle.wait()
         self._pool.shutdown()
 
+    def _may_begin(self, writes: bool) -> bool:
+        return self.running < self.threads and not (writes and self.writing >= self.write_threads)
+
     def _begin(self, job: _Job) -> bool:
         """Note that a job is started, if it may be. Under the lock."""
-        if self.running >= self.threads or (job.writes and self.writing >= self.write_threads):
+        if not self._may_begin(job.writes):
             return False
         job.started = True
         self.running += 1

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
-__all__ = ["IDEMPOTENCY", "NAMED", "PROBLEMS", "VECTORS", "bulk", "matrix", "parameters", "reference", "route", "without"]
+__all__ = ["FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "VECTORS", "bulk", "matrix", "parameters", "reference", "route", "without"]
 
 PROBLEMS = "x-problem-codes"
 """Where the document lists the codes of the errors that a route answers with; it has a response for each of their statuses."""
@@ -19,14 +19,16 @@ EVERYWHERE = frozenset({
     "too_many_connections", "unauthorized", "unknown_host",
 })  # fmt: skip
 WITH_BODY = frozenset({
-    "bad_json", "bad_string", "body_timeout", "buffers_full", "invalid_field", "non_finite", "over_limit",
-    "unsupported_encoding", "unsupported_media_type",
+    "bad_encoding", "bad_json", "bad_string", "body_timeout", "buffers_full", "invalid_field", "non_finite", "unsupported_encoding",
+    "unsupported_media_type",
 })  # fmt: skip
 WITH_WORK = frozenset({
     "overloaded", "deadline", "not_ready", "stopping", "closed", "storage_busy", "storage_error", "corrupt_data", "format_mismatch",
 })  # fmt: skip
 NAMED = frozenset({"collection_not_found", "bad_name"})
 """Of routes that name a collection."""
+FILTERED = frozenset({"bad_filter", "over_limit"})
+"""Of routes that take a filter."""
 VECTORS = frozenset({
     "bad_object", "bad_vector", "dimension_mismatch", "duplicate_feature", "negative_value", "non_finite", "out_of_range", "over_limit",
     "zero_vector",
@@ -57,16 +59,15 @@ def route(
     body: type[BaseModel] | tuple[type[BaseModel], ...] | None = None,
     other_bodies: dict[str, Any] | None = None,
     parameters: list[dict[str, Any]] | None = None,
-    refusals: frozenset[str] | frozenset[int] = frozenset(),
+    refusals: frozenset[str] = frozenset(),
     works: bool = True,
 ) -> dict[str, Any]:
-    """Arguments of a route's decorator. `works`: its calls to the library go through admission.
+    """Arguments of a route's decorator. `works`: it waits its turn and asks the library.
 
-    refusals: codes of errors that it has besides; of a status, all of its codes.
+    refusals: codes of errors that it has besides; never a status, which would promise all of its codes.
     """
-    codes = {name for name, code in CODES.items() if not refusals.isdisjoint({name, code.status})}
-    codes |= EVERYWHERE | (WITH_WORK if works else frozenset()) | (WITH_BODY if body else frozenset())
-    assert codes <= CODES.keys()
+    codes = EVERYWHERE | refusals | (WITH_WORK if works else frozenset()) | (WITH_BODY if body else frozenset())
+    assert codes <= CODES.keys(), f"no codes: {codes - CODES.keys()}"
     extra: dict[str, Any] = {PROBLEMS: sorted(codes)}
     if body:
         models = body if isinstance(body, tuple) else (body,)
@@ -80,6 +81,7 @@ def route(
 def without(described: dict[str, Any], *codes: str) -> dict[str, Any]:
     """The same route without some of its errors: it needs no name, or passes no gate."""
     extra = described["openapi_extra"]
+    assert set(codes) <= set(extra[PROBLEMS]), f"not declared: {set(codes) - set(extra[PROBLEMS])}"
     return {**described, "openapi_extra": {**extra, PROBLEMS: [code for code in extra[PROBLEMS] if code not in codes]}}
 
 

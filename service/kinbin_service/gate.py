@@ -3,7 +3,7 @@
 In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
 (421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401), then what the key may
 not do (403; see keys.py). Nothing of the body has been read by then. Then, as long as the queue is full, whatever would
-have to wait in it (429). Out: a request id, one line in
+have to wait in it (429): a query may still begin where writes alone wait. Out: a request id, one line in
 the access log, and a problem document for whatever nobody foresaw.
 """
 
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
 from kinbin_service.hosts import Hosts
-from kinbin_service.keys import KEY, Keys, check
+from kinbin_service.keys import KEY, Keys, check, needed
 from kinbin_service.limits import body_limit, is_stream
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import REFUSED, Refusal
@@ -150,7 +150,8 @@ class Gate:
 async def _check_room(scope: Scope, headers: Headers, receive: Receive) -> None:
     """Refuse a request that could not even wait: before routing and parsing, since under overload refusals are most of the work."""
     try:
-        scope["app"].state.service.admission.check_room()
+        writes = needed(scope["method"], scope["path"])[0] == "write"
+        scope["app"].state.service.admission.check_room(writes=writes)
     except Refusal:
         # A short body has mostly arrived with its head. Once it is read, the connection can be kept.
         declared = headers.get("content-length", "0")

@@ -29,8 +29,8 @@ Finds the near neighbours of histograms, counts, shingle sets and signed vectors
 and of strings, series, point sets and images by distances of their own: \
 exact scores, and a proved lower bound on mean recall, or the reason why an answer has none.
 
-Every request passes the same gates in this order: size (413), host (421, 403), key (401, 403), parsing (400, 415), \
-validation (422), admission (429, 503). \
+Every request passes the same gates in this order: size (413), host (421, 403), key (401, 403), room to wait (429), \
+parsing (400, 415), validation (422), admission (429, 503). \
 An add, or a delete by ids, is one transaction, durable when it is answered. Of a key that occurs twice in a JSON object, the last \
 one counts.
 

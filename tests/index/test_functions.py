@@ -79,7 +79,7 @@ def test_answers_are_the_nearest_by_the_function(database: kinbin.Database, rng:
     assert [truth[int(name)] for name in answer.ids] == distances_of(answer)
     assert (answer.recall_lower_bound, answer.mode) == (1.0, "exact")
     assert distances_of(c.query_batch([query, X[3]], k=5)[1])[0] == 0.0
-    assert distances_of(c.query_id("3", k=1)) == [0.0]
+    assert distances_of(c.query_id("3", k=1, include_self=True)) == [0.0]
     assert distances_of(c.query(query, k=5, filter={"even": True})) == sorted(truth[::2].tolist())[:5]
     within = c.query(query, k=60, max_distance=9.0)
     assert distances_of(within) == sorted(truth[truth <= 9.0].tolist())

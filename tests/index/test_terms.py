@@ -304,8 +304,8 @@ def test_a_filter_deletes_what_matches_in_its_transaction(held: Held, monkeypatc
     held.add(["a", "b", "c"], ROWS, [{"old": True}, {"old": True}, {"old": False}])
     looked = type(held.collection)._matching
 
-    def disturbed(self: Any, matches: Any) -> Any:
-        found = looked(self, matches)
+    def disturbed(self: Any, matches: Any, filter: Any) -> Any:
+        found = looked(self, matches, filter)
         self.set_payload(["a", "c"], [{"old": disturbed.turn % 2 == 0}, {"old": disturbed.turn % 2 == 1}])  # type: ignore[attr-defined]
         disturbed.turn += 1  # type: ignore[attr-defined]
         return found

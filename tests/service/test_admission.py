@@ -279,6 +279,23 @@ async def test_an_overloaded_server_refuses_before_it_parses(small: App) -> None
     assert (await small.client.post("/query", content=b"{", headers=headers)).status_code == 400
 
 
+async def test_writes_that_fill_the_queue_stop_no_query(small: App) -> None:
+    """With as many writes waiting as may wait, a query is answered by the thread that writes leave free; the next write is 429."""
+    held = HeldDatabase(small.service.database)
+    small.service.database = held  # type: ignore[assignment]
+    delete = {"ids": ["a"]}
+    writes = [asyncio.create_task(small.client.post("/v1/collections/default/delete", json=delete)) for _ in range(4)]
+    await eventually(lambda: small.service.admission.waiting == 3)
+    refused = await small.client.post("/v1/collections/default/delete", content=b"{", headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.json()["code"]) == (429, "overloaded")
+    query = asyncio.create_task(small.client.post("/query", json=QUERY))
+    await eventually(lambda: len(held.begun) == 2)
+    assert small.service.admission.waiting == 3
+    held.gate.set()
+    assert (await query).status_code == 200
+    assert {answer.status_code for answer in await asyncio.gather(*writes)} == {200}
+
+
 async def test_a_client_that_leaves_the_queue_is_not_worked_for(small: App) -> None:
     """A waiting HTTP request whose client goes away never reaches the library."""
     held = HeldDatabase(small.service.database)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import orjson
 import pytest
 
 import kinbin
-from kinbin_service.documented import PROBLEMS
+from kinbin_service.bodies import NDJSON, SNAPSHOT
+from kinbin_service.documented import PROBLEMS, route, without
+from kinbin_service.key_file import line_of
 from kinbin_service.openapi import COMMITTED
 from kinbin_service.problems import CODES
 from service_app import App, running_app
@@ -22,10 +24,12 @@ OPERATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
     for method, operation in methods.items()
 }
 KEY = "key-of-the-test"
+NARROW = "key-that-may-nothing-here"
 BIG = "99999999999"
-WRITES = {"add_items", "add_items_default", "create_collection", "delete_items", "drop_collection"}
-NEVER = {"body_timeout", "buffers_full", "overloaded", "deadline", "cancelled"}
-"""What takes a slow or a crowded service, which other tests have (test_admission, test_gates)."""
+NEVER = {"body_timeout", "buffers_full", "overloaded", "deadline", "search_deadline"} | {
+    "head_timeout", "head_too_large", "too_many_connections",
+}  # fmt: skip
+"""What takes a slow or a crowded service, which other tests have: test_admission and test_gates, and of connections test_connections."""
 ITEM = {"id": "a", "vector": [1, 2]}
 
 DEEP: dict[str, Any] = {}
@@ -34,16 +38,23 @@ for _ in range(40):
 TERMS = {"$or": [{"a": 1}] * 300}
 """More conditions than a filter has."""
 
-Sent = tuple[dict[str, str], bytes]
-"""Headers and body."""
+
+class Sent(NamedTuple):
+    """One request to a route."""
+
+    headers: dict[str, str]
+    body: bytes = b""
+    collection: str | None = None
+    """None: the one that the route is meant for."""
+    query: str = ""
 
 
 JSON = {"content-type": "application/json"}
 
 
-def json_of(content: Any) -> Sent:
+def json_of(content: Any, **headers: str) -> Sent:
     """A JSON body."""
-    return JSON, orjson.dumps(content)
+    return Sent(JSON | headers, orjson.dumps(content))
 
 
 BODIES: dict[str, list[Any]] = {
@@ -53,7 +64,7 @@ BODIES: dict[str, list[Any]] = {
         {"items": [{"id": "a", "vector": [1]}]}, {"items": [{"id": "a", "vector": [0, 0]}]}, {"items": [{"id": "a", "vector": [1, 1e20]}]},
         {"items": [{"id": "a", "vector": "x"}]}, {"items": [{"id": "a", "string": "x"}]}, {"items": [{"id": "a", "series": "x"}]},
         {"items": [{"id": "a", "vector": {"indices": [1, 1], "values": [1, 2]}}]}, {"items": [ITEM | {"payload": DEEP}]},
-        {"items": [ITEM | {"payload": {"a": "x" * 70_000}}]},
+        {"items": [ITEM | {"payload": {"a": "x" * 70_000}}]}, {"items": [ITEM | {"if_version": 7}]},
     ],
     "query": [
         {"vector": [1]}, {"vector": [1, -1]}, {"vector": [0, 0]}, {"vector": [1, 1e20]}, {"vector": "x"},
@@ -67,36 +78,67 @@ BODIES: dict[str, list[Any]] = {
     "scroll_items": [{"after": "!"}, {"filter": {"$x": 1}}, {"filter": TERMS}, {"limit": 0}],
     "count_items": [{"filter": {"$x": 1}}, {"filter": TERMS}],
     "create_collection": [{"dim": 10**9}, {"kernel": "x"}, {"dim": 3}, {"bands": 9_999, "rows": 99}, {"dim": 2, "fields": {}}],
+    "write_payloads": [
+        {"items": [{"id": "", "payload": {}}]}, {"items": [{"id": "a", "payload": {}}] * 2}, {"items": [{"id": "no", "payload": {}}]},
+        {"items": [{"id": "a", "payload": DEEP}]}, {"items": [{"id": "a", "payload": {"a": "x" * 70_000}}]},
+        {"items": [{"id": "a", "payload": {}, "if_version": 7}]}, {"items": [{"id": "a", "payload": {}}], "mode": "x"},
+    ],
+    "change_indexes": [{"add": {"a": "x"}}, {"add": {"": "number"}}, {"add": {f"f{n}": "number" for n in range(99)}}, {"drop": ["no"]}],
+    "count_facets": [{"field": "a", "filter": {"$x": 1}}, {"field": "a", "filter": TERMS}, {"field": ""}, {"field": "a", "limit": 0}],
+    "put_limits": [{"items": -1}, {"bytes": 2**63}, {"items": "x"}],
+    "put_alias": [{"collection": "none"}, {"collection": "A"}, {"collection": "other"}],
+    "create_snapshot": [{"keep": 0}, {"keep": "x"}],
 }  # fmt: skip
 BODIES |= {"add_items_default": BODIES["add_items"], "query_default": BODIES["query"]}
 NPY = {"content-type": "application/x-npy"}
+LINES = {"content-type": NDJSON}
+STREAMED = "?stream=true"
 RAW: dict[str, list[Sent]] = {
-    "add_items": [(NPY, b"x"), ({"content-type": "multipart/form-data; boundary=b"}, b"x"), (NPY | {"x-kinbin-ids": "[1]"}, b"x")],
-    "query": [(NPY, b"x")],
+    "add_items": [
+        Sent(NPY, b"x"),
+        Sent({"content-type": "multipart/form-data; boundary=b"}, b"x"),
+        Sent(NPY | {"x-kinbin-ids": "[1]"}, b"x"),
+        json_of({"items": [{"id": "k", "vector": [1, 2]}]}, **{"idempotency-key": "k"}),
+        json_of({"items": [{"id": "k", "vector": [1, 3]}]}, **{"idempotency-key": "k"}),
+        *(Sent(LINES, line, query=STREAMED) for line in (b"{", b'{"id":""}', b'{"id":"","vector":[1,2]}', b'{"id":"a","vector":[1]}')),
+        Sent(JSON, b"{}", query=STREAMED),
+        Sent(LINES, b"", query=STREAMED + "&after=x"),
+        Sent(LINES | {"content-encoding": "gzip"}, b"x", query=STREAMED),
+    ],
+    "query": [Sent(NPY, b"x")],
+    "create_collection": [Sent(*json_of({"dim": 2})[:2], "alias")],
+    "drop_collection": [Sent({}, collection="alias"), Sent({}, collection="c")],
+    "put_alias": [Sent(*json_of({"collection": "c"})[:2], "c")],
+    "drop_alias": [Sent({}, collection="none")],
+    "get_snapshot": [Sent({"range": "bytes=99999999-"})],
+    "restore": [Sent({"content-type": SNAPSHOT}, b"x", query="?name=new"), Sent({"content-type": SNAPSHOT}, b"x")],
 }
 RAW |= {"add_items_default": RAW["add_items"], "query_default": RAW["query"]}
-"""Bodies that are not JSON."""
+"""Bodies that are not JSON, and names and parameters of one route alone."""
 ANY_BODY: list[Sent] = [
     *map(json_of, ([], {}, {"unknown": 1}, {"ids": 7, "items": 7, "vector": 7, "limit": "x", "filter": 7, "dim": "x"})),
-    *(
-        ({"content-type": "application/json"}, body)
-        for body in (b"", b"{", b"\xff", b'{"ids":[NaN]}', b'{"kernel":"\\ud800","id":"\\ud800"}')
-    ),
-    ({"content-type": "text/plain"}, b"x"),
-    ({"content-type": "application/json", "content-encoding": "br"}, b"x"),
+    *(Sent(JSON, body) for body in (b"", b"{", b"\xff", b'{"ids":[NaN]}', b'{"kernel":"\\ud800","id":"\\ud800"}')),
+    Sent({"content-type": "text/plain"}, b"x"),
+    Sent(JSON | {"content-encoding": "br"}, b"x"),
+    Sent(JSON | {"content-encoding": "gzip"}, b"x"),
 ]
-GATES: list[tuple[dict[str, str], str]] = [
-    ({"authorization": "Bearer wrong"}, ""),
-    ({"host": "elsewhere.example"}, ""),
-    ({"origin": "http://elsewhere.example"}, ""),
-    ({"content-length": BIG}, ""),
-    ({"content-length": "x"}, ""),
-    ({}, "?api_key=x"),
+GATES: list[Sent] = [
+    Sent({"authorization": "Bearer wrong"}),
+    Sent({"authorization": f"Bearer {NARROW}"}),
+    Sent({"host": "elsewhere.example"}),
+    Sent({"origin": "http://elsewhere.example"}),
+    Sent({"content-length": BIG}),
+    Sent({"content-length": "x"}),
+    Sent({}, query="?api_key=x"),
 ]
 FAILURES: list[kinbin.KinbinError] = [
     kinbin.StorageError("x"), kinbin.StorageBusy("x"), kinbin.CorruptData("x"), kinbin.FormatMismatch("x"), kinbin.Closed("x"),
-    kinbin.CollectionNotFound("x"),
+    kinbin.CollectionNotFound("x"), kinbin.StorageFull("x"),
 ]  # fmt: skip
+NOT_OF_ALL = {"collection_not_found", "storage_full"}
+"""Of these failures, what a call fails with only where the file says so."""
+CROWDED = kinbin.InvalidInput.of("over_limit", "x", field="name", limit="collections")
+"""A database that has as many collections as it may have."""
 
 
 class Failing:
@@ -104,6 +146,7 @@ class Failing:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+        self.snapshots = self
 
     def __getattr__(self, name: str) -> Any:
         def fail(*_: Any, **__: Any) -> Any:
@@ -118,14 +161,15 @@ class Drive:
     def __init__(self, app: App, name: str) -> None:
         self.app = app
         self.method, self.path, self.operation = OPERATIONS[name]
+        self.usual = {"drop_collection": "d", "put_alias": "new", "drop_alias": "alias"}.get(name, "c")
+        self.snapshot = "none"
         self.seen: set[str] = set()
 
-    async def send(self, headers: dict[str, str], body: bytes = b"", collection: str = "c", query: str = "") -> None:
+    async def send(self, sent: Sent) -> None:
         """One request, whose answer must be one that the file has."""
-        path = self.path.replace("{name}", collection)
-        given = {"authorization": f"Bearer {KEY}", **headers}
-        response = await self.app.client.request(self.method.upper(), path + query, content=body, headers=given)
-        self.note(response)
+        path = self.path.replace("{name}", sent.collection or self.usual).replace("{id}", self.snapshot)
+        given = {"authorization": f"Bearer {KEY}", **sent.headers}
+        self.note(await self.app.client.request(self.method.upper(), path + sent.query, content=sent.body, headers=given))
 
     def note(self, response: httpx.Response) -> None:
         """Hold one answer against the file."""
@@ -147,30 +191,44 @@ def good_body(name: str) -> Sent:
     """A body that the route takes."""
     bodies: dict[str, Any] = {
         "add_items": {"items": [ITEM]}, "query": {"vector": [1, 2]}, "get_items": {"ids": ["a"]}, "delete_items": {"ids": ["b"]},
-        "create_collection": {"dim": 2},
+        "create_collection": {"dim": 2}, "write_payloads": {"items": [{"id": "a", "payload": {}}]}, "count_facets": {"field": "a"},
+        "put_alias": {"collection": "c"}, "restore": {"collection": "c", "snapshot": "none", "name": "new"},
     }  # fmt: skip
-    return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else ({}, b"")
+    return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else Sent({})
 
 
 async def test_every_route_names_its_errors(name: str, tmp_path: Path) -> None:
     """Each answer to bad requests, failing storage and states of the service has its status and code in the file; no code is idle."""
-    async with running_app(tmp_path / "data", api_key=KEY, allowed_hosts="localhost") as app:
+    keys = tmp_path / "keys"
+    keys.write_text(line_of(NARROW, "narrow", "metrics", ["elsewhere"]))
+    async with running_app(tmp_path / "data", api_key=KEY, api_keys_file=keys, allowed_hosts="localhost") as app:
         drive = Drive(app, name)
         database = app.service.database
         for made in ("c", "default"):
             database.create_collection(made, kernel="minmax", dim=2).add(["a"], [[1, 2]])
-        await drive.send(*good_body(name), collection="d" if name == "drop_collection" else "c")
-        for headers, query in GATES:
-            await drive.send(headers, query=query)
-        for sent in (*ANY_BODY, *RAW.get(name, ()), *map(json_of, BODIES.get(name, ()))):
-            await drive.send(*sent)
+        database.alias("alias", "c")
+        special = kept(drive, database) if "snapshots" in OPERATIONS[name][2]["tags"] else []
+        await drive.send(good_body(name))
+        for sent in (*GATES, *ANY_BODY, *RAW.get(name, ()), *special, *map(json_of, BODIES.get(name, ()))):
+            await drive.send(sent)
         if name.startswith("query"):
-            await drive.send(*json_of({"vector": [1, 2], "cursor": following(app, drive)}))
+            await drive.send(json_of({"vector": [1, 2], "cursor": following(app, drive)}))
         for collection in ("none", "A", "x" * 64):
-            await drive.send(*good_body(name), collection=collection)
+            await drive.send(good_body(name)._replace(collection=collection))
         await break_down(drive, name)
         idle = set(drive.operation[PROBLEMS]) - drive.seen - NEVER - UNFORESEEN.get(name, set())
         assert not idle, "declared, and never seen"
+
+
+def kept(drive: Drive, database: kinbin.Database) -> list[Sent]:
+    """Make the snapshot that routes are asked about; what is sent to restore it: kept ones, and an upload that is damaged."""
+    drive.snapshot = str(database.snapshots.create("c").id)
+    if drive.path != "/v1/restore":
+        return []
+    data = bytearray(database.snapshots.path("c", drive.snapshot).read_bytes())
+    data[len(data) // 2] ^= 1
+    names = [json_of({"collection": "c", "snapshot": drive.snapshot, "name": name}) for name in ("new", "new", "alias", "A")]
+    return [*names, Sent({"content-type": SNAPSHOT}, bytes(data), query="?name=other")]
 
 
 def following(app: App, drive: Drive) -> str:
@@ -189,20 +247,20 @@ async def break_down(drive: Drive, name: str) -> None:
     states: tuple[Any, ...] = ("starting", "stopping", "failed")
     for state in states:
         service.state = state
-        await drive.send(*good_body(name))
+        await drive.send(good_body(name))
     service.state = "ready"
     database: Any = service.database
-    if "overloaded" in drive.operation[PROBLEMS]:
-        for error in [*FAILURES, *([kinbin.StorageFull("x")] if name in WRITES else [])]:
-            if isinstance(error, kinbin.CollectionNotFound) and "collection_not_found" not in drive.operation[PROBLEMS]:
-                continue
-            failing: Any = Failing(error)
-            service.database = failing
-            await drive.send(*good_body(name))
+    declared = set(drive.operation[PROBLEMS])
+    for error in [*FAILURES, *([CROWDED] if name == "restore" else [])] if "overloaded" in declared else []:
+        if error.code in NOT_OF_ALL - declared:
+            continue
+        failing: Any = Failing(error)
+        service.database = failing
+        await drive.send(good_body(name))
     service.database = database
 
 
-UNFORESEEN = {"list_limits": {"internal"}}
+UNFORESEEN = {"list_limits": {"internal"}, "metrics": {"internal"}}
 """Errors that nobody foresees, of routes that do nothing that could fail."""
 
 
@@ -211,6 +269,8 @@ def test_operations_have_names_to_call_them_by() -> None:
     assert {
         "add_items", "add_items_default", "query", "query_default", "get_items", "delete_items", "scroll_items", "count_items",
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
+        "metrics", "write_payloads", "change_indexes", "count_facets", "put_limits", "get_limits", "put_alias", "drop_alias",
+        "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot", "restore",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()
@@ -230,3 +290,13 @@ def test_statuses_are_those_of_the_codes() -> None:
     for _, _, operation in OPERATIONS.values():
         errors = {int(status) for status in operation["responses"] if int(status) >= 400}
         assert errors == {CODES[code].status for code in operation[PROBLEMS]}
+
+
+def test_a_route_takes_codes_and_nothing_else() -> None:
+    """A status, which would promise all of its codes, and a word that is no code are refused, and so is taking off what is not there."""
+    for refusals in ({404}, {"no_such_code"}):
+        wrong: Any = frozenset(refusals)
+        with pytest.raises(AssertionError, match="no codes"):
+            route("x", None, refusals=wrong)
+    with pytest.raises(AssertionError, match="not declared"):
+        without(route("x", None), "bad_name")

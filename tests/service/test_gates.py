@@ -85,19 +85,20 @@ async def test_parsing_comes_before_validation_and_validation_before_the_library
     assert problem(await locked.client.post(path, content=b'{"vector":[1]}', headers=headers))["status"] == 404
 
 
-async def test_validation_comes_before_admission(tmp_path: Path) -> None:
-    """With every thread busy and no room to wait, a bad request is still told what is wrong with it."""
+async def test_without_a_queue_requests_begin_at_once_or_are_refused(tmp_path: Path) -> None:
+    """No room to wait: while a thread is free all is as ever; while none is, whatever comes is 429 before anybody reads it."""
     async with running_app(tmp_path / "data", threads=1, queue_length=0) as app:
         await app.post("/index", GOOD)
         held = HeldDatabase(app.service.database)
         app.service.database = held  # type: ignore[assignment]
         busy = asyncio.create_task(app.post("/query", {"vector": [1, 2, 3]}))
         await eventually(lambda: held.begun)
-        assert (await app.post("/query", {"vector": [1, 2, 3], "k": 0}, status=422))["code"] == "invalid_field"
-        assert (await app.post("/query", b"{", status=400))["code"] == "bad_json"
-        assert (await app.post("/query", {"vector": [1, 2, 3]}, status=429))["code"] == "overloaded"
+        for body in ({"vector": [1, 2, 3], "k": 0}, b"{", {"vector": [1, 2, 3]}):
+            assert (await app.post("/query", body, status=429))["code"] == "overloaded"
         held.gate.set()
         await busy
+        assert (await app.post("/query", {"vector": [1, 2, 3], "k": 0}, status=422))["code"] == "invalid_field"
+        assert (await app.post("/query", b"{", status=400))["code"] == "bad_json"
 
 
 @pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"authorization": f"bearer  {KEY}"}, {"x-api-key": KEY}])
@@ -205,13 +206,13 @@ async def test_unknown_routes_and_methods_are_problems_too(app: App) -> None:
         "/index/",
         "/v1/collections/a/tune",
         "/v1/collections/a/explain",
-        "/v1/restore",
         "/dashboard",
         "/no-such-route",
     ):
         assert (await app.get(path, status=404))["code"] == "not_found"
-    response = await app.client.get("/index")
-    assert (response.status_code, problem(response)["code"], response.headers["allow"]) == (405, "method_not_allowed", "POST")
+    for path in ("/index", "/v1/restore"):
+        response = await app.client.get(path)
+        assert (response.status_code, problem(response)["code"], response.headers["allow"]) == (405, "method_not_allowed", "POST")
 
 
 async def test_bodies_under_way_have_a_common_limit(tmp_path: Path) -> None:

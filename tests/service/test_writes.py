@@ -197,7 +197,7 @@ async def test_aliases_are_set_swapped_listed_and_dropped(app: App) -> None:
         await app.put(f"/v1/collections/{name}", {"dim": 3})
         await app.post(f"/v1/collections/{name}/index", {"items": [{"id": name, "vector": [1, 2, 3]}]})
     assert await app.put("/v1/aliases/live", {"collection": "one"}, status=200) == {"alias": "live", "collection": "one"}
-    assert (await app.post("/v1/collections/live/query", {"id": "one"}))["results"][0]["id"] == "one"
+    assert (await app.post("/v1/collections/live/query", {"vector": [1, 2, 3]}))["results"][0]["id"] == "one"
     await app.post("/v1/collections/live/index", {"items": [{"id": "new", "vector": [3, 2, 1]}]})
     assert (await app.get("/v1/collections/live"))["name"] == "one"
     await app.put("/v1/aliases/live", {"collection": "two"}, status=200)

@@ -159,7 +159,8 @@ def names(include: Include, *, stored: bool = False) -> list[str]:
     if isinstance(include, str):
         return [include]
     if not isinstance(include, Iterable) or hasattr(include, "tocsr") or getattr(include, "ndim", 1) == 0:
-        says = f"{_FIELDS['include'].metadata['says']}{', version' if stored else ''}"
+        says = str(_FIELDS["include"].metadata["says"])
+        says = says.replace("payload,", "payload, version,") if stored else says
         raise InvalidArgument(f"include {says}, not {type(include).__name__}", code="bad_parameter")
     return list(include)
 

@@ -47,7 +47,7 @@ PUT = route(
     "Create a collection",
     CollectionAnswer,
     body=CollectionRequest,
-    refusals=frozenset({"bad_name", "bad_parameter", "collection_exists", "storage_full"}),
+    refusals=frozenset({"alias_conflict", "bad_name", "bad_parameter", "collection_exists", "over_limit", "storage_full"}),
 )
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinbin_service.documented import NAMED, route
+from kinbin_service.documented import FILTERED, NAMED, route
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.answers import FacetsAnswer, IndexesAnswer
@@ -16,9 +16,11 @@ from kinbin_service.service import service_of
 __all__ = ["router"]
 
 router = APIRouter(tags=["items"])
-CHANGE = route("Add and drop payload indexes", IndexesAnswer, body=IndexesRequest, refusals=NAMED | {"bad_parameter", "storage_full"})
-
-FACETS = route("Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=NAMED | {"bad_filter", "bad_parameter"})
+CHANGE = route(
+    "Add and drop payload indexes", IndexesAnswer, body=IndexesRequest,
+    refusals=NAMED | {"bad_parameter", "over_limit", "storage_full"},
+)  # fmt: skip
+FACETS = route("Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=NAMED | FILTERED | {"bad_parameter"})
 
 
 @router.post("/v1/collections/{name}/indexes", **CHANGE)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.convert import item
-from kinbin_service.documented import IDEMPOTENCY, NAMED, VECTORS, bulk, parameters, route, without
+from kinbin_service.documented import FILTERED, IDEMPOTENCY, NAMED, VECTORS, bulk, parameters, route, without
 from kinbin_service.limits import is_stream
 from kinbin_service.objects import carried_by
 from kinbin_service.problems import Place
@@ -99,7 +99,9 @@ async def add_items(request: Request, name: Name) -> Response:
     return await index(request, name)
 
 
-@router.post("/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=NAMED | {"bad_id"}))
+@router.post(
+    "/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=NAMED | {"bad_id", "over_limit"})
+)
 async def get_items(request: Request, name: Name) -> Response:
     """Stored items with their payloads and vectors, or objects; ids that are not stored are listed as missing."""
     async with received_json(request, GetRequest) as asked:
@@ -119,7 +121,7 @@ async def get_items(request: Request, name: Name) -> Response:
 
 @router.post(
     "/v1/collections/{name}/delete",
-    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | {"bad_filter", "bad_id", "storage_full"}),
+    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | FILTERED | {"bad_id", "storage_full"}),
 )
 async def delete_items(request: Request, name: Name) -> Response:
     """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
@@ -140,7 +142,7 @@ async def delete_items(request: Request, name: Name) -> Response:
 
 @router.post(
     "/v1/collections/{name}/scroll",
-    **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | {"bad_filter", "bad_parameter"}),
+    **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | FILTERED | {"bad_parameter"}),
 )
 async def scroll_items(request: Request, name: Name) -> Response:
     """Items in the order of their ids, or of a field; `next` is the `after` of the next page, asked for in the same order."""
@@ -159,7 +161,7 @@ async def scroll_items(request: Request, name: Name) -> Response:
         return reply(await service_of(request).work(request, scroll))
 
 
-@router.post("/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=NAMED | {"bad_filter"}))
+@router.post("/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=NAMED | FILTERED))
 async def count_items(request: Request, name: Name) -> Response:
     """All items, or those that a filter matches."""
     async with received_json(request, CountRequest) as asked:

@@ -29,7 +29,7 @@ def _status(service: Service) -> Response:
     return reply(encode(told))
 
 
-GATES = ("unauthorized", "foreign_origin", "unknown_host")
+GATES = ("unauthorized", "forbidden", "foreign_origin", "unknown_host")
 """What nobody is refused with who asks for health."""
 
 

@@ -194,7 +194,7 @@ QUERY = route(
     body=(QueryRequest, FieldsQueryRequest),
     other_bodies=matrix(),
     parameters=parameters(QueryOptions),
-    refusals=NAMED | VECTORS | {"bad_filter", "bad_id", "bad_npy", "bad_parameter", "cancelled", "cursor_expired", "unknown_id"},
+    refusals=NAMED | VECTORS | {"bad_filter", "bad_id", "bad_npy", "bad_parameter", "cursor_expired", "search_deadline", "unknown_id"},
 )
 
 

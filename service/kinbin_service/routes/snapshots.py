@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 import kinbin
 from kinbin_service.bodies import JSON, SNAPSHOT, content_type, parse_json, read_body, too_large
-from kinbin_service.documented import NAMED, parameters, route
+from kinbin_service.documented import NAMED, parameters, route, without
 from kinbin_service.limits import body_limit
 from kinbin_service.problems import Refusal
 from kinbin_service.replies import encode, reply
@@ -41,10 +41,12 @@ Id = Annotated[str, Path(description="id of the snapshot", examples=["20260131T1
 _RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)
 _WRITTEN_BYTES = 4 << 20
 """Of an upload, at a time: in a thread, since the disk may be busy."""
-NOT_THERE = NAMED | {"snapshot_not_found"}
+NOT_THERE = frozenset({"bad_name", "snapshot_not_found"})
+"""Snapshots outlive their collections, so nobody asks whether these are there."""
+UNQUEUED = "deadline"
+"""What work of minutes is never refused with: it begins at once, or is refused as there is such work already."""
 
-
-CREATE = route("Make a snapshot", SnapshotAnswer, body=SnapshotRequest, refusals=NAMED | {"storage_full"})
+CREATE = without(route("Make a snapshot", SnapshotAnswer, body=SnapshotRequest, refusals=NAMED | {"storage_full"}), UNQUEUED)
 
 
 @router.post("/v1/collections/{name}/snapshots", **CREATE, status_code=201)
@@ -59,7 +61,7 @@ async def create_snapshot(request: Request, name: Name) -> Response:
         return reply(encode(asdict(made)), 201)
 
 
-@router.get("/v1/collections/{name}/snapshots", **route("List snapshots", SnapshotsAnswer, refusals=NAMED))
+@router.get("/v1/collections/{name}/snapshots", **route("List snapshots", SnapshotsAnswer, refusals=frozenset({"bad_name"})))
 async def list_snapshots(request: Request, name: Name) -> Response:
     """Those of a collection, which need not be there any more, the oldest first."""
     snapshots = service_of(request).database.snapshots
@@ -108,7 +110,10 @@ async def delete_snapshot(request: Request, name: Name, id: Id) -> Response:
     return reply(await service_of(request).work(request, delete))
 
 
-@router.post("/v1/collections/{name}/snapshots/{id}/verify", **route("Verify a snapshot", VerifiedAnswer, refusals=NOT_THERE))
+VERIFY = without(route("Verify a snapshot", VerifiedAnswer, refusals=NOT_THERE), UNQUEUED)
+
+
+@router.post("/v1/collections/{name}/snapshots/{id}/verify", **VERIFY)
 async def verify_snapshot(request: Request, name: Name, id: Id) -> Response:
     """Reads all of it, and proves every record. One at a time in a worker, with the making of snapshots."""
     async with service_of(request).long_work() as run:
@@ -122,11 +127,11 @@ RESTORE = route(
     body=RestoreRequest,
     other_bodies={SNAPSHOT: {"schema": {"type": "string", "format": "binary", "description": "the file of a snapshot, of any length"}}},
     parameters=parameters(RestoreOptions),
-    refusals=NAMED | {"collection_exists", "alias_conflict", "corrupt_snapshot", "no_snapshot", "snapshot_not_found", "storage_full"},
+    refusals=NOT_THERE | {"alias_conflict", "collection_exists", "corrupt_snapshot", "no_snapshot", "over_limit", "storage_full"},
 )
 
 
-@router.post("/v1/restore", **RESTORE, status_code=201)
+@router.post("/v1/restore", **without(RESTORE, UNQUEUED), status_code=201)
 async def restore(request: Request) -> Response:
     """Of one that the service keeps (JSON), or of an uploaded file (`?name=`): all of it is proved before anything is made.
 

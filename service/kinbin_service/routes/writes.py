@@ -31,7 +31,7 @@ Alias = Annotated[str, Path(description="name of the alias", examples=["live"], 
 
 PAYLOAD = route(
     "Replace or patch payloads", PayloadAnswer, body=PayloadRequest,
-    refusals=NAMED | {"bad_id", "bad_parameter", "bad_payload", "duplicate_id", "item_conflict", "storage_full", "version_conflict"},
+    refusals=NAMED | {"bad_id", "bad_payload", "duplicate_id", "item_conflict", "over_limit", "storage_full", "version_conflict"},
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ async def write_payloads(request: Request, name: Name) -> Response:
 
 SET_ALIAS = route("Set an alias", AliasAnswer, body=AliasRequest, refusals=NAMED | {"alias_conflict", "storage_full"})
 DROP_ALIAS = route("Drop an alias", AliasDroppedAnswer, refusals=frozenset({"alias_not_found", "bad_name", "storage_full"}))
-HOLDS = route("Limit a collection", HoldsAnswer, body=HoldsRequest, refusals=NAMED | {"bad_parameter", "storage_full"})
+HOLDS = route("Limit a collection", HoldsAnswer, body=HoldsRequest, refusals=NAMED | {"storage_full"})
 
 
 @router.put("/v1/collections/{name}/limits", **HOLDS, tags=["collections"])

@@ -118,16 +118,16 @@ Filter = Annotated[
 ]
 
 
-def _known_content(name: str) -> str:
+def _known_content(name: str, known: str = "'vector', 'payload', 'payload.FIELD'") -> str:
     try:
         kinbin.QueryOptions(include=(name,))
     except kinbin.InvalidInput:
-        raise PydanticKnownError("literal_error", {"expected": "'vector', 'payload', 'payload.FIELD'"}) from None
+        raise PydanticKnownError("literal_error", {"expected": known}) from None
     return name
 
 
 def _known_stored(name: str) -> str:
-    return name if name == "version" else _known_content(name)
+    return name if name == "version" else _known_content(name, "'vector', 'payload', 'version', 'payload.FIELD'")
 
 
 _SELECTION = {"pattern": r"^payload(\.[^.]+)+$", "type": "string"}
