@@ -9,7 +9,8 @@ A request passes these modules in this order:
     routes/        the library is called, and its answer put into JSON (convert.py)
     problems.py    every error, the library's and the service's, becomes one problem document
 
-`app.create_app(settings)` makes the application, `server.run(settings)` serves it.
+`app.create_app(settings)` makes the application, `server.run(settings)` serves it, and `local.LocalService(path)`
+answers the client of the same process.
 """
 
 __all__: list[str] = []

@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 from numpy.lib.format import read_array_header_1_0, read_magic
 
+import kinbin
 from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Timeout
+from service_app import warm_up_once
 from service_process import free_port
 
 API_KEY = "canary-key-4711"
@@ -313,6 +315,13 @@ def live_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         service.stop()
 
 
+@pytest.fixture
+def local_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for clients in local mode; kernels are loaded once a process."""
+    monkeypatch.setattr(kinbin, "warm_up", warm_up_once)
+    return tmp_path / "local"
+
+
 def _await_service(service: LiveService) -> None:
     """Wait until a service is ready; fail with the end of its log as soon as it cannot become so."""
     deadline = time.monotonic() + 100
@@ -366,24 +375,29 @@ async def _result(method: Callable[..., Any], args: Sequence[Any], options: Mapp
     params=[
         "blocking-memory",
         "asyncio-memory",
+        "blocking-local",
+        "asyncio-local",
         pytest.param("blocking-live", marks=pytest.mark.server),
         pytest.param("asyncio-live", marks=pytest.mark.server),
     ]
 )
 def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], Awaitable[None]]], Awaitable[None]]:
-    """Runs a scenario with a client: blocking or asynchronous, against the service in memory or the real one."""
+    """Runs a scenario with a client: blocking or asynchronous, against the service in memory, the real one, or the one of local mode."""
     manner, _, where = request.param.partition("-")
+    to: dict[str, Any]
     if where == "live":
-        url, handler = request.getfixturevalue("live_url"), None
+        to = {"url": request.getfixturevalue("live_url"), "api_key": API_KEY}
+    elif where == "local":
+        to = {"path": request.getfixturevalue("local_path")}
     else:
-        url, handler = "http://kinbin.test", httpx.MockTransport(FakeKinbin())
+        to = {"url": "http://kinbin.test", "api_key": API_KEY, "transport": httpx.MockTransport(FakeKinbin())}
 
     async def run_scenario(scenario: Callable[[Any], Awaitable[None]]) -> None:
         if manner == "blocking":
-            with Client(url, api_key=API_KEY, transport=handler) as client:
+            with Client(**to) as client:
                 await _scenario_on(scenario, Awaited(client))
         else:
-            async with AsyncClient(url, api_key=API_KEY, transport=handler) as client:
+            async with AsyncClient(**to) as client:
                 await _scenario_on(scenario, client)
 
     return run_scenario

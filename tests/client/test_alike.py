@@ -286,7 +286,7 @@ VECTORS = {"x": "vector", "X": "vectors", "Q": "vectors"}
 OWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "query": (("cancel",), ()),
     "query_id": (("cancel",), ()),
-    "query_batch": (("cancel",), ("chunking",)),
+    "query_batch": (("cancel",), ("chunking", "progress")),
     "add": (("atomic",), ("chunking",)),
 }
 """What only the library has (one process can be interrupted, or write all at once), and what only the client has (requests)."""

@@ -184,7 +184,8 @@ def test_queries_of_a_matrix_keep_their_digits() -> None:
     for dtype, sent in ((np.float32, "<f4"), (np.float64, "<f8"), (np.int64, "<f8"), (np.float16, "<f4")):
         rows = (np.arange(6).reshape(3, 2) / 3).astype(dtype)
         options = QueryOptions(k=5, min_score=0.25, certify=True, include=("payload", "vector"))
-        (chunk,) = query_chunks(DEFAULT_SCOPE, rows, options, Chunking())
+        total, (chunk,) = query_chunks(DEFAULT_SCOPE, rows, options, Chunking())
+        assert total == len(rows)
         assert matrix(chunk).dtype == np.dtype(sent)
         np.testing.assert_array_equal(matrix(chunk), rows)
         path, _, parameters = chunk.request.path.partition("?")
@@ -201,7 +202,7 @@ def test_queries_of_a_matrix_keep_their_digits() -> None:
 
 def test_queries_with_a_filter_travel_as_json() -> None:
     """A filter has no place in an address: such queries travel as JSON."""
-    (chunk,) = query_chunks(DEFAULT_SCOPE, np.ones((2, 2)), QueryOptions(k=5, filter={"a": 1}), Chunking())
+    _, (chunk,) = query_chunks(DEFAULT_SCOPE, np.ones((2, 2)), QueryOptions(k=5, filter={"a": 1}), Chunking())
     assert body(chunk) == {
         "k": 5,
         "target_recall": 0.9,
@@ -219,4 +220,4 @@ def test_queries_with_a_filter_travel_as_json() -> None:
 def test_queries_are_cut_by_the_size_of_their_answer(k: int, include: Any, sizes: list[int], form: Any) -> None:
     """One request asks for no more results, payloads and vectors than the service returns for one."""
     vectors = form([[1.0, 2.0]] * 2_500)
-    assert [chunk.size for chunk in query_chunks(DEFAULT_SCOPE, vectors, QueryOptions(k=k, include=include), Chunking())] == sizes
+    assert [chunk.size for chunk in query_chunks(DEFAULT_SCOPE, vectors, QueryOptions(k=k, include=include), Chunking())[1]] == sizes

@@ -110,13 +110,14 @@ METHODS = {
         "wait_ready",
     ],
     Collection: [
-        *["add", "add_index", "count", "delete", "drop_index", "facets", "get", "info", "items", "limits", "name", "pages"],
+        *["add", "add_index", "add_table", "count", "delete", "drop_index", "facets", "get", "info", "items", "limits", "name", "pages"],
         *["patch_payload", "query", "query_batch", "query_each", "query_examples", "query_id", "scroll", "set_limits", "set_payload"],
         *["stats", "versions"],
     ],
     FieldsCollection: [
         "add",
         "add_index",
+        "add_table",
         "count",
         "delete",
         "drop_index",
@@ -216,12 +217,15 @@ def imported(path: Path) -> set[str]:
 
 
 def test_imports_are_the_dependencies() -> None:
-    """The modules import the standard library, the client itself, httpx and pydantic: what pyproject.toml declares, and no more."""
+    """The modules import the standard library, the client itself, httpx and pydantic: what pyproject.toml declares, and no more.
+
+    What is imported by name, when it is asked for, is the service of local mode and tqdm.
+    """
     foreign = {name for path in PACKAGE.glob("*.py") for name in imported(path)} - sys.stdlib_module_names - {"kinbin_client"}
     declared = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert foreign == {"httpx", "pydantic"}
     assert {re.split(r"[^A-Za-z0-9_-]", requirement)[0] for requirement in declared["dependencies"]} == foreign
-    assert "optional-dependencies" not in declared
+    assert [re.split(r"[^A-Za-z0-9_-]", one)[0] for one in declared["optional-dependencies"]["progress"]] == ["tqdm"]
 
 
 def test_versions_agree() -> None:

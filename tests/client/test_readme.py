@@ -19,16 +19,20 @@ KEY = "canary-key-4711"
 
 def test_examples_are_found() -> None:
     """There are examples to run."""
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 7
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_example_runs(example: str, fake: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pasted into a file, an example runs against a service that holds to the contract."""
+def test_example_runs(
+    example: str, fake: Any, local_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pasted into a file, an example runs against a service that holds to the contract, or in local mode."""
+    monkeypatch.chdir(local_path.parent)
 
     class Here(Client):
-        def __init__(self, url: str, **options: Any) -> None:
-            super().__init__(url, **options, api_key=KEY, transport=httpx.MockTransport(fake))
+        def __init__(self, url: str = "", **options: Any) -> None:
+            to: dict[str, Any] = {"url": url, "api_key": KEY, "transport": httpx.MockTransport(fake)} if url else {}
+            super().__init__(**to, **options)
 
     class AsyncHere(AsyncClient):
         def __init__(self, url: str, **options: Any) -> None:

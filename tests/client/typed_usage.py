@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any, assert_type
 
 import httpx
@@ -61,6 +62,8 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         assert_type(photos.stats(), dict[str, Any])
         ids = [f"photo-{n}" for n in range(len(matrix))]
         assert_type(photos.add(ids, matrix, progress=show), AddResult)
+        assert_type(photos.add_table({"id": ids, "vector": matrix}, vectors="vector", progress=True), AddResult)
+        assert_type(photos.query_batch(matrix, progress=True), AnswerBatch)
         photos.add(ids, list(matrix), [{"n": n} for n in range(len(ids))], mode="insert", chunking=Chunking(max_items=100))
         client.add(ids, counts)
         client.add(["a", "b", "c"], [[1, 2], {3: 1.5}, Sparse([1], [2.0])], [None, {"x": 1}, None])
@@ -91,6 +94,14 @@ def blocking(matrix: NDArray[np.float32], counts: list[Counter[str]]) -> None:
         assert_type(photos.pages(), Iterator[Page])
         assert_type(photos.items(), Iterator[Item])
         client.drop_collection("photos")
+
+
+async def local(folder: Path, matrix: NDArray[np.float32]) -> None:
+    """Local mode."""
+    with Client(path=folder) as client:
+        assert_type(client.query([1.0, 2.0]), Answer)
+    async with AsyncClient(path="data") as awaited:
+        assert_type(await awaited.collection("photos").add_table({"id": ["a"], "vector": matrix}), AddResult)
 
 
 def vectors() -> list[Vector]:

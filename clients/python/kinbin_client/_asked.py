@@ -20,16 +20,17 @@ def example_chunk(scope: Scope, query: Query, items: str) -> Chunk:
     return Chunk(json_request("POST", scope.query_path, _encoded(query, items, None)), 1)
 
 
-def each_chunks(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking) -> Iterator[Chunk]:
-    """The requests of many queries; none is one request of none."""
+def each_chunks(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking) -> tuple[int, Iterator[Chunk]]:
+    """How many queries there are, and their requests; none is one request of none."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise InvalidArgument(f"queries are a list of Query, not {type(queries).__name__}", code="bad_parameter")
-    parts = (_encoded(query, items, position) for position, query in enumerate(queries))
+    several = list(queries)
+    parts = (_encoded(query, items, position) for position, query in enumerate(several))
 
     def build(body: bytes) -> Any:
         return json_request("POST", scope.query_path, body)
 
-    return json_chunks(parts, chunking, b'{"queries":[', build)
+    return len(several), json_chunks(parts, chunking, b'{"queries":[', build)
 
 
 def _encoded(query: Query, items: str, position: int | None) -> bytes:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from kinbin_client import _flows, _writes
+from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import SyncSender
-from kinbin_client.models import Holds, PayloadResult
+from kinbin_client.models import AddResult, Holds, PayloadResult
 from kinbin_client.retry import Retry
 
 __all__ = ["Aliasing", "Writing"]
+
+
+class _Adding(Protocol):
+    @property
+    def add(self) -> Callable[..., AddResult]:
+        """Of the handle."""
 
 
 class Writing:
@@ -20,6 +27,20 @@ class Writing:
     name: str
     _sender: SyncSender
     _retry: Retry
+
+    def add_table(
+        self: _Adding, table: Any, *, id: str = "id", vectors: VectorColumns = "vector", payload: Sequence[str] | None = None, **more: Any
+    ) -> AddResult:
+        """Add the rows of a DataFrame of pandas or polars, of a pyarrow Table, or of a mapping of columns; `more` as in `add`.
+
+        `id`: the column of ids. `vectors`: a column of vectors or objects, several columns of numbers, or a mapping of field to either.
+        `payload`: the columns that are fields of payloads; None: all others. Missing values leave their field out, dates and times become
+        ISO 8601, whole numbers as ids their digits.
+
+        Usage: `collection.add_table(frame, id="name", vectors=["red", "green"], progress=True)`
+        """
+        columns = read_table(table, id, vectors, payload)
+        return self.add(columns.ids, columns.vectors, columns.payloads, **more)
 
     def set_payload(
         self, ids: Sequence[str], payloads: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None

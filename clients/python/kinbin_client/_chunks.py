@@ -137,9 +137,11 @@ _ONLY_JSON = frozenset({"filter", "exclude", "include_self", "cursor", "group_by
 """Options that no address carries, and so no request whose body is a matrix."""
 
 
-def query_chunks(scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking) -> Iterator[Chunk]:
-    """The requests of a batch of queries; a batch of none is one request of none."""
-    key, _, encoded = _carried(vectors)
+def query_chunks(
+    scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking
+) -> tuple[int, Iterator[Chunk]]:
+    """How many queries a batch has, and its requests; a batch of none is one request of none."""
+    key, total, encoded = _carried(vectors)
     fields, k = query_fields(options), options.k
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
     k += options.offset
@@ -148,11 +150,11 @@ def query_chunks(scope: Scope, vectors: Vectors | OfFields | Objects, options: Q
     if fields.keys().isdisjoint(_ONLY_JSON) and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
         parameters |= {name: "true" for name in ("certify", "debug") if name in fields}
-        return _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
+        return total, _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
     how = vectors.how if isinstance(vectors, OfFields) else {}
     head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['
     queries = encoded if key == b"vector" else (b'{"' + key + b'":' + given + b"}" for given in encoded)
-    return json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
+    return total, json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
 
 
 def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterator[bytes]]:

@@ -17,6 +17,7 @@ from kinbin_client import _asked, _chunks, _requests
 from kinbin_client._chunks import Chunk, Chunking, OfFields
 from kinbin_client._objects import KEYS, Objects
 from kinbin_client._options import Filter, Include, Query, QueryOptions
+from kinbin_client._progress import Progress, shown
 from kinbin_client._requests import Operation, Request, Scope
 from kinbin_client._responses import Reply
 from kinbin_client._terms import AddTerms
@@ -55,8 +56,6 @@ class Pause:
 
 
 Flow: TypeAlias = Generator[Request | Pause, Reply | None, T]
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called as progress(done, total) after every acknowledged request of an add."""
 
 
 def send(operation: Operation[T], retry: Retry) -> Flow[T]:
@@ -90,19 +89,19 @@ def add(
     total, chunks = _chunks.add_chunks(scope, ids, vectors, payloads, terms, chunking)
     done = 0
     results: list[AddResult] = []
-    while True:
-        try:
-            chunk = next(chunks, None)
-            if chunk is None:
-                return _sum_of_adds(results)
-            results.append((yield from send(_requests.add(chunk.request), retry)).shifted(done))
-        except KinbinClientError as error:
-            _shift_problems(error, done)
-            error.acknowledged = done
-            raise
-        done += chunk.size
-        if progress is not None:
-            progress(done, total)
+    with shown(progress, total, "items") as tell:
+        while True:
+            try:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    return _sum_of_adds(results)
+                results.append((yield from send(_requests.add(chunk.request), retry)).shifted(done))
+            except KinbinClientError as error:
+                _shift_problems(error, done)
+                error.acknowledged = done
+                raise
+            done += chunk.size
+            tell(done, total)
 
 
 def query(scope: Scope, given: Any, options: QueryOptions, items: str, retry: Retry) -> Flow[Answer]:
@@ -111,15 +110,24 @@ def query(scope: Scope, given: Any, options: QueryOptions, items: str, retry: Re
 
 
 def query_batch(
-    scope: Scope, vectors: Vectors | OfFields | Objects, options: QueryOptions, chunking: Chunking, retry: Retry
+    scope: Scope,
+    vectors: Vectors | OfFields | Objects,
+    options: QueryOptions,
+    chunking: Chunking,
+    progress: Progress | None,
+    retry: Retry,
 ) -> Flow[AnswerBatch]:
     """Query chunk by chunk; the answers come in the order of the queries."""
-    return (yield from _batches(_chunks.query_chunks(scope, vectors, options, chunking), retry))
+    total, chunks = _chunks.query_chunks(scope, vectors, options, chunking)
+    return (yield from _batches(total, chunks, progress, retry))
 
 
-def query_each(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, retry: Retry) -> Flow[AnswerBatch]:
+def query_each(
+    scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, progress: Progress | None, retry: Retry
+) -> Flow[AnswerBatch]:
     """The same for queries with options of their own."""
-    return (yield from _batches(_asked.each_chunks(scope, queries, items, chunking), retry))
+    total, chunks = _asked.each_chunks(scope, queries, items, chunking)
+    return (yield from _batches(total, chunks, progress, retry))
 
 
 def query_examples(scope: Scope, query: Query, items: str, retry: Retry) -> Flow[Answer]:
@@ -127,19 +135,21 @@ def query_examples(scope: Scope, query: Query, items: str, retry: Retry) -> Flow
     return (yield from send(_requests.answered(_asked.example_chunk(scope, query, items).request), retry))
 
 
-def _batches(chunks: Iterator[Chunk], retry: Retry) -> Flow[AnswerBatch]:
+def _batches(total: int, chunks: Iterator[Chunk], progress: Progress | None, retry: Retry) -> Flow[AnswerBatch]:
     batches: list[AnswerBatch] = []
     done = 0
-    for chunk in chunks:
-        try:
-            batch = yield from send(_requests.query_batch(chunk.request), retry)
-        except KinbinClientError as error:
-            _shift_problems(error, done)
-            raise
-        if len(batch) != chunk.size:
-            raise UnexpectedResponse(f"{chunk.size} queries were sent and {len(batch)} answers came", 200)
-        batches.append(batch)
-        done += chunk.size
+    with shown(progress, total, "queries") as tell:
+        for chunk in chunks:
+            try:
+                batch = yield from send(_requests.query_batch(chunk.request), retry)
+            except KinbinClientError as error:
+                _shift_problems(error, done)
+                raise
+            if len(batch) != chunk.size:
+                raise UnexpectedResponse(f"{chunk.size} queries were sent and {len(batch)} answers came", 200)
+            batches.append(batch)
+            done += chunk.size
+            tell(done, total)
     return AnswerBatch(answers=[answer for batch in batches for answer in batch], took_ms=_sum(batch.took_ms for batch in batches))
 
 

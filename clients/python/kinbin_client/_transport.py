@@ -33,6 +33,7 @@ from kinbin_client.errors import (
 )
 
 __all__ = [
+    "DEFAULT_ADDRESS",
     "DEFAULT_TIMEOUT",
     "TRANSLATIONS",
     "AsyncSender",
@@ -48,6 +49,8 @@ T = TypeVar("T")
 
 TimeoutSetting: TypeAlias = float | httpx.Timeout
 
+DEFAULT_ADDRESS = "http://127.0.0.1:8080"
+"""Where a client asks that is given no address."""
 DEFAULT_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 """Seconds to connect, and of silence while an answer is awaited."""
 

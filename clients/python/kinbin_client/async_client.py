@@ -14,9 +14,11 @@ from kinbin_client import _flows, _requests
 from kinbin_client._async_browsing import AsyncBrowsing
 from kinbin_client._awaited import Aliasing, Writing
 from kinbin_client._chunks import Chunking, OfFields
-from kinbin_client._flows import Flow, Progress
+from kinbin_client._flows import Flow
+from kinbin_client._local import async_sender
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import AllOptions, Asked, Filter, Include, Query, QueryOptions, listed, options_of, options_of_more
+from kinbin_client._progress import Progress
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     CollectionOptions,
@@ -28,7 +30,7 @@ from kinbin_client._requests import (
 )
 from kinbin_client._terms import AddMode, AddTerms
 from kinbin_client._terms import Asked as TermsAsked
-from kinbin_client._transport import DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
+from kinbin_client._transport import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
 from kinbin_client.models import (
     AddResult,
     Answer,
@@ -81,7 +83,7 @@ class _AsyncSearchable(_AsyncHandle):
         progress: Progress | None = None,
         **terms: Unpack[TermsAsked],
     ) -> AddResult:
-        """Add or replace items, as `Client.add`; `progress` is a plain function, called on the event loop.
+        """Add or replace items, as `Client.add`; `progress` is True, or a plain function, called on the event loop.
 
         Each request is encoded on the event loop, which takes as long as its `chunking.max_bytes` are many.
 
@@ -132,24 +134,31 @@ class _AsyncSearchable(_AsyncHandle):
         *,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
         **asked: Unpack[Asked],
     ) -> AnswerBatch:
-        """One answer for each of many vectors, in their order; many travel in several requests.
+        """One answer for each of many vectors, in their order; many travel in several requests. `progress` as in `add`.
 
         Usage: `for answer in await client.query_batch(matrix, k=5): print(answer.ids)`
         """
         wanted = options_of(options, k, target_recall, asked)
         return await self._of_its_kind(
-            lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, self._retry)
+            lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, progress, self._retry)
         )
 
-    async def query_each(self, queries: Iterable[Query], *, chunking: Chunking = Chunking()) -> AnswerBatch:  # noqa: B008  # immutable
+    async def query_each(
+        self,
+        queries: Iterable[Query],
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
+    ) -> AnswerBatch:
         """One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
 
         Usage: `await client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
         """
         several = listed(queries)
-        return await self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, self._retry))
+        return await self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry))
 
     async def query_examples(
         self,
@@ -281,6 +290,7 @@ class AsyncFieldsCollection(_AsyncStored):
         *,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
         **asked: Unpack[Asked],
     ) -> AnswerBatch:
         """One answer for each of many queries, in their order: for each field as many vectors as there are queries.
@@ -289,7 +299,7 @@ class AsyncFieldsCollection(_AsyncStored):
         """
         wanted = options_of(options, k, target_recall, asked)
         several = OfFields(vectors, _requests.combined(weights, combine))
-        return await self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, self._retry))
+        return await self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, progress, self._retry))
 
 
 class AsyncClient(Aliasing, _AsyncSearchable):
@@ -307,8 +317,9 @@ class AsyncClient(Aliasing, _AsyncSearchable):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str = DEFAULT_ADDRESS,
         *,
+        path: str | os.PathLike[str] | None = None,
         api_key: str | None = None,
         timeout: TimeoutSetting = DEFAULT_TIMEOUT,
         retry: Retry = Retry(),  # noqa: B008  # immutable
@@ -316,7 +327,7 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         verify: bool | SSLContext = True,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(AsyncSender(Connection.to(url, api_key, timeout, verify, headers), transport), DEFAULT_SCOPE, retry)
+        super().__init__(async_sender(Connection.to(url, api_key, timeout, verify, headers), transport, path), DEFAULT_SCOPE, retry)
 
     def __repr__(self) -> str:
         return f"AsyncClient({self._sender.connection!r})"

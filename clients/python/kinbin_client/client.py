@@ -14,9 +14,11 @@ from kinbin_client import _flows, _requests
 from kinbin_client._blocking import Aliasing, Writing
 from kinbin_client._browsing import Browsing
 from kinbin_client._chunks import Chunking, OfFields
-from kinbin_client._flows import Flow, Progress
+from kinbin_client._flows import Flow
+from kinbin_client._local import sync_sender
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import AllOptions, Asked, Filter, Include, Query, QueryOptions, listed, options_of, options_of_more
+from kinbin_client._progress import Progress
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
     CollectionOptions,
@@ -28,7 +30,7 @@ from kinbin_client._requests import (
 )
 from kinbin_client._terms import AddMode, AddTerms
 from kinbin_client._terms import Asked as TermsAsked
-from kinbin_client._transport import DEFAULT_TIMEOUT, Connection, SyncSender, TimeoutSetting
+from kinbin_client._transport import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Connection, SyncSender, TimeoutSetting
 from kinbin_client.models import (
     AddResult,
     Answer,
@@ -86,7 +88,8 @@ class _Searchable(_Handle):
         Many items travel in several requests, each of them atomic. When one fails, the error's
         `acknowledged` says how many items had been acknowledged before it; with mode "upsert" the
         whole add may simply be called again, and with any mode with the same `idempotency_key`, for a day. After a repeated request items
-        may be counted as `unchanged` that were new. `progress(done, total)` is called after every request.
+        may be counted as `unchanged` that were new. `progress`: True shows a bar of tqdm;
+        a function is called as progress(done, total) after every request.
 
         `on_error`: "skip" leaves bad items out (`skipped` and `problems` of the result). `if_versions`: of each item the version that it
         must have (`versions`), 0 if it must not be there, or None. `idempotency_key`: the same add under the same key is done once;
@@ -148,22 +151,31 @@ class _Searchable(_Handle):
         *,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
         **asked: Unpack[Asked],
     ) -> AnswerBatch:
-        """One answer for each of many vectors, in their order; many travel in several requests.
+        """One answer for each of many vectors, in their order; many travel in several requests. `progress` as in `add`.
 
         Usage: `for answer in client.query_batch(matrix, k=5): print(answer.ids)`
         """
         wanted = options_of(options, k, target_recall, asked)
-        return self._of_its_kind(lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, self._retry))
+        return self._of_its_kind(
+            lambda items: _flows.query_batch(self._scope, of_kind(items, vectors), wanted, chunking, progress, self._retry)
+        )
 
-    def query_each(self, queries: Iterable[Query], *, chunking: Chunking = Chunking()) -> AnswerBatch:  # noqa: B008  # immutable
+    def query_each(
+        self,
+        queries: Iterable[Query],
+        *,
+        chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
+    ) -> AnswerBatch:
         """One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
 
         Usage: `client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
         """
         several = listed(queries)
-        return self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, self._retry))
+        return self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry))
 
     def query_examples(
         self,
@@ -298,6 +310,7 @@ class FieldsCollection(_Stored):
         *,
         options: QueryOptions | None = None,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
+        progress: Progress | None = None,
         **asked: Unpack[Asked],
     ) -> AnswerBatch:
         """One answer for each of many queries, in their order: for each field as many vectors as there are queries.
@@ -306,12 +319,13 @@ class FieldsCollection(_Stored):
         """
         wanted = options_of(options, k, target_recall, asked)
         several = OfFields(vectors, _requests.combined(weights, combine))
-        return self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, self._retry))
+        return self._sender.run(_flows.query_batch(self._scope, several, wanted, chunking, progress, self._retry))
 
 
 class Client(Aliasing, _Searchable):
     """A Kinbin service, over HTTP. `add` and the queries on the client itself work on the collection "default".
 
+    `path`, in the place of `url`: the directory of a database, which is opened in this process; all else is the same. Takes the library.
     `api_key` travels in a header only. `timeout` is in seconds, or an httpx.Timeout. `transport` replaces
     the network (httpx.MockTransport in tests), `verify` is an ssl.SSLContext for a private authority.
 
@@ -326,8 +340,9 @@ class Client(Aliasing, _Searchable):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str = DEFAULT_ADDRESS,
         *,
+        path: str | os.PathLike[str] | None = None,
         api_key: str | None = None,
         timeout: TimeoutSetting = DEFAULT_TIMEOUT,
         retry: Retry = Retry(),  # noqa: B008  # immutable
@@ -335,7 +350,7 @@ class Client(Aliasing, _Searchable):
         verify: bool | SSLContext = True,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(SyncSender(Connection.to(url, api_key, timeout, verify, headers), transport), DEFAULT_SCOPE, retry)
+        super().__init__(sync_sender(Connection.to(url, api_key, timeout, verify, headers), transport, path), DEFAULT_SCOPE, retry)
 
     def __repr__(self) -> str:
         return f"Client({self._sender.connection!r})"
