@@ -440,7 +440,8 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         Raises:
             StorageFull, CorruptData: the old file stays.
         """
-        before = self._store.size_on_disk()
+        with self._reading():
+            before = self._store.size_on_disk()
         self._upkeep.merge_all()
         if shrink:
             self._upkeep.shrink()

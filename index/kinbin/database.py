@@ -74,11 +74,13 @@ class Database(Aliased):
     def __init__(self, path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None = None) -> None:
         """See `open`."""
         self.path = path_of(path, "directory")
-        self.snapshots = Snapshots(self.path / "snapshots" if snapshots is None else path_of(snapshots, "directory"), self.collection)
-        """Those that the database keeps."""
-        self._pid = os.getpid()
         self._folder = _resolved(self.path / _FOLDER)
         self._aliases = Aliases(self._folder.parent)
+        self.snapshots = Snapshots(
+            self.path / "snapshots" if snapshots is None else path_of(snapshots, "directory"), self.collection, self._aliases.target
+        )
+        """Those that the database keeps."""
+        self._pid = os.getpid()
         self._used: dict[str, Collection | FieldsCollection] = {}
         self._lock = threading.RLock()
         self._closed = False

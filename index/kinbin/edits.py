@@ -175,7 +175,7 @@ class Transaction:
         """Refuse an edit after which the collection would hold more than it may. more: bytes that it brings."""
         if self._quota is None:
             self._quota = quota_of(self._writer)
-        self._quota.refuse(self._state.items + indexed, more, self._writer.used_bytes)
+        self._quota.refuse(self._state.items + indexed, indexed, more, self._writer.used_bytes)
 
     def _ids_of(self, row: int, owners: dict[int, list[bytes]], *, new: bool = False) -> list[bytes]:
         """The ids of a row as this edit leaves them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
@@ -151,10 +152,18 @@ def _is_listed(value: object) -> bool:
 
 def field_name(name: object, field: str) -> str:
     """The name of a field of payloads, with dots into objects."""
-    if not isinstance(name, str) or name.startswith("$") or "" in name.split(".") or len(name.encode()) > limit("id_bytes"):
+    if not isinstance(name, str) or name.startswith("$") or "" in name.split(".") or _utf8_bytes(name) > limit("id_bytes"):
         text = f"{field} names a field of payloads, as year or size.width"
         raise InvalidInput.of("bad_parameter", text, field=field)
     return name
+
+
+def _utf8_bytes(text: str) -> float:
+    """How long a text is in UTF-8; endless if it is not Unicode."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return math.inf
 
 
 def cursor_after(key: bytes) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, Self, TypedDict, TypeVar
 
 from kinbin.errors import InvalidInput, ItemConflict, KeyReused, Problem, VersionConflict, suggestion
-from kinbin.parameters import one_of
+from kinbin.parameters import one_of, sequence_of
 from kinbin.records import AddResult
 from kinbin.rows.identity import NewIds
 from kinbin.storage.answered import KEPT_SECONDS, Answered, digest_of
@@ -115,7 +115,8 @@ class Terms:
         one_of("mode", mode, WRITE_MODES)
         on_error, key = asked.get("on_error", "reject"), asked.get("idempotency_key")
         one_of("on_error", on_error, ON_ERROR)
-        versions = check_versions(asked.get("if_versions"), len(ids) if hasattr(ids, "__len__") else 0)
+        wanted = asked.get("if_versions")
+        versions = None if wanted is None else check_versions(wanted, len(sequence_of("ids", ids)))
         made = ids.made if isinstance(ids, NewIds) else None
         return cls(mode, on_error == "skip", versions, None if key is None else _key(key), made=made)
 

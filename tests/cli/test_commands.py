@@ -203,8 +203,8 @@ def test_looking_at_another_directory_makes_no_database(run: Run, tmp_path: Path
 def test_stats_of_all_and_of_one(filled: Path, run: Run) -> None:
     """stats lists every collection, or all that the library tells of one; its JSON is the library's dictionary."""
     overview = run("stats", "--data", filled).stdout.splitlines()
-    assert overview[1].split()[:5] == ["photos", "300", "ngmm", "16", "0"]
-    assert overview[2].split()[:5] == ["words", "2", "minmax", "sparse", "0"]
+    assert overview[1].split()[:5] == ["photos", "300", "vectors", "ngmm", "16"]
+    assert overview[2].split()[:5] == ["words", "2", "vectors", "minmax", "sparse"]
     with kinbin.open(filled) as database:
         expected = orjson.loads(orjson.dumps(database.collection("photos").stats()))
     everything = orjson.loads(run("stats", "--data", filled, "--json").stdout)

@@ -96,7 +96,7 @@ def test_a_service_is_asked_by_fields_as_well(run: Run, served: Served, tmp_path
     vectors = '{"colour": [1, 0, 0, 2], "words": {"tokens": {"red": 1}}}'
     answer = orjson.loads(run("query", "fields", *where, "--vectors", vectors, "--json").stdout)
     assert answer["results"][0]["parts"] == {"colour": 1.0, "words": 1.0}
-    by_id = orjson.loads(run("query", "fields", *where, "--id", "b", "--weights", '{"words": 1}', "--json").stdout)
+    by_id = orjson.loads(run("query", "fields", *where, "--id", "b", "--include-self", "--weights", '{"words": 1}', "--json").stdout)
     assert (by_id["results"][0]["id"], list(by_id["results"][0]["parts"])) == ("b", ["words"])
 
 

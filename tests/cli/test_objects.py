@@ -72,7 +72,7 @@ def test_collections_are_created_and_asked(run: Run, data: Path, tmp_path: Path)
     assert answered(run("query", "curves", "--series", "[1, 2, 4]", *where, "--json"))["results"][0]["distance"] == 1.0
     assert answered(run("query", "shapes", "--points", "[[1, 3]]", *where, "--json"))["results"][0]["distance"] == 1.0
     assert answered(run("query", "pictures", "--image", tmp_path / "a.png", *where, "--json"))["results"][0]["score"] == 1.0
-    assert answered(run("query", "words", "--id", "2", "-k", 1, *where, "--json"))["results"][0]["id"] == "2"
+    assert answered(run("query", "words", "--id", "2", "--include-self", "-k", 1, *where, "--json"))["results"][0]["id"] == "2"
     for words, code, text in (
         (("query", "words", "--vector", "[1, 2]"), 1, "holds strings, and the query is one of vectors"),
         (("query", "curves", "--string", "x"), 1, "holds series, and the query is one of strings"),
@@ -296,8 +296,8 @@ def test_what_newcomers_ask(run: Run, data: Path, tmp_path: Path) -> None:
     where = ("--data", data)
     with kinbin.open(data) as database:
         database.create_collection("words", items="strings").add(["1", "2"], ["sitting", "kitten"])
-    assert "sitting" in run("query", "words", "--id", "1", *where).stdout
-    assert [one["string"] for one in answered(run("query", "words", "--id", "1", *where, "--json"))["results"]] == ["sitting", "kitten"]
+    assert "sitting" in run("query", "words", "--id", "1", "--include-self", *where).stdout
+    assert [one["string"] for one in answered(run("query", "words", "--id", "1", *where, "--json"))["results"]] == ["kitten"]
     assert "strings" in run("stats", *where).stdout
     Image.fromarray(pictures()[0]).save(tmp_path / "one.png")
     assert "images are imported by the folder" in run("import", tmp_path / "one.png", *where).stderr

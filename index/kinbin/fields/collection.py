@@ -412,7 +412,8 @@ class FieldsCollection(Front[Moment]):
 
     def compact(self, *, shrink: bool = False) -> CompactReport:
         """Seal and merge every field into one run now; deleted rows leave the files. shrink: see `Collection.compact`."""
-        before = self._store.size_on_disk()
+        with self._moments.open():
+            before = self._store.size_on_disk()
         reports = [field.compact(shrink=shrink) for field in self._fields.values()]
         if shrink:
             with elected(self._store.path / "upkeep.lock", wait=True):

@@ -234,7 +234,7 @@ class Batch:
 
     def _refuse_over(self, indexed: int, more: int) -> None:
         """Refuse an edit after which the collection would hold more than it may. more: bytes that it brings."""
-        quota_of(self._reader).refuse(self.count + indexed, more, lambda: self._used_bytes() + self._more)
+        quota_of(self._reader).refuse(self.count + indexed, indexed, more, lambda: self._used_bytes() + self._more)
         self._more += more
 
     def owners(self) -> list[tuple[int, list[bytes]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -101,7 +102,7 @@ class Radius:
         if not isinstance(data, Mapping) or data.keys() != {"lat", "lon", "meters"}:
             return None
         point, meters = point_of(dict(data)), data["meters"]
-        if point is None or isinstance(meters, bool) or not isinstance(meters, int | float) or not 0 <= meters < math.inf:
+        if point is None or isinstance(meters, bool) or not isinstance(meters, int | float) or not 0 <= meters <= sys.float_info.max:
             return None
         return cls(*point, float(meters))
 

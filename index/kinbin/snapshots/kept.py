@@ -45,10 +45,11 @@ log = logging.getLogger("kinbin.snapshots")
 class Snapshots:
     """The kept snapshots of one database, `Database.snapshots`. Thread-safe; other processes may make and delete some meanwhile."""
 
-    def __init__(self, folder: Path, opened: Callable[[str], Any]) -> None:
-        """folder: need not be there. opened: gives a collection by its name."""
+    def __init__(self, folder: Path, opened: Callable[[str], Any], named: Callable[[str], str]) -> None:
+        """folder: need not be there. opened: gives a collection by its name. named: the collection that a name, or alias, leads to."""
         self.folder = folder
         self._opened = opened
+        self._named = named
 
     def create(self, name: str, keep: int | None = None, *, cancel: threading.Event | None = None) -> SnapshotInfo:
         """Make a snapshot of a collection, while others read and write it: see `Collection.snapshot`.
@@ -61,6 +62,7 @@ class Snapshots:
         if keep is not None:
             whole("keep", keep)
         collection = self._opened(name)
+        name = collection.name
         folder = self.folder / name
         with translated():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -78,7 +80,7 @@ class Snapshots:
 
     def list(self, name: str) -> list[SnapshotInfo]:
         """The snapshots of a collection, which need not be there any more, the oldest first."""
-        check_name(name)
+        name = self._of(name)
         with translated():
             there = self.folder / name
             found = sorted(entry.stem for entry in there.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)) if there.is_dir() else []
@@ -92,7 +94,7 @@ class Snapshots:
             SnapshotNotFound: there is none, or its file cannot be read at all.
         """
         self.path(name, id)
-        told = self._told(name, id)
+        told = self._told(self._of(name), id)
         if told is None:
             raise _not_found(name)
         return told
@@ -103,8 +105,7 @@ class Snapshots:
         Raises:
             SnapshotNotFound.
         """
-        check_name(name)
-        path = self.folder / name / f"{id}{_FILE}"
+        path = self.folder / self._of(name) / f"{id}{_FILE}"
         if not isinstance(id, str) or not _ID.fullmatch(id) or not path.is_file():
             raise _not_found(name)
         return path
@@ -134,7 +135,7 @@ class Snapshots:
             SnapshotNotFound.
         """
         path = self.path(name, id)
-        known = self._told(name, id)
+        known = self._told(self._of(name), id)
         try:
             found = proved(path)
         except KinbinError as error:
@@ -161,6 +162,11 @@ class Snapshots:
                 yield file, path
         finally:
             path.unlink(missing_ok=True)
+
+    def _of(self, name: str) -> str:
+        """The collection under which snapshots lie; it need not be there any more."""
+        check_name(name)
+        return self._named(name)
 
     def _told(self, name: str, number: str) -> SnapshotInfo | None:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""

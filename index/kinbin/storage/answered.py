@@ -11,19 +11,22 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import CorruptData, InvalidInput
 from kinbin.limits import limit
 from kinbin.storage import format as fmt
 from kinbin.storage.headers import Fields
 from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["KEPT_SECONDS", "Answered", "digest_of", "find", "put", "refuse_more"]
+__all__ = ["DUE", "KEPT_SECONDS", "Answered", "check_due", "digest_of", "find", "put", "refuse_more"]
 
 KEPT_SECONDS = 86_400.0
 _PRUNED = 8
 """Answers past their time that a new one removes."""
 _COUNT = b"answers"
+DUE = b"due:"
+"""Keys of the records that order answers by their time begin so."""
+_DUE_BYTES = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,16 @@ def put(writer: Writer, key: bytes, kept: Answered, now: float) -> None:
     writer._put(META, _COUNT, fmt.encode_json({"kept": max(0, count - len(gone))}))
 
 
+def check_due(key: bytes, value: bytes) -> None:
+    """See that a record which orders answers by their time is one.
+
+    Raises:
+        CorruptData: it is not.
+    """
+    if len(key) != _DUE_BYTES or value:
+        raise CorruptData("a record of an idempotency key is malformed: the files are damaged")
+
+
 def _count(reader: Reader) -> int:
     value = reader._get(META, _COUNT)
     what = "the number of answers that are kept"
@@ -86,7 +99,7 @@ def _count(reader: Reader) -> int:
 
 
 def _due(due: float, key: bytes) -> bytes:
-    return b"due:" + int(due * 1_000).to_bytes(8, "big") + key
+    return DUE + int(due * 1_000).to_bytes(8, "big") + key
 
 
 def _past(writer: Writer, now: float, but: bytes) -> list[bytes]:
@@ -94,11 +107,11 @@ def _past(writer: Writer, now: float, but: bytes) -> list[bytes]:
     last = _due(now, b"")
     new = writer._new[META]
     # What this transaction removed is still in the trees.
-    places = writer._trees.scan(META, b"due:")
+    places = writer._trees.scan(META, DUE)
     found: list[bytes] = []
     for name, _, _ in places:
-        if len(found) == _PRUNED or not name.startswith(b"due:") or name[:12] > last:
+        if len(found) == _PRUNED or not name.startswith(DUE) or name[:12] > last:
             break
-        if len(name) == 28 and name not in new and name[12:] != but:
+        if len(name) == _DUE_BYTES and name not in new and name[12:] != but:
             found.append(name)
     return found

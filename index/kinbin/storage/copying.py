@@ -14,6 +14,8 @@ import lmdb
 
 from kinbin.errors import CorruptData, StorageBusy
 from kinbin.storage import format as fmt
+from kinbin.storage.answered import DUE, check_due
+from kinbin.storage.changes import CHANGES, decode_changes
 from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
@@ -78,6 +80,10 @@ class Tally:
             self._entries.append(int.from_bytes(key, "big"))
         elif key == b"state":
             self.state = fmt.decode_state(value)
+        elif key.startswith(CHANGES):
+            decode_changes(value)
+        elif key.startswith(DUE):
+            check_due(key, value)
         else:
             fmt.decode_json(value, f"the record {key.decode(errors='replace')!r}")
             self._meta[key] = value

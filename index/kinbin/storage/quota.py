@@ -23,13 +23,15 @@ class Quota:
     items: int | None = None
     bytes: int | None = None
 
-    def refuse(self, items: int, more: int, used: Callable[[], int]) -> None:
-        """Refuse an add that leaves so many items, and needs so many bytes more than are used.
+    def refuse(self, items: int, new: int, more: int, used: Callable[[], int]) -> None:
+        """Refuse a write that leaves so many items, some of them new, and needs so many bytes more than are used.
+
+        What adds no item is not held against the number of items: a limit that is set lower than what is there freezes nothing.
 
         Raises:
             InvalidInput: code "over_limit"; `limit` is "collection_items" or "collection_bytes".
         """
-        if self.items is not None and items > self.items:
+        if self.items is not None and new and items > self.items:
             text = f"this collection takes at most {self.items} items, and would have {items}; nothing was written"
             raise InvalidInput.of("over_limit", text, field="items", limit="collection_items")
         if self.bytes is not None and more and used() + more > self.bytes:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage import format as fmt
+from kinbin.storage.answered import DUE
 from kinbin.storage.changes import CHANGES
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
@@ -348,8 +349,8 @@ def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
 
 
 def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes | None = None) -> bool:
-    if key.startswith(CHANGES) and len(key) > len(CHANGES):
-        # Derived: it is not taken over.
+    if (key.startswith(CHANGES) and len(key) > len(CHANGES)) or (key.startswith(DUE) and not value):
+        # Derived, or of keys that the new collection does not know: it is not taken over.
         return True
     if right and len(value) >= 4:
         body = corrected(value[4:], int.from_bytes(value[:4], "little"))
@@ -363,7 +364,7 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
         if isinstance(data, dict) and "hash_version" in data:
             out.config = data if out.config is None else out.config
             return True
-        if only is None and key != b"links" and isinstance(data, list):
+        if only is None and key not in (b"links", b"moved") and isinstance(data, list):
             out.manifest = numbers(data, "the list of runs") if out.manifest is None else out.manifest
             return True
     except CorruptData:

@@ -8,11 +8,12 @@ that its file does not have (`Store.follow`).
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import shutil
 from pathlib import Path
 
-from kinbin.errors import StorageBusy
+from kinbin.errors import StorageBusy, StorageError
 from kinbin.storage.copying import TRANSACTION_BYTES, NewFile, Tally, immovable_records, other_records
 from kinbin.storage.datafile import DATA
 from kinbin.storage.directories import sync_directory
@@ -62,6 +63,7 @@ def shrink(store: Store) -> None:
                     moved = [*reader.moved(), reader.transaction][-_REMEMBERED:]
                     file.finish(lambda _: {b"moved": encode_json(moved)}, reader.transaction)
                 with translated():
+                    _like(store.path / DATA, draft / DATA)
                     (draft / DATA).rename(store.path / DATA)
                     sync_directory(store.path)
     finally:
@@ -71,6 +73,21 @@ def shrink(store: Store) -> None:
         _touch(store)
     except StorageBusy as error:
         log.warning("%s: the file is shrunk; who has the old one open holds its space (%s)", store.path.name, error)
+
+
+def _like(old: Path, new: Path) -> None:
+    """Give a new file the owner and the rights of the old one: another user may be serving it.
+
+    Raises:
+        StorageError: the owner is another user, and only root may give files away.
+    """
+    was = old.stat()
+    new.chmod(was.st_mode & 0o777)
+    if (was.st_uid, was.st_gid) != (os.geteuid(), os.getegid()):
+        try:
+            os.chown(new, was.st_uid, was.st_gid)
+        except PermissionError:
+            raise StorageError("the files belong to another user, who could not write to new ones: shrink them as that user") from None
 
 
 def _touch(store: Store) -> int:

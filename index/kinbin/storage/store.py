@@ -320,6 +320,9 @@ class Store:
                 self._file.check_named()
             except Replaced:
                 self.follow()
+            except CorruptData:
+                # Its name is gone: the state tells whether the collection was dropped; if not, the same is raised behind that.
+                pass
             self.enter()
             try:
                 if self._writes % 64 == 1:
@@ -410,7 +413,8 @@ class Store:
 
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk."""
-        return (self.path / "data.mdb").stat().st_blocks * 512
+        with translated():
+            return (self.path / "data.mdb").stat().st_blocks * 512
 
     def used_bytes(self) -> int:
         """Bytes of all pages in use at the last commit; see `Writer.used_bytes`."""
