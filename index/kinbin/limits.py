@@ -37,7 +37,7 @@ LIMITS: dict[str, Limit] = {
         Limit("series_numbers", 32_768, "numbers a series", "the distance of two such series takes 0.7 s without a window"),
         Limit("object_numbers", 32_768, "numbers or bytes an object", "of what an encoder makes of it: it is one row"),
         Limit("points_numbers", 32_768, "numbers a point set", "the distance of two such sets takes up to a tenth of a second"),
-        Limit("batch_items", 10_000, "items an add", "one add is one transaction, which holds other writers up"),
+        Limit("batch_items", 10_000, "items an add, ids a delete or a get", "one add is one transaction, which holds other writers up"),
         Limit("batch_nonzeros", 16_777_216, "nonzeros an add", "one add is one transaction, held in memory"),
         Limit("batch_queries", 10_000, "queries a batch", "one batch is answered from one snapshot"),
         Limit("k", 1_000, "neighbours", "more is an export: scroll"),

@@ -100,7 +100,7 @@ async def read_body(request: Request, account: Account, limit_name: str, limit_b
             raise too_large(limit_name, limit_bytes)
         account.take(more)
 
-    return await unpacked(encoding, body, take)
+    return await unpacked(encoding, body, take, seconds, request.is_disconnected)
 
 
 def content_encoding(request: Request) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import zstandard
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinbin_service.problems import Refusal
@@ -24,67 +26,104 @@ ENCODINGS = ("zstd", "gzip")
 """In the order in which answers take them."""
 PACKED_BYTES = 8_192
 """Smaller answers travel as they are: packing them takes longer than sending them."""
+MEMBERS = 1_000
+"""Of gzip, or frames of zstd, in one body: each takes time and memory, though nothing may be in it."""
 _PIECE = 1_048_576
+_STEP = 65_536
+"""Bytes of a body that a piece is made of at the most."""
 _ZSTD_STEP = 256
 """Bytes that are unpacked at once: a block of four bytes may stand for 128 KiB, so a step makes 8 MiB at the most."""
 _WINDOW = 8_388_608
 """What a zstd frame may ask to keep in memory."""
+_threads = ThreadPoolExecutor(2, thread_name_prefix="kinbin-unpack")
+"""Of this process, begun when they are needed: bodies that take long do not hold what waits for other threads."""
 _INLINE = 65_536
 """Answers up to so many bytes are packed on the event loop: a thread would take longer."""
 _ITEM = re.compile(r"\s*([A-Za-z*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
 
 
 def pieces(encoding: str, body: bytes) -> Iterator[bytes]:
-    """A body unpacked, in pieces of at most 8 MiB, each made when it is asked for.
+    """A body unpacked, in pieces of at most 9 MiB, some of them empty, each made in milliseconds when it is asked for.
 
     Raises:
-        Refusal: code "bad_encoding", it is not packed so, or ends too early.
+        Refusal: code "bad_encoding", it is not packed so, ends too early, or has too many members.
     """
     try:
         yield from _gunzipped(body) if encoding == "gzip" else _unpacked_zstd(body)
-    except (zlib.error, zstandard.ZstdError):
-        raise Refusal("bad_encoding", f"the body is not {encoding}, as Content-Encoding says") from None
+    except (zlib.error, zstandard.ZstdError) as error:
+        text = f"the body is not {encoding}, as Content-Encoding says"
+        if "too much memory" in str(error):
+            text = f"a frame of zstd has a window of at most {_WINDOW:,} bytes: pack the body with a smaller one (without --long, --ultra)"
+        raise Refusal("bad_encoding", text) from None
 
 
 def _gunzipped(body: bytes) -> Iterator[bytes]:
     """Members one behind the other count as one."""
-    rest = body
-    while rest:
+    view, at, members = memoryview(body), 0, 0
+    while at < len(body):
+        members = _one_more(members)
         member = zlib.decompressobj(wbits=31)
         while not member.eof:
-            piece = member.decompress(rest, _PIECE)
-            rest = member.unconsumed_tail
-            if piece:
-                yield piece
-            elif not rest and not member.eof:
+            step = view[at : at + _STEP]
+            piece = member.decompress(step, _PIECE)
+            # Of the step, and never of the rest: members may be empty, and each would copy all that follows it.
+            left = member.unused_data if member.eof else member.unconsumed_tail
+            at += len(step) - len(left)
+            if not piece and not step and not member.eof:
                 raise zlib.error
-        rest = member.unused_data
+            yield piece
 
 
 def _unpacked_zstd(body: bytes) -> Iterator[bytes]:
     """Frames one behind the other count as one."""
-    view = memoryview(body)
-    while view:
-        frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+    view, at, frames = memoryview(body), 0, 0
+    maker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    made: list[bytes] = []
+    size, begun = 0, 0
+    while at < len(body):
+        frames = _one_more(frames)
+        frame = maker.decompressobj()
         while not frame.eof:
-            if not view:
+            step = view[at : at + _ZSTD_STEP]
+            if not step:
                 raise zstandard.ZstdError
-            step, view = view[:_ZSTD_STEP], view[_ZSTD_STEP:]
-            piece = frame.decompress(step)
-            if piece:
-                yield piece
-        # What follows the frame was in the last step.
-        left = len(frame.unused_data)
-        view = memoryview(body)[len(body) - len(view) - left :]
+            made.append(frame.decompress(step))
+            size += len(made[-1])
+            # What follows the frame was in the last step.
+            at += len(step) - len(frame.unused_data)
+            if size >= _PIECE or at - begun >= _STEP:
+                yield b"".join(made)
+                made, size, begun = [], 0, at
+    yield b"".join(made)
 
 
-async def unpacked(encoding: str, body: bytes, take: Any) -> bytes:
-    """A body unpacked. take: is told the bytes of each piece, and refuses what is too much. Unpacking happens in a thread."""
+def _one_more(members: int) -> int:
+    """Members or frames, with the one that begins."""
+    if members == MEMBERS:
+        raise Refusal("bad_encoding", f"a body has at most {MEMBERS:,} members of gzip, or frames of zstd: pack it as one")
+    return members + 1
+
+
+async def unpacked(encoding: str, body: bytes, take: Any, seconds: float, left: Callable[[], Awaitable[bool]]) -> bytes:
+    """A body unpacked. take: is told the bytes of each piece, and refuses what is too much. left: whether the client has.
+
+    Unpacking happens in threads of its own, piece by piece: it ends with its request, and holds up nothing else.
+
+    Raises:
+        Refusal: code "bad_encoding"; "body_timeout", it takes longer than `seconds`. ClientDisconnect.
+    """
     made: list[bytes] = []
     source = pieces(encoding, body)
-    while (piece := await asyncio.to_thread(next, source, None)) is not None:
-        take(len(piece))
-        made.append(piece)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds):
+            while (piece := await loop.run_in_executor(_threads, next, source, None)) is not None:
+                take(len(piece))
+                made.append(piece)
+                if await left():
+                    raise ClientDisconnect
+    except TimeoutError:
+        raise Refusal("body_timeout", f"a body has to be unpacked within {seconds:g} seconds") from None
     return b"".join(made)
 
 

@@ -3,7 +3,9 @@
 1. A connection over the limit is told so (503) and closed, before anything of it is read.
 2. The head of a request has `header_seconds` to arrive, from the opening of its connection or from its first byte, and HEAD_BYTES. Bodies
    have limits of their own (`bodies.read_body`), idle connections uvicorn's.
-3. A connection whose answer is on its way is never closed by this.
+3. What is neither head nor body has HEAD_BYTES too, from the last byte of a body on: trailers, and extensions of a chunk. Trailers are
+   left out: the application would take them for headers, which were judged before.
+4. A connection whose answer is on its way is never closed by this.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from kinbin_service.tls import Certificate
 __all__ = ["HEAD_BYTES", "Connection", "ServingConfig", "closed", "opened"]
 
 HEAD_BYTES = 65_536
-"""Address and headers of a request."""
+"""Address and headers of a request; as many its trailers."""
 
 closed: Counter[str] = Counter()
 """Connections of this process that were closed for a reason of this module, by the code that they were told."""
@@ -31,7 +33,7 @@ _open: set[Connection] = set()
 DETAILS = {
     "too_many_connections": "as many connections are open as may be; try again",
     "head_timeout": "the address and the headers of a request took too long to arrive",
-    "head_too_large": f"the address and the headers of a request have at most {HEAD_BYTES:,} bytes",
+    "head_too_large": f"the address and the headers of a request have at most {HEAD_BYTES:,} bytes, and so have its trailers",
 }
 
 
@@ -69,6 +71,9 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """Set while the head of a request is awaited."""
         self._head_bytes = 0
+        self._in_head = False
+        self._extra_bytes = 0
+        """What came since the last byte of a body, in whole reads."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take the connection, or refuse it."""
@@ -90,20 +95,48 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._head_bytes += len(data)
+        self._extra_bytes += len(data)
         super().data_received(data)
-        if self._timer is not None and self._head_bytes > HEAD_BYTES:
+        if self.transport.is_closing():
+            return
+        if (self._timer is not None and self._head_bytes > HEAD_BYTES) or (not self._in_head and self._extra_bytes > HEAD_BYTES):
             self._refuse("head_too_large")
 
     def on_message_begin(self) -> None:
         """The first byte of a request came."""
         super().on_message_begin()
+        self._in_head = True
         if self._timer is None:
             self._await_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header came, or a trailer, which is left out."""
+        if self._in_head:
+            super().on_header(name, value)
+        else:
+            self._extra_bytes += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
         self._end_timer()
+        self._in_head = False
+        self._extra_bytes = 0
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk of a body begins, or the trailers."""
+        self._extra_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body came."""
+        self._extra_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """All of the request is there; what is too much in its trailers is refused behind it."""
+        if self._extra_bytes <= HEAD_BYTES:
+            self._extra_bytes = 0
+        super().on_message_complete()
 
     def _await_head(self) -> None:
         self._head_bytes = 0
@@ -127,9 +160,12 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, code: str) -> None:
-        """Tell why, and close."""
+        """Tell why, and close. An answer that has begun breaks off."""
         closed[code] += 1
         self._end_timer()
+        if not self._in_head and self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()
+            return
         body = document(code, DETAILS[code])
         head = [f"HTTP/1.1 {CODES[code].status} {CODES[code].title}", f"content-type: {MEDIA_TYPE}", f"content-length: {len(body)}"]
         if CODES[code].status == 503:

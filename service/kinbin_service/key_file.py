@@ -24,6 +24,8 @@ ROLES = ("metrics", "read", "write", "admin")
 
 MOST_BYTES = 1_048_576
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+BAD_NAME = "a name has up to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or a digit"
+BAD_COLLECTIONS = "collections are names in small letters, digits, hyphens and underscores, with commas and no spaces between them"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _COLLECTION = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 
@@ -61,6 +63,11 @@ def digest_of(key: str) -> bytes:
 
 def line_of(key: str, name: str, role: str, collections: Sequence[str] = ()) -> str:
     """The line of a key. KeyFileError for a name, a role or a collection that a line cannot hold."""
+    # Before they are joined: what has a space in it would be taken for more words.
+    if not _NAME.fullmatch(name):
+        raise KeyFileError(BAD_NAME)
+    if not all(_COLLECTION.fullmatch(one) for one in collections):
+        raise KeyFileError(BAD_COLLECTIONS)
     line = " ".join([name, role, digest_of(key).hex(), *([",".join(collections)] if collections else [])])
     parse(line)
     return line
@@ -105,12 +112,12 @@ def _key(words: list[str]) -> Key:
         raise KeyFileError("expected NAME ROLE SHA256 and perhaps COLLECTION,COLLECTION (`kinbin key new` prints such a line)")
     name, role, digest = words[:3]
     if not _NAME.fullmatch(name):
-        raise KeyFileError("a name has up to 64 letters, digits, dots, hyphens and underscores")
+        raise KeyFileError(BAD_NAME)
     if role not in ROLES:
         raise KeyFileError(f"a role is one of {', '.join(ROLES)}")
     if not _DIGEST.fullmatch(digest):
         raise KeyFileError("the third word is the SHA-256 of a key in 64 hexadecimal digits, never the key itself")
     collections = words[3].split(",") if len(words) == 4 else []
     if not all(_COLLECTION.fullmatch(one) for one in collections):
-        raise KeyFileError("collections are names with commas and no spaces")
+        raise KeyFileError(BAD_COLLECTIONS)
     return Key(name, role, bytes.fromhex(digest), frozenset(collections) or None)

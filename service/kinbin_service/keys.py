@@ -40,7 +40,9 @@ BY_WORD = {
     "count": "read", "duplicates": "read", "explain": "read", "facets": "read", "get": "read", "query": "read", "recall": "read",
     "scroll": "read", "tune": "read", "delete": "write", "index": "write", "payload": "write",
 }  # fmt: skip
-"""By the word behind a collection's name."""
+"""By the word behind a collection's name, whatever the method."""
+READ_BY_WORD = {"limits": "read"}
+"""The same, of GET alone: other methods need what BY_WORD says."""
 FOR_ANY = frozenset({"/v1/collections", "/v1/limits"})
 """Paths of the server that keys of some collections may ask for, too: the list shows them theirs."""
 
@@ -56,7 +58,10 @@ def needed(method: str, path: str) -> Need:
         return "admin", None
     if len(parts) == 4:
         return OF_COLLECTION.get(method, "admin"), parts[3]
-    return (BY_WORD.get(parts[4], "admin") if len(parts) == 5 else "admin"), parts[3]
+    if len(parts) > 5:
+        return "admin", parts[3]
+    words = BY_WORD | READ_BY_WORD if method == "GET" else BY_WORD
+    return words.get(parts[4], "admin"), parts[3]
 
 
 def check(key: Key, method: str, path: str) -> None:

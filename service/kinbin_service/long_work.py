@@ -25,13 +25,14 @@ class LongWork:
         self._idle.set()
 
     @asynccontextmanager
-    async def claimed(self) -> AsyncIterator[Run]:
+    async def claimed(self, *, wait: bool = False) -> AsyncIterator[Run]:
         """The right to do such work, for the block: what it gives runs a call in a thread; the call is told when to give up.
 
-        Refused: another request has it.
+        Refused: another request has it. wait: until nobody has it.
         """
-        if self._busy:
-            raise Refusal("overloaded", "this worker makes, verifies or restores a snapshot just now; try again", limit="long_work")
+        while wait and self._busy:
+            await self._idle.wait()
+        self.check()
         self._busy = True
         self._idle.clear()
         running: list[asyncio.Future[Any]] = []
@@ -52,6 +53,11 @@ class LongWork:
                 running[-1].add_done_callback(let_go)
             else:
                 let_go()
+
+    def check(self) -> None:
+        """Refuse where another request has the right."""
+        if self._busy:
+            raise Refusal("overloaded", "this worker makes, verifies or restores a snapshot just now; try again", limit="long_work")
 
     async def close(self) -> None:
         """Let what runs give up, and wait for it."""

@@ -80,7 +80,7 @@ CODES: dict[str, Code] = {
     "alias_not_found": Code(404, "There is no such alias"),
     "snapshot_not_found": Code(404, "There is no such snapshot"),
     "unknown_id": Code(404, "There is no such item"),
-    "collection_exists": Code(409, "The collection exists with another configuration"),
+    "collection_exists": Code(409, "A collection of this name exists"),
     "item_conflict": Code(409, "Items conflict with stored ones"),
     "version_conflict": Code(409, "Items have other versions"),
     "key_reused": Code(409, "The idempotency key came with another add"),
@@ -134,7 +134,8 @@ OWN_TEXTS = {
     "item_conflict": "nothing was written: insert takes ids that are not stored, update takes ids that are",
     "version_conflict": "nothing was written: an item has another version than if_version says; get it and decide anew",
     "key_reused": "nothing was written: the Idempotency-Key came within a day with another add; take a new key for each",
-    "alias_conflict": "a name is a collection or an alias; aliases lead to collections, and these are not dropped before them",
+    "alias_conflict": "a name is a collection or an alias, and aliases lead to collections: take a name that is free, or drop the alias "
+    "first (GET /v1/aliases lists them, DELETE /v1/aliases/{name} drops one); a collection is dropped after its aliases",
     "alias_not_found": "no alias has this name: GET /v1/aliases lists them",
     "cursor_expired": "the collection has changed since the page before: begin again, with an empty cursor",
     "storage_full": "nothing was written (a delete by filter may be done in part); queries go on",

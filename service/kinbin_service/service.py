@@ -6,9 +6,9 @@ import asyncio
 import logging
 import multiprocessing
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
@@ -54,6 +54,7 @@ class Service:
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self.buffers = Buffers(settings.max_buffered_bytes)
         self._long = LongWork()
+        self._uploading = False
         self.kernels = Kernels()
         self.tracing = Tracing(settings)
         self._on_ready: Callable[[], object] = bool
@@ -111,11 +112,28 @@ class Service:
         except kinbin.SearchCancelled:
             raise ClientGone from None
 
-    def long_work(self) -> AbstractAsyncContextManager[Any]:
+    def long_work(self, *, wait: bool = False) -> AbstractAsyncContextManager[Any]:
         """The right to do work of minutes (`LongWork.claimed`); refused when the service is not ready, or does such work already."""
         if self.state != "ready":
             raise self.unavailable()
-        return self._long.claimed()
+        return self._long.claimed(wait=wait)
+
+    @contextmanager
+    def upload(self) -> Iterator[None]:
+        """The right to send a file for such work: one at a time, as each fills the disk. It holds up no other work, however slow it is.
+
+        Refused when the service is not ready, does such work, or takes such a file already.
+        """
+        if self.state != "ready":
+            raise self.unavailable()
+        self._long.check()
+        if self._uploading:
+            raise Refusal("overloaded", "this worker takes an uploaded snapshot just now; try again", limit="long_work")
+        self._uploading = True
+        try:
+            yield
+        finally:
+            self._uploading = False
 
     async def long_work_ended(self) -> None:
         """Let work of minutes give up, and wait for it."""

@@ -29,7 +29,14 @@ def test_what_no_line_can_hold_is_refused(run: Run) -> None:
     refused = run("key", "new", "shop", "--role", "owner")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "a role is one of metrics, read, write, admin" in refused.stderr
-    assert run("key", "new", "two words").exit_code == 2
+    for arguments, fault in (
+        (("two words",), "a name has"),
+        (("shop", "--collections", "UPPER,x y"), "collections are names"),
+        (("shop", "--role", "metrics", "--collections", "a"), "has no --collections"),
+    ):
+        refused = run("key", "new", *arguments)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert fault in refused.stderr
 
 
 def test_a_file_is_told_or_refused(run: Run, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_no_error_ends_background_work(
         background = collection.stats()["background"]
         last = background[work]["last_failure"]
         assert background.pop(work)["failures"] == times
-        assert list(background.values()) == [QUIET]
+        assert list(background.values()) == [QUIET, QUIET]
         assert collection.check().ok
     if isinstance(error, Untold):
         assert last["error"] == "Untold"
@@ -186,7 +186,7 @@ def test_stats_say_what_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(kinbin.upkeep.sealing.Upkeep, "_perform", fail)
     with kinbin.open(folder) as database:
         collection = database.collection("c")
-        assert collection.stats()["background"] == {"upkeep": QUIET, "links": QUIET}
+        assert collection.stats()["background"] == {"upkeep": QUIET, "links": QUIET, "indexes": QUIET}
         fill(collection)
         until(lambda: collection.stats()["background"]["upkeep"]["in_a_row"] >= 2)
         stats = json.loads(json.dumps(collection.stats()).encode())

@@ -16,6 +16,7 @@ import yaml
 
 from helm_subset import render
 from kinbin_service.collection_metrics import COLLECTION_METRICS
+from kinbin_service.connections import DETAILS
 from kinbin_service.gate import OPEN_PATHS
 from kinbin_service.metrics import METRICS
 from kinbin_service.problems import CODES
@@ -91,7 +92,10 @@ def test_the_dashboard_lies_where_grafana_is_told_to_look() -> None:
 
 def test_monitoring_is_for_this_machine_only_and_confined() -> None:
     """Ports are loopback's, capabilities are dropped, images have versions, and nothing is reached without a password."""
-    for service in read(DEPLOY / "compose.monitoring.yaml")["services"].values():
+    for name, service in read(DEPLOY / "compose.monitoring.yaml")["services"].items():
+        if name == "kinbin":  # it adds to that of compose.yaml
+            assert service.keys() == {"environment", "volumes"}
+            continue
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -102,13 +106,34 @@ def test_monitoring_is_for_this_machine_only_and_confined() -> None:
 def test_prometheus_asks_the_service_where_it_is() -> None:
     """It asks the container by its name and port for /metrics, with the key that compose puts there."""
     (job,) = read(MONITORING / "prometheus.yml")["scrape_configs"]
-    services = read(DEPLOY / "compose.yaml")["services"] | read(DEPLOY / "compose.monitoring.yaml")["services"]
+    services = read(DEPLOY / "compose.monitoring.yaml")["services"] | read(DEPLOY / "compose.yaml")["services"]
     ((target,),) = [config["targets"] for config in job["static_configs"]]
     name, port = target.split(":")
     assert name in services
     assert services[name]["ports"][0].endswith(f":{port}")
     (config,) = services["prometheus"]["configs"]
     assert config["target"] == f"/etc/prometheus/{job['authorization']['credentials_file']}"
+
+
+def test_the_service_that_is_monitored_knows_keys_of_roles() -> None:
+    """Beside Prometheus it reads a file of keys, in a folder that is mounted for reading only, and Prometheus is given none but its own."""
+    document = read(DEPLOY / "compose.monitoring.yaml")
+    service = document["services"]["kinbin"]
+    (mount,) = service["volumes"]
+    (variable,) = service["environment"]
+    assert variable.removeprefix("KINBIN_").lower() in Settings.model_fields
+    assert Path(service["environment"][variable]).parent == Path(mount["target"])
+    assert mount["read_only"] is True
+    assert document["configs"]["metrics-key"]["content"].startswith("${METRICS_KEY:?")
+
+
+def test_overload_is_asked_for_where_it_is_counted() -> None:
+    """No expression asks one metric for a code that only the other one has."""
+    asked = [found for text in expressions() for found in re.findall(r'(kinbin_\w+)\{code=~?"([^"]*)"', text)]
+    assert {name for name, _ in asked} >= {"kinbin_refusals_total", "kinbin_connections_closed_total"}
+    for name, codes in asked:
+        of_connections = set(codes.split("|")) & DETAILS.keys()
+        assert bool(of_connections) == (name == "kinbin_connections_closed_total"), (name, codes)
 
 
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
@@ -198,7 +223,8 @@ def test_the_chart_is_what_the_manifests_are() -> None:
 
 VALUES: dict[str, Any] = {
     "tlsSecret": "certificate", "env": {"KINBIN_SEARCH_SECONDS": 60}, "storage": {"className": "fast", "size": "1Ti"}, "workers": 8,
-    "image": {"tag": "9.9.9"}, "nodeSelector": {"disk": "nvme"}, "tolerations": [{"operator": "Exists"}], "affinity": {"nodeAffinity": {}},
+    "image": {"tag": "9.9.9"}, "imagePullSecrets": [{"name": "registry"}],
+    "nodeSelector": {"disk": "nvme"}, "tolerations": [{"operator": "Exists"}], "affinity": {"nodeAffinity": {}},
     "networkPolicy": {"enabled": False},
 }  # fmt: skip
 
@@ -221,7 +247,18 @@ def test_the_values_of_the_chart_reach_what_they_are_for() -> None:
     assert claim["spec"]["storageClassName"] == "fast"
     assert claim["spec"]["resources"]["requests"]["storage"] == "1Ti"
     assert (pod["nodeSelector"], pod["tolerations"], pod["affinity"]) == (VALUES["nodeSelector"], VALUES["tolerations"], VALUES["affinity"])
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert stateful["metadata"]["name"] == "mine"
+
+
+def test_the_policy_takes_more_sources_and_ways_out() -> None:
+    """What the values add stands beside what is always there."""
+    added: dict[str, Any] = {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "egress": [{"ports": [{"port": 4318}]}]}
+    policy = of_kind(render(CHART, {"networkPolicy": added}), "NetworkPolicy")["spec"]
+    own = of_kind(manifests(), "NetworkPolicy")["spec"]
+    assert policy["ingress"][0]["from"] == own["ingress"][0]["from"] + added["from"]
+    assert policy["ingress"][0]["ports"] == own["ingress"][0]["ports"]
+    assert policy["egress"] == added["egress"]
 
 
 @pytest.mark.parametrize("values", [{}, VALUES], ids=["own", "all"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
+import threading
+import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +18,11 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 
 from kinbin_service import compression
 from kinbin_service.problems import Refusal
-from service_app import App, judged, running_app
+from service_app import App, eventually, judged, running_app
 
 PACKERS: dict[str, Any] = {"gzip": gzip.compress, "zstd": zstandard.compress}
 ITEMS = {"items": [{"id": f"i{i}", "vector": [1 + i, 2, 3], "payload": {"text": "words " * 50}} for i in range(40)]}
@@ -92,11 +97,86 @@ async def test_damaged_bodies_are_refused(app: App, encoding: str, harm: str) ->
     assert (await app.get("/v1/collections"))["collections"] == []
 
 
+def test_a_window_that_is_too_large_is_told() -> None:
+    """A zstd body whose window is over the limit is told so, with what to do."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=24)
+    maker = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = maker.compress(b"{}") + maker.flush()
+    with pytest.raises(Refusal, match="window of at most 8,388,608 bytes") as refused:
+        list(compression.pieces("zstd", packed))
+    assert refused.value.code == "bad_encoding"
+
+
 @pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, zstd", "x-gzip"])
 async def test_other_encodings_are_refused(app: App, encoding: str) -> None:
     """What is neither gzip nor zstd, or packed twice, is refused with 415."""
     refused = judged(await app.client.post("/index", content=b"{}", headers=headers(encoding)), 415)
     assert (refused["code"], "zstd or gzip" in refused["detail"]) == ("unsupported_encoding", True)
+
+
+EMPTY: dict[str, tuple[str, bytes]] = {
+    "gzip": ("gzip", gzip.compress(b"")), "zstd": ("zstd", zstandard.compress(b"")),
+    "skippable": ("zstd", bytes.fromhex("502a4d18 00000000")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+async def test_many_empty_members_are_refused(app: App, kind: str) -> None:
+    """A body of a hundred thousand empty members is refused at once; a thousand members are taken."""
+    encoding, one = EMPTY[kind]
+    started = time.perf_counter()
+    refused = judged(await app.client.post("/index", content=one * 100_000, headers=headers(encoding)), 400)
+    assert (refused["code"], "1,000" in refused["detail"]) == ("bad_encoding", True)
+    assert time.perf_counter() - started < 2
+    body = one * 999 + PACKERS[encoding](orjson.dumps(ITEMS))
+    assert judged(await app.client.post("/index", content=body, headers=headers(encoding)), 200)["indexed"] == 40
+
+
+def test_the_rest_of_a_body_is_not_copied_for_each_member() -> None:
+    """A thousand members before 32 MiB take a fraction of a second."""
+    body = gzip.compress(b"") * 999 + gzip.compress(bytes(33_000_000), 0)
+    started = time.perf_counter()
+    assert sum(map(len, compression.pieces("gzip", body))) == 33_000_000
+    assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("encoding", PACKERS)
+async def test_unpacking_ends_in_time_and_with_its_client(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that takes longer to unpack than bodies may is refused; one whose client has left is unpacked no further."""
+
+    def endless(*_: object) -> Iterator[bytes]:
+        while True:
+            time.sleep(0.01)
+            yield b""
+
+    monkeypatch.setattr(compression, "pieces", endless)
+    async with running_app(tmp_path, body_seconds=0.3) as app:
+        refused = judged(await app.client.post("/index", content=b"x", headers=headers(encoding)), 408)
+        assert refused["code"] == "body_timeout"
+        assert app.service.buffers.held == 0
+
+    async def left() -> bool:
+        return True
+
+    with pytest.raises(ClientDisconnect):
+        await compression.unpacked(encoding, b"x", print, 20, left)
+
+
+async def test_unpacking_leaves_other_threads_alone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many bodies are unpacked at once, the metrics answer."""
+    go_on = threading.Event()
+
+    def slow(*_: object) -> Iterator[bytes]:
+        assert go_on.wait(20)
+        yield b"{}"
+
+    monkeypatch.setattr(compression, "pieces", slow)
+    many = [asyncio.ensure_future(app.client.post("/index", content=b"x", headers=headers("gzip"))) for _ in range(64)]
+    await eventually(lambda: app.service.buffers.held == 64)
+    async with asyncio.timeout(10):
+        assert (await app.client.get("/metrics")).status_code == 200
+    go_on.set()
+    assert {one.status_code for one in await asyncio.gather(*many)} == {422}
 
 
 @given(st.binary(max_size=5_000), st.lists(st.integers(1, 2_000), max_size=3), st.sampled_from(sorted(PACKERS)))

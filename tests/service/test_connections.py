@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -30,9 +31,19 @@ from service_process import free_port
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+seen: list[bytes] = []
+"""Names of the headers of the last request for /read, once its body was read."""
+
+
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers "ok" to everything, after half a second if it is asked for /slow."""
+    """Answers "ok" to everything, after half a second if it is asked for /slow, and after the body if for /read."""
     if scope["type"] == "http":
+        if scope["path"] == "/read":
+            while (message := await receive()).get("more_body"):
+                pass
+            if message["type"] == "http.disconnect":
+                return
+            seen[:] = [name for name, _ in scope["headers"]]
         await asyncio.sleep(0.5 if scope["path"] == "/slow" else 0)
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
@@ -133,6 +144,41 @@ async def test_an_endless_head_is_431() -> None:
         await answered(reader)
 
 
+@pytest.mark.parametrize("trailer", [b"a:b\r\n", b"a: " + b"b" * 1_000 + b"\r\n", b"a"], ids=["short", "long", "one"])
+async def test_endless_trailers_are_431(trailer: bytes) -> None:
+    """Trailers of a chunked body have the limit of a head, however they are cut, and are not kept meanwhile."""
+    async with serving() as port, opened(port) as [(reader, writer)]:
+        writer.write(b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n")
+        before = connections.closed["head_too_large"]
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(trailer * (10_000 // len(trailer)))
+                await writer.drain()
+                await asyncio.sleep(0.001)
+        await eventually(lambda: connections.closed["head_too_large"] == before + 1)
+        with contextlib.suppress(ConnectionError):
+            judged(await until_closed(reader), 431, "head_too_large")
+
+
+async def test_an_endless_extension_of_a_chunk_is_431() -> None:
+    """What is written behind the length of a chunk has the limit of a head."""
+    async with serving() as port, opened(port) as [(_, writer)]:
+        before = connections.closed["head_too_large"]
+        writer.write(b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2;")
+        writer.write(b"x" * 1_000_000)
+        await eventually(lambda: connections.closed["head_too_large"] == before + 1)
+
+
+async def test_trailers_are_no_headers() -> None:
+    """A few trailers are taken and left out; chunks of any number count as body, and the connection serves on."""
+    async with serving() as port, opened(port) as [(reader, writer)]:
+        for _ in range(2):
+            writer.write(b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(b"1\r\na\r\n" * 40_000 + b"0\r\nHost: other\r\nAuthorization: none\r\n\r\n")
+            await answered(reader)
+    assert seen == [b"host", b"transfer-encoding"]
+
+
 # ------------------------------------------------------------------------------------------ TLS
 
 
@@ -201,7 +247,8 @@ from kinbin_service.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings(tls_cert_file=sys.argv[1], tls_key_file=sys.argv[2])
-    config = ServingConfig(settings, "test_connections:app", port=int(sys.argv[3]), workers=2, lifespan="off")
+    more = {"workers": 2, "lifespan": "off", "timeout_worker_healthcheck": 60}
+    config = ServingConfig(settings, "test_connections:app", port=int(sys.argv[3]), **more)
     Supervisor(config, sockets=[config.bind_socket()]).run()
 """
 

@@ -55,6 +55,13 @@ async def test_a_snapshot_comes_and_goes(photos: App) -> None:
     assert [one["id"] for one in (await photos.get(SNAPSHOTS))["snapshots"]] == kept[1:]
 
 
+async def test_no_body_is_an_empty_one(photos: App) -> None:
+    """A snapshot is made without a body, with and without a media type; options in the address are refused all the same."""
+    for headers in ({}, {"content-type": "application/json"}):
+        assert judged(await photos.client.post(SNAPSHOTS, headers=headers), 201)["items"] == 40
+    assert judged(await photos.client.post(f"{SNAPSHOTS}?keep=1"), 422)["code"] == "invalid_field"
+
+
 async def test_an_upload_is_restored(photos: App, tmp_path: Path) -> None:
     """A file that was downloaded makes a collection anywhere; damaged, cut and foreign ones make none, and nothing of them stays."""
     made = await photos.post(SNAPSHOTS, {}, status=201)
@@ -97,8 +104,36 @@ async def test_parts_of_a_download(photos: App) -> None:
     for text in ("bytes=9-5", "bytes=0-1,3-4", "bytes=-", "rows=1-2", "bytes=a-b", ""):
         answer = await download(photos, made["id"], range=text)
         assert (answer.status_code, len(answer.content)) == (200, len(data)), text
-    for text in (f"bytes={len(data)}-", "bytes=-0"):
+    many = "9" * 5_000
+    for text, part in ((f"bytes=5-{many}", data[5:]), (f"bytes=-{many}", data), (f"bytes={'0' * 5_000}7-8", data[7:9])):
+        answer = await download(photos, made["id"], range=text)
+        assert (answer.status_code, answer.content) == (206, part)
+        assert answer.headers["content-range"].endswith(f"/{len(data)}")
+    for text in (f"bytes={len(data)}-", "bytes=-0", f"bytes={many}-", f"bytes={many}-{many}"):
         assert judged(await download(photos, made["id"], range=text), 416)["code"] == "range_not_satisfiable"
+
+
+async def test_a_snapshot_that_is_deleted_meanwhile(photos: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted before its file is open, it is not found; deleted after that, it is downloaded whole."""
+    made = await photos.post(SNAPSHOTS, {}, status=201)
+    data = (await download(photos, made["id"])).content
+    info, path = kinbin.Snapshots.info, kinbin.Snapshots.path
+
+    def deleted_behind(call: Any) -> Any:
+        def then(self: kinbin.Snapshots, name: str, id: str) -> Any:
+            found = call(self, name, id)
+            path(self, name, id).unlink()
+            return found
+
+        return then
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kinbin.Snapshots, "info", deleted_behind(info))
+        whole = await download(photos, made["id"])
+        assert (whole.status_code, whole.content) == (200, data)
+    made = await photos.post(SNAPSHOTS, {}, status=201)
+    monkeypatch.setattr(kinbin.Snapshots, "path", deleted_behind(path))
+    assert judged(await download(photos, made["id"]), 404)["code"] == "snapshot_not_found"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +172,54 @@ async def test_limits_of_uploads(tmp_path: Path) -> None:
             assert judged(answer, 413)["limit"] == "restore_body_bytes"
         assert judged(await app.client.post("/v1/restore", content=b"", headers=TYPE), 422)["code"] == "invalid_field"
         assert not drafts(tmp_path)
+
+
+async def test_an_upload_is_judged_before_it_comes(photos: App) -> None:
+    """A packed upload, and one under a name that no new collection may have, is refused before its body is read."""
+    await photos.put("/v1/aliases/other", {"collection": "photos"}, status=200)
+    read: list[int] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        read.append(1)
+        yield b"no snapshot"
+
+    for name, more, status, code in (
+        ("x", {"content-encoding": "gzip"}, 415, "unsupported_encoding"),
+        ("../x", {}, 422, "bad_name"),
+        ("photos", {}, 409, "collection_exists"),
+        ("other", {}, 409, "alias_conflict"),
+    ):
+        answer = await photos.client.post("/v1/restore", params={"name": name}, content=parts(), headers={**TYPE, **more})
+        refused = judged(answer, status)
+        assert refused["code"] == code
+        assert "configuration" not in refused["title"]
+        assert code != "alias_conflict" or "DELETE /v1/aliases" in refused["detail"]
+    assert not read
+
+
+async def test_a_slow_upload_holds_nothing_up(photos: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an upload comes snapshots are made, and a second upload is refused; work that is done at its end is waited for."""
+    made = await photos.post(SNAPSHOTS, {}, status=201)
+    data = (await download(photos, made["id"])).content
+    coming, rest = asyncio.Event(), asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        coming.set()
+        yield data[:100]
+        await rest.wait()
+        yield data[100:]
+
+    first = asyncio.ensure_future(photos.client.post("/v1/restore?name=copy", content=parts(), headers=TYPE))
+    await coming.wait()
+    await photos.post(SNAPSHOTS, {}, status=201)
+    second = judged(await photos.client.post("/v1/restore?name=copy", content=data, headers=TYPE), 429)
+    assert (second["code"], second["limit"]) == ("overloaded", "long_work")
+    async with photos.service.long_work():
+        rest.set()
+        await asyncio.sleep(0.2)
+        assert not first.done()
+    assert judged(await first, 201)["count"] == 40
+    assert not drafts(tmp_path)
 
 
 async def test_one_at_a_time_beside_queries(photos: App, monkeypatch: pytest.MonkeyPatch) -> None:

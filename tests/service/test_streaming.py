@@ -135,7 +135,14 @@ async def test_bad_items_of_a_stream_are_skipped_and_told_at_its_end(app: App, s
         ("/index?stream=true", {"content-type": "application/json"}, b"{}", 415, "unsupported_media_type"),
         ("/index?stream=true", {**LINES, "content-encoding": "gzip"}, b"", 415, "unsupported_encoding"),
         ("/index?stream=true&after=-1", LINES, line(0), 422, "invalid_field"),
+        ("/index?stream=true&after=" + "9" * 40, LINES, line(0), 422, "invalid_field"),
+        ("/index?after=1", LINES, line(0), 422, "invalid_field"),
+        ("/index?stream=false&after=0", LINES, line(0), 422, "invalid_field"),
         ("/index?stream=yes", LINES, line(0), 422, "invalid_field"),
+        ("/index?stream=true", {**LINES, "idempotency-key": "k" * 256}, line(0), 422, "bad_parameter"),
+        ("/index?stream=true", {**LINES, "idempotency-key": ""}, b"", 422, "bad_parameter"),
+        ("/v1/collections/none/index?stream=true", LINES, b"", 404, "collection_not_found"),
+        ("/v1/collections/none/index?stream=true", LINES, b"\n \n", 404, "collection_not_found"),
         ("/index?stream=true", LINES, b"{\n", 400, "bad_json"),
         ("/index?stream=true", LINES, b'{"id": "a"}\n', 422, "invalid_field"),
         ("/v1/collections/none/index?stream=true", LINES, line(0), 404, "collection_not_found"),
@@ -148,6 +155,29 @@ async def test_a_stream_that_begins_badly_is_refused(
     assert judged(await app.client.post(path, content=body, headers=headers), status)["code"] == code
     assert await app.state() == {}
     assert app.service.buffers.held == 0
+
+
+async def test_the_longest_key_lasts_to_the_end(app: App, small: None) -> None:
+    """A key of any length that an add may have is one of a stream, whose batches take no key that others send."""
+    body = b"".join(line(n) for n in range(25))
+    for key in ("k" * 255, "a"):
+        for _ in range(2):
+            answer = await app.client.post("/index?stream=true", content=body, headers={**LINES, "idempotency-key": key})
+            assert receipts(answer.content)[-1]["done"]
+    for key in ("a", "a-0", "a-10"):
+        await app.post("/index", {"items": [{"id": "other", "vector": [1, 2, 3]}]}, headers={"idempotency-key": key})
+    assert await app.post("/v1/collections/default/count", {}) == {"count": 26}
+
+
+async def test_a_stream_of_nothing_tells_what_there_is(app: App, small: None) -> None:
+    """Without an item every receipt has the number of those that are stored; the collection that an add creates may be missing."""
+    assert receipts((await app.client.post("/index?stream=true", headers=LINES)).content)[-1]["count"] == 0
+    assert await app.state() == {}
+    await app.post("/index", {"items": [{"id": "one", "vector": [1, 2, 3]}]})
+    for body in (b"", b"\n", b"\n" * 30):
+        told = receipts((await app.client.post("/index?stream=true", content=body, headers=LINES)).content)
+        assert {one["count"] for one in told} == {1}
+        assert (told[-1]["done"], told[-1]["lines"], told[-1]["indexed"]) == (True, len(body), 0)
 
 
 async def test_a_stream_has_no_limit_and_its_lines_have(tmp_path: Path, small: None) -> None:

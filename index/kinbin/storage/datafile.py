@@ -139,6 +139,10 @@ class DataFile:
                 raise
         return self._look(tries - 1)
 
+    def is_same_as(self, other: DataFile) -> bool:
+        """Whether both are one file."""
+        return self._is == other._is
+
     def grown(self, pages: int) -> int:
         """The pages that the file has, looked at again if it should have more than are known.
 

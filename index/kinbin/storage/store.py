@@ -111,6 +111,16 @@ class Store:
         self._open()
 
     def _open(self) -> None:
+        for _ in range(_TRIES):
+            try:
+                self._open_once()
+            except Replaced:
+                # Made anew between two looks at it (`shrinking`): what was found in the one file says nothing of the other.
+                continue
+            return
+        raise StorageBusy("the store is made anew faster than it can be opened: try again")
+
+    def _open_once(self) -> None:
         self.opening += 1
         self._newest: Trees | None = None
         self._seen = np.zeros(0, np.uint32)
@@ -124,6 +134,8 @@ class Store:
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
             )  # fmt: skip
             try:
+                # Its descriptor is held, so that no other file gets its inode: LMDB has this one if it has the name now.
+                self._file.check_named()
                 # Handles outlive only a transaction that may write; this one does not.
                 with self._env.begin(write=True) as transaction:
                     self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
@@ -151,7 +163,10 @@ class Store:
                     if state is None:
                         raise damaged_pages()
                     return address_of(state) - state_at
-                self._file, state_at = look_at(self.path)
+                again, state_at = look_at(self.path)
+                if not again.is_same_as(self._file):
+                    raise Replaced("another file has taken the place of the one that is being opened")
+                self._file = again
         raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
     def _check_identity(self, reader: Reader) -> None:

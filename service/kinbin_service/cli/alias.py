@@ -23,7 +23,8 @@ def alias_command(
 ) -> None:
     """Let another name lead to a collection, at once for every process, wherever it led before; or list or drop such names.
 
-    An alias stands for its collection in every command and call.
+    An alias stands for its collection in every command and call that asks for one that is there. `kinbin create` and `kinbin import`
+    take names of collections only.
     """
     if (drop and (name is None or collection is not None)) or (not drop and name is not None and collection is None):
         raise typer.BadParameter("give ALIAS and COLLECTION, or ALIAS and --drop, or nothing")

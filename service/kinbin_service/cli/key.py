@@ -29,9 +29,12 @@ def new_command(
     it changes. To rotate a key, add the line of the new one, and take the old one's away when nobody uses it any more.
     """
     with failing_in_one_line(as_json):
+        only = [one for one in collections.split(",") if one]
+        if role == "metrics" and only:
+            raise Failure("a key of the role metrics has no --collections: /metrics tells of all, and is closed to keys of some", 2)
         key = new_key()
         try:
-            line = line_of(key, name, role, [one for one in collections.split(",") if one])
+            line = line_of(key, name, role, only)
         except KeyFileError as error:
             raise Failure(str(error).removeprefix("line 1: "), 2) from None
     if as_json:

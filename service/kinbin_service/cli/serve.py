@@ -34,10 +34,10 @@ def serve_command(
 ) -> None:
     """Serve a database over HTTP: the REST API, with /docs, /healthz and /readyz beside it.
 
-    The directory is created if absent. Without an API key (KINBIN_API_KEY or KINBIN_API_KEY_FILE) the service listens on loopback
-    addresses only, and answers only requests that are sent to a loopback name, to --host or to an --allowed-host: no web page of
-    elsewhere gets through to it. It logs to standard error, in short lines on a terminal and in JSON elsewhere. SIGTERM and Ctrl-C
-    end it after the requests under way are answered.
+    The directory is created if absent. Without API keys (KINBIN_API_KEY, KINBIN_API_KEY_FILE, or KINBIN_API_KEYS_FILE for several
+    with roles, which `kinbin key` makes) the service listens on loopback addresses only, and answers only requests that are sent to a
+    loopback name, to --host or to an --allowed-host: no web page of elsewhere gets through to it. It logs to standard error, in short
+    lines on a terminal and in JSON elsewhere. SIGTERM and Ctrl-C end it after the requests under way are answered.
     """
     with failing_in_one_line():
         check_port(host, port)

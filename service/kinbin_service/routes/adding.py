@@ -75,7 +75,16 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
         no_options(request)
         content = parse_json(body)
         return _skipping(content, (), {}) if _skips(content) else _items_batch(content)
-    return lines_batch(body, options(request, AddOptions), 0)
+    return lines_batch(body, _chosen(request), 0)
+
+
+def _chosen(request: Request) -> AddOptions:
+    """The parameters of the address of an add that is no stream."""
+    chosen = options(request, AddOptions)
+    if "after" in request.query_params:
+        text = "after counts the lines of a stream: send it with stream=true"
+        raise Refusal("invalid_field", text, [Entry("#/after", text)])
+    return chosen
 
 
 def _items_batch(content: Any, lines: Sequence[int] = ()) -> Batch:
@@ -204,7 +213,7 @@ def _check_same(items: Sequence[dict[str, Any]], key: str, lines: Sequence[int])
 
 
 def _matrix_batch(request: Request, body: bytes) -> Batch:
-    asked = options(request, AddOptions)
+    asked = _chosen(request)
     matrix = parse_matrix(body)
     most = int(kinbin.LIMITS["batch_items"].value)
     if len(matrix) > most:
@@ -223,7 +232,7 @@ def _matrix_batch(request: Request, body: bytes) -> Batch:
 
 def _form_batch(request: Request, body: bytes) -> Batch:
     """Images as files of a form. Their names are the ids, unless a field `items` brings these, and payloads."""
-    chosen = options(request, AddOptions)
+    chosen = _chosen(request)
     mode = chosen.mode
     parts = parse_parts(request.headers.get("content-type", ""), body, int(kinbin.LIMITS["batch_items"].value) + 1)
     described = [part for part in parts if part.name == "items"]

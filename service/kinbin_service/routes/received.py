@@ -40,8 +40,12 @@ async def received(request: Request, *media_types: str) -> AsyncIterator[tuple[s
 
 
 @asynccontextmanager
-async def received_json(request: Request, model: type[Model]) -> AsyncIterator[Model]:
-    """A JSON body as a validated model."""
+async def received_json(request: Request, model: type[Model], empty: bytes | None = None) -> AsyncIterator[Model]:
+    """A JSON body as a validated model. empty: what stands for a body of no bytes, which then needs no media type."""
+    if empty is not None and "transfer-encoding" not in request.headers and request.headers.get("content-length", "0") == "0":
+        no_options(request)
+        yield validate(model, parse_json(empty))
+        return
     async with received(request, JSON) as (_, body):
         no_options(request)
         yield await service_of(request).parsed(len(body), lambda: validate(model, parse_json(body)))

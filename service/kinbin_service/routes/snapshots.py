@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
+from email.utils import formatdate
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Path
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 import kinbin
-from kinbin_service.bodies import JSON, SNAPSHOT, content_type, parse_json, read_body, too_large
+from kinbin_service.bodies import JSON, SNAPSHOT, content_encoding, content_type, parse_json, read_body, too_large
 from kinbin_service.documented import NAMED, parameters, route, without
 from kinbin_service.limits import body_limit
 from kinbin_service.problems import Refusal
@@ -39,6 +43,8 @@ router = APIRouter(tags=["snapshots"])
 
 Id = Annotated[str, Path(description="id of the snapshot", examples=["20260131T120000000Z-4f1c09"])]
 _RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)
+_DIGITS = 20
+_READ_BYTES = 256 << 10
 _WRITTEN_BYTES = 4 << 20
 """Of an upload, at a time: in a thread, since the disk may be busy."""
 NOT_THERE = frozenset({"bad_name", "snapshot_not_found"})
@@ -47,15 +53,16 @@ UNQUEUED = "deadline"
 """What work of minutes is never refused with: it begins at once, or is refused as there is such work already."""
 
 CREATE = without(route("Make a snapshot", SnapshotAnswer, body=SnapshotRequest, refusals=NAMED | {"storage_full"}), UNQUEUED)
+CREATE["openapi_extra"]["requestBody"]["required"] = False
 
 
 @router.post("/v1/collections/{name}/snapshots", **CREATE, status_code=201)
 async def create_snapshot(request: Request, name: Name) -> Response:
     """A consistent copy of the collection as it is at one moment, made while others read and write it.
 
-    One at a time in a worker; 429 says that another is at work. What was begun goes on when the client leaves.
+    One at a time in a worker; 429 says that another is at work. What was begun goes on when the client leaves. No body is `{}`.
     """
-    async with received_json(request, SnapshotRequest) as asked, service_of(request).long_work() as run:
+    async with received_json(request, SnapshotRequest, empty=b"{}") as asked, service_of(request).long_work() as run:
         snapshots = service_of(request).database.snapshots
         made = await run(lambda cancel: snapshots.create(name, asked.keep, cancel=cancel))
         return reply(encode(asdict(made)), 201)
@@ -83,19 +90,78 @@ DOWNLOADED: dict[int | str, dict[str, Any]] = {
 async def get_snapshot(request: Request, name: Name, id: Id) -> Response:
     """The file, with its SHA-256 as ETag. One range of bytes may be asked for, to go on where a download broke off."""
     snapshots = service_of(request).database.snapshots
-    path, told = await service_of(request).work(request, lambda: (snapshots.path(name, id), snapshots.info(name, id)))
-    _check_range(request, told.bytes)
-    headers = {"ETag": f'"{told.sha256}"', "Cache-Control": "no-store"}
-    return FileResponse(path, media_type=SNAPSHOT, filename=f"{name}-{id}.kinbin", headers=headers)
+
+    def opened() -> tuple[BinaryIO, kinbin.SnapshotInfo]:
+        # In one step: it may be deleted at any time, and a file that is open stays whole.
+        path = snapshots.path(name, id)
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            raise kinbin.SnapshotNotFound(id) from None
+        try:
+            return file, snapshots.info(name, id)
+        except BaseException:
+            file.close()
+            raise
+
+    file, told = await service_of(request).work(request, opened)
+    try:
+        return _Download(request, file, told, f"{name}-{id}.kinbin")
+    except BaseException:
+        file.close()
+        raise
 
 
-def _check_range(request: Request, size: int) -> None:
-    """Leave one range that the file has, or none: what is no range is left out, as HTTP has it; one beyond the end is refused."""
+class _Download(StreamingResponse):
+    """A file, or the part of it that Range names; it is closed at the end."""
+
+    def __init__(self, request: Request, file: BinaryIO, told: kinbin.SnapshotInfo, name: str) -> None:
+        status = os.fstat(file.fileno())
+        marks = {"ETag": f'"{told.sha256}"', "Last-Modified": formatdate(status.st_mtime, usegmt=True)}
+        part = _range(request, status.st_size, tuple(marks.values()))
+        start, end = part or (0, status.st_size)
+        headers = {**marks, "Cache-Control": "no-store", "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        if part:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{status.st_size}"
+        super().__init__(_parts(file, start, end), 206 if part else 200, headers, SNAPSHOT)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+async def _parts(file: BinaryIO, start: int, end: int) -> AsyncIterator[bytes]:
+    """The bytes from start to end. Read in a thread, since the disk may be busy."""
+    await asyncio.to_thread(file.seek, start)
+    while start < end and (part := await asyncio.to_thread(file.read, min(_READ_BYTES, end - start))):
+        start += len(part)
+        yield part
+
+
+def _range(request: Request, size: int, marks: tuple[str, ...]) -> tuple[int, int] | None:
+    """The one range that is asked for; None: everything. What is no range is left out, as HTTP has it; one beyond the end is refused.
+
+    marks: what the file is known by; a range of another (If-Range) is left out.
+    """
     asked = _RANGE.fullmatch(request.headers.get("range", ""))
-    if asked is None or not (asked[1] or asked[2]) or (asked[1] and asked[2] and int(asked[1]) > int(asked[2])):
-        request.scope["headers"] = [(key, value) for key, value in request.scope["headers"] if key != b"range"]
-    elif (asked[1] and int(asked[1]) >= size) or (not asked[1] and not int(asked[2])):
+    if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range", marks[0]) not in marks:
+        return None
+    first, last = _number(asked[1]), _number(asked[2])
+    if asked[1] and asked[2] and first > last:
+        return None
+    if (asked[1] and first >= size) or (not asked[1] and not last):
         raise Refusal("range_not_satisfiable", f"the snapshot has {size:,} bytes")
+    if not asked[1]:
+        return max(size - last, 0), size
+    return first, min(last + 1, size) if asked[2] else size
+
+
+def _number(digits: str) -> int:
+    """The number, or one beyond every size: numbers of thousands of digits are not made."""
+    return int(digits.lstrip("0")[:_DIGITS] or "0")
 
 
 @router.delete("/v1/collections/{name}/snapshots/{id}", **route("Delete a snapshot", SnapshotDeletedAnswer, refusals=NOT_THERE))
@@ -140,16 +206,21 @@ async def restore(request: Request) -> Response:
     media_type = content_type(request, (JSON, SNAPSHOT))
     service = service_of(request)
     if media_type == SNAPSHOT:
+        if content_encoding(request) != "identity":
+            raise Refusal("unsupported_encoding", "an uploaded snapshot travels as it is: unpack it first")
         name = options(request, RestoreOptions).name
-        async with service.long_work() as run:
+        with service.upload():
+            # What can be refused without the file is, before its gigabytes come.
+            await asyncio.to_thread(_check_free, service.database, name)
             with service.database.snapshots.draft() as (file, path):
                 await _written(request, file)
-                try:
-                    return reply(await run(_restoring(service.database, path, name)), 201)
-                except kinbin.CorruptData as error:
-                    raise Refusal("corrupt_snapshot", f"{error}: nothing was made") from None
-                except kinbin.FormatMismatch as error:
-                    raise Refusal("no_snapshot", f"{error}: nothing was made") from None
+                async with service.long_work(wait=True) as run:
+                    try:
+                        return reply(await run(_restoring(service.database, path, name)), 201)
+                    except kinbin.CorruptData as error:
+                        raise Refusal("corrupt_snapshot", f"{error}: nothing was made") from None
+                    except kinbin.FormatMismatch as error:
+                        raise Refusal("no_snapshot", f"{error}: nothing was made") from None
     no_options(request)
     with service.buffers.account() as account:
         body = await read_body(request, account, "body_bytes", service.settings.max_body_bytes, service.settings.body_seconds)
@@ -165,6 +236,16 @@ def _restoring(database: kinbin.Database, path: Any, name: str) -> Callable[[Any
         return encode(describe(database.restore(path, name, cancel=cancel)))
 
     return call
+
+
+def _check_free(database: kinbin.Database, name: str) -> None:
+    """Refuse a name that no new collection may have."""
+    if name in database.collections():
+        raise kinbin.CollectionExists(f"a collection is named {name!r}: restore into a name that is free")
+    if name in database.aliases():
+        raise kinbin.AliasConflict(f"{name!r} is an alias: restore into a name that is free")
+    with contextlib.suppress(kinbin.CollectionNotFound):
+        database.collection(name)
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

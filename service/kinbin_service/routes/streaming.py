@@ -11,6 +11,7 @@ the same batches, and their idempotency keys.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -23,11 +24,12 @@ from starlette.types import Receive, Scope, Send
 
 import kinbin
 from kinbin_service.bodies import NDJSON, Account, content_encoding, content_type, too_large
-from kinbin_service.problems import Place, Refusal, document, from_library
+from kinbin_service.documented import IDEMPOTENCY
+from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, took_ms
 from kinbin_service.routes.adding import lines_batch, told_skipped
 from kinbin_service.routes.filling import added
-from kinbin_service.routes.received import options
+from kinbin_service.routes.received import DEFAULT, options
 from kinbin_service.schemas.requests import AddOptions
 from kinbin_service.service import service_of
 
@@ -47,7 +49,21 @@ async def stream_index(request: Request, name: str) -> Response:
     content_type(request, (NDJSON,))
     if content_encoding(request) != "identity":
         raise Refusal("unsupported_encoding", "a stream travels as it is: pack it by the batch, in requests of their own")
+    _check_key(request.headers.get("idempotency-key"))
     return _Stream(request, name, options(request, AddOptions))
+
+
+def _check_key(key: str | None) -> None:
+    """Refuse what is no key of an add either; that of a batch is made of it."""
+    most = IDEMPOTENCY["schema"]["maxLength"]
+    if key is not None and not (0 < len(key) <= most and key.isascii() and key.isprintable()):
+        text = f"an idempotency key is a string of 1 to {most} printable ASCII characters"
+        raise Refusal("bad_parameter", text, [Entry("#/idempotency_key", text)])
+
+
+def _batch_key(key: str, lines: int) -> str:
+    """The key of the batch behind so many lines: of one length, and nobody's own key by chance."""
+    return f"stream-{hashlib.sha256(f'{lines}-{key}'.encode()).hexdigest()}"
 
 
 class _Stream(Response):
@@ -64,6 +80,7 @@ class _Stream(Response):
         self._key = request.headers.get("idempotency-key")
         self._sums: dict[str, Any] = {"lines": chosen.after, "indexed": 0, "updated": 0, "unchanged": 0, "skipped": 0, "count": 0}
         self._problems: list[Any] = []
+        self._counted = False
         self._receipt: tuple[bytes, bool] = b"", False
         self._told = asyncio.Event()
 
@@ -78,6 +95,8 @@ class _Stream(Response):
                     self._sums["lines"] += lines
                     self._tell(self._sums)
                     sending = sending or asyncio.create_task(self._send(send))
+            if not self._counted:
+                await _patiently(self._count)
             end: dict[str, Any] = {"done": True}
         except (Refusal, kinbin.KinbinError) as error:
             if sending is None:
@@ -95,12 +114,14 @@ class _Stream(Response):
         """One batch, parsed and added in a thread."""
         service = service_of(self._request)
         if not body.strip():
+            if not self._counted:
+                await self._count()
             return
 
         def add() -> tuple[kinbin.AddResult, dict[str, Any]]:
             batch = lines_batch(body, self._chosen, self._sums["lines"])
             self._request.state.place = Place("items", batch.ids or (), batch.lines)
-            key = None if self._key is None else f"{self._key}-{self._sums['lines']}"
+            key = None if self._key is None else _batch_key(self._key, self._sums["lines"])
             done = added(service.database, self._name, batch, batch.terms(key))
             return done, told_skipped(done, batch)
 
@@ -109,6 +130,22 @@ class _Stream(Response):
             self._sums[name] += getattr(done, name)
         self._sums |= {"count": done.count, "skipped": self._sums["skipped"] + bad["skipped"]}
         self._problems += bad["problems"][: MOST_TOLD - len(self._problems)]
+        self._counted = True
+
+    async def _count(self) -> None:
+        """What a collection holds to which nothing was added yet; refused where there is none, but for the one that an add creates."""
+        service = service_of(self._request)
+
+        def count() -> int:
+            try:
+                return int(service.database.collection(self._name).count())
+            except kinbin.CollectionNotFound:
+                if self._name == DEFAULT:
+                    return 0
+                raise
+
+        self._sums["count"] = await service.work(self._request, count, watched=False)
+        self._counted = True
 
     # -- reading
 

@@ -144,7 +144,9 @@ class AddOptions(BaseModel):
         Literal["true", "false"],
         Field(description="of lines: true takes any number of them, and answers with lines of receipts while they arrive"),
     ] = "false"
-    after: Annotated[int, Field(ge=0, description="of a stream that is resumed: how many lines were durable and are not sent again")] = 0
+    after: Annotated[
+        int, Field(ge=0, le=1 << 53, description="of a stream that is resumed: how many lines were durable and are not sent again")
+    ] = 0
 
 
 def _known_kernel(name: str) -> str:

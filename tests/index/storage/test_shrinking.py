@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 import pytest
 
@@ -75,6 +76,7 @@ def test_a_collection_with_fields(database: Any) -> None:
 
 OTHER = """
 import sys
+import lmdb
 import numpy as np
 import kinbin
 collection = kinbin.open(sys.argv[1]).collection("c")
@@ -225,3 +227,37 @@ def test_a_draft_that_a_crash_left_goes_away(database: Any, tmp_path: Path) -> N
     (draft / "data.mdb").write_bytes(b"x")
     database.collection("c").compact()
     assert not draft.exists()
+
+
+def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made anew between Kinbin's look at the file and LMDB's, it is opened again: places of the old one are never used for the new one."""
+    folder = tmp_path / "data" / "collections" / "c"
+
+    def keep(old: Path, new: Path) -> None:
+        shutil.copy(old, tmp_path / "old.mdb")
+        shutil.copy(new, tmp_path / "new.mdb")
+
+    with monkeypatch.context() as patch, no_background(), kinbin.open(tmp_path / "data") as database:
+        # Both as they are when the new one gets the name: they say the same transaction.
+        patch.setattr(shrinking, "_like", keep)
+        collection = database.create_collection("c", dim=DIM)
+        collection.add([str(i) for i in range(100)], X[:100])
+        collection.delete([str(i) for i in range(0, 100, 2)])
+        collection.compact(shrink=True)
+    (tmp_path / "old.mdb").replace(folder / "data.mdb")
+    opened = lmdb.open
+    replaced: list[bool] = []
+
+    def open_late(*arguments: Any, **options: Any) -> Any:
+        if not replaced and Path(arguments[0]) == folder:
+            replaced.append(True)
+            (tmp_path / "new.mdb").replace(folder / "data.mdb")
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr("kinbin.storage.store.lmdb.open", open_late)
+    with kinbin.open(tmp_path / "data") as database:
+        collection = database.collection("c")
+        assert replaced
+        assert collection.count() == 50
+        assert collection.query(X[1], k=1).ids == ["1"]
+        assert collection.check().ok
