@@ -38,7 +38,7 @@ class Browsed:
 
         kind: "number", "keyword", "datetime" or "geo" (`kinbin.INDEX_KINDS`). Filters mean the same with an index and
         without one, whatever the payloads hold. It is built in the background (`stats()["indexes"]` tells how far); until then payloads
-        are read. wait: until it is built. Cost: 2 µs an item in the background; 20 to 40 bytes of memory an item and field.
+        are read. wait: until it is built. Cost: 4 µs an item in the background; some 20 to 40 bytes of memory an item and field.
 
         Raises:
             InvalidInput: it is malformed, or the field is indexed as another kind.

@@ -434,7 +434,7 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         """Seal and merge everything into one run now; deleted rows leave the files, whose pages are used again.
 
         shrink: give the disk that nothing uses back as well, while others read and write: what lives is copied into a new file.
-        Writers wait for 4 µs an item. The old file's space is free once every process that has it open has used the collection again.
+        Writers wait for 6 µs an item. The old file's space is free once every process that has it open has used the collection again.
         Needs free disk for the copy.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import secrets
 import shutil
@@ -42,30 +41,27 @@ from kinbin.fields.collection import FieldsCollection
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
 from kinbin.limits import limit
 from kinbin.parameters import path_of
-from kinbin.records import CheckReport, RepairReport, SnapshotInfo
+from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
+from kinbin.restoring import Restoring
 from kinbin.rows.identity import check_name
 from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
-from kinbin.snapshots.making import proved, restored
 from kinbin.storage.aliases import Aliases
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.recovery import Recoverable, recover, recoverable
-from kinbin.storage.store import FIELDS, Store, give_name
-from kinbin.stored import check_known
+from kinbin.storage.store import FIELDS, Store
 from kinbin.upkeep.indexing import checked_kinds
 
 __all__ = ["Database", "open"]
-
-log = logging.getLogger("kinbin.snapshots")
 
 _FOLDER = "collections"
 _OLD_SECONDS = 3600.0
 
 
-class Database(Aliased):
+class Database(Aliased, Restoring):
     """Collections by name. Thread-safe; open it after a fork, never before.
 
     Opening the same directory twice in a process gives two `Database`s that share their collections.
@@ -404,34 +400,6 @@ class Database(Aliased):
                 self.drop_collection(into)
                 raise
 
-    def restore(self, source: str | os.PathLike[str] | SnapshotInfo, name: str, *, cancel: threading.Event | None = None) -> Collection:
-        """Make a new collection of a snapshot: a file, or one of `snapshots`, wherever and by whomever it was made.
-
-        All of it is proved before anything is made, and the collection is there whole or not at all. Only a file whose maker is
-        trusted should be restored: right checksums prove that nothing has changed since, not who made it.
-
-        Raises:
-            CollectionExists: there is one of this name. CorruptData: the snapshot is damaged. FormatMismatch: it is none, or of
-            hashes or a format that this Kinbin does not know. InvalidInput, SnapshotNotFound, StorageFull, StorageError.
-
-        Cost: that of reading it twice, and of writing it: about 10 µs an item.
-        """
-        check_name(name)
-        stored = isinstance(source, SnapshotInfo) and source.id is not None
-        path = self.snapshots.path(source.collection, source.id) if stored else path_of(source)  # type: ignore[union-attr, arg-type]
-        if name in self.collections():
-            raise _in_the_way(name)
-        proved(path, check_known)
-
-        def existing(_: bool) -> Collection:
-            self.collection(name)  # or it is half removed, and gone now
-            raise _in_the_way(name)
-
-        with restored(path, self._folder / name, cancel) as draft:
-            made = self._created(name, lambda: give_name(draft, self._folder / name), existing)
-        log.info("%s: restored from a snapshot", name)
-        return made
-
     def drop_collection(self, name: str) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
@@ -483,10 +451,6 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
         StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
     """
     return Database(path, snapshots)
-
-
-def _in_the_way(name: str) -> CollectionExists:
-    return CollectionExists(f"the collection {name!r} exists: a snapshot is restored into a new one; choose another name or drop it first")
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -1,18 +1,93 @@
-"""Writes of stored items, limits and aliases: the awaited half, which the handles and the client inherit."""
+"""Stored items besides neighbours, limits and aliases: the awaited half, which the handles and the client inherit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from kinbin_client import _flows, _writes
+from kinbin_client import _flows, _requests, _writes
+from kinbin_client._options import Filter, Include
+from kinbin_client._requests import IndexKind, Operation
 from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import AsyncSender
-from kinbin_client.models import AddResult, Holds, PayloadResult
+from kinbin_client.models import AddResult, Facets, Holds, Item, Page, PayloadResult
 from kinbin_client.retry import Retry
 
-__all__ = ["Aliasing", "Writing"]
+__all__ = ["Aliasing", "AsyncBrowsing", "Writing"]
+
+T = TypeVar("T")
+
+
+class AsyncBrowsing:
+    """The part of a handle that reads items by what they hold, and declares payload indexes."""
+
+    name: str
+
+    async def _do(self, operation: Operation[T]) -> T:
+        """Send one request."""
+        raise NotImplementedError
+
+    async def count(self, filter: Filter | None = None) -> int:
+        """How many items there are (that fit a filter).
+
+        Usage: `await collection.count({"year": 2020})`
+        """
+        return await self._do(_requests.count(self.name, filter))
+
+    async def facets(self, field: str, filter: Filter | None = None, limit: int = 20) -> Facets:
+        """The values of a field of payloads with how many items (that fit a filter) have each, exactly, the most frequent first.
+
+        Usage: `[(one.value, one.count) for one in (await collection.facets("tag", {"year": 2020})).values]`
+        """
+        return await self._do(_requests.facets(self.name, field, filter, limit))
+
+    async def add_index(self, field: str, kind: IndexKind) -> None:
+        """Index a field of payloads, in the background: filters on it need not read payloads then, and mean the same.
+
+        Usage: `await collection.add_index("year", "number")`
+        """
+        await self._do(_requests.change_indexes(self.name, {field: kind}, []))
+
+    async def drop_index(self, field: str) -> None:
+        """Drop the index of a field; InvalidInput if there is none. After a repeated request it may be gone already.
+
+        Usage: `await collection.drop_index("year")`
+        """
+        await self._do(_requests.change_indexes(self.name, {}, [field]))
+
+    async def scroll(
+        self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), *,
+        order_by: str | None = None, descending: bool = False,
+    ) -> Page:  # fmt: skip
+        """One page of the items in id order; its `next` is the `after` of the following page.
+
+        order_by: a field of payloads instead: its least value in each item first, or (descending) its greatest; items without a number or
+        string in it are left out. Send the same order with every `after`.
+
+        Usage: `page = await collection.scroll(limit=50)`, `await collection.scroll(order_by="year", descending=True)`
+        """
+        return await self._do(_requests.scroll(self.name, after, limit, filter, include, order_by, descending))
+
+    async def pages(
+        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
+    ) -> AsyncIterator[Page]:
+        """All pages from `after` on, each fetched when it is asked for.
+
+        Usage: `async for page in collection.pages(limit=1000): store(page.items)`
+        """
+        cursor = _flows.Cursor(self.name, limit, filter, include, after)
+        while not cursor.finished:
+            yield cursor.take(await self._do(cursor.operation()))
+
+    async def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> AsyncIterator[Item]:
+        """All items in id order, fetched in pages of `limit`.
+
+        Usage: `ids = [item.id async for item in collection.items()]`
+        """
+        async for page in self.pages(limit, filter, include):
+            for item in page.items:
+                yield item
 
 
 class _Adding(Protocol):

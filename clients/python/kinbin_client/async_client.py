@@ -11,8 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._async_browsing import AsyncBrowsing
-from kinbin_client._awaited import Aliasing, Writing
+from kinbin_client._awaited import Aliasing, AsyncBrowsing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow
 from kinbin_client._local import async_sender

@@ -11,8 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._blocking import Aliasing, Writing
-from kinbin_client._browsing import Browsing
+from kinbin_client._blocking import Aliasing, Browsing, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._flows import Flow
 from kinbin_client._local import sync_sender

@@ -39,7 +39,7 @@ def remove_drafts(folder: Path) -> None:
 def shrink(store: Store) -> None:
     """Put a new file in the place of a store's own, without the pages that nothing uses.
 
-    Readers of all processes go on; writers wait while items, owners and the journal are copied: 4 µs an item. Needs as much free disk
+    Readers of all processes go on; writers wait while items, owners and the journal are copied: 6 µs an item. Needs as much free disk
     as what lives takes.
 
     Raises:
