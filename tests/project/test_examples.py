@@ -1,4 +1,4 @@
-"""Every example of the README, the guide and the page of features runs as it is written, and prints what the document shows."""
+"""Every example of the README and of the pages of the documentation runs as it is written, and prints what the document shows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from service_process import free_port, spawning, until_serving
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/features.md")
-EXAMPLES = [example for name in DOCUMENTS for example in examples(ROOT / name)]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+EXAMPLES = [example for document in DOCUMENTS for example in examples(document, ROOT)]
 ADDRESS = "127.0.0.1:8080"
 
 THINGS = "id,label,year,red,green\na16,fox,2019,1,2\na17,dog,2020,2,1\na18,cat,2021,3,3\n"
@@ -67,7 +67,7 @@ def test_example(example: Example, request: pytest.FixtureRequest, place: Path, 
 
 def test_all_examples_are_found() -> None:
     """No Python, shell or output of the documents is left out."""
-    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
+    text = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     for language in ("python", "bash"):
         assert sum(example.language == language for example in EXAMPLES) == text.count(f"```{language}\n") > 1
     assert sum(example.shown is not None for example in EXAMPLES) == text.count("```text\n") + text.count("```json\n") > 2

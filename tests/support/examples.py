@@ -31,18 +31,19 @@ class Example:
             assert as_shown, f"{self.document}:{self.line}: shown is\n{self.shown}\nprinted was\n{printed}"
 
 
-def examples(document: Path) -> list[Example]:
-    """All of a document, in its order; ValueError if it shows an output that no example prints."""
+def examples(document: Path, root: Path | None = None) -> list[Example]:
+    """All of a document, in its order; ValueError if it shows an output that no example prints. It is named by its path below `root`."""
+    name = document.relative_to(root or document.parent).as_posix()
     found: list[Example] = []
     text = document.read_text(encoding="utf-8")
     end = 0
     for fence in FENCE.finditer(text):
         line, language, body = line_of(text, fence.start()), fence["language"], fence["body"]
         if language in RUN:
-            found.append(Example(document.name, line, language, body, None))
+            found.append(Example(name, line, language, body, None))
         elif language in OUTPUT:
             if not found or found[-1].shown is not None or re.search(r"\S", text[end : fence.start()]):
-                raise ValueError(f"{document.name}:{line}: an output that does not follow what prints it")
+                raise ValueError(f"{name}:{line}: an output that does not follow what prints it")
             last = found.pop()
             found.append(Example(last.document, last.line, last.language, last.code, body))
         end = fence.end()
