@@ -36,7 +36,7 @@ printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
 	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
 endef
 
-.PHONY: help run serve check lint types layers docs-check test torture bench reproduce format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check docs-site test torture bench reproduce format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,7 +77,7 @@ serve: $(VENV)/.demo ## start the server on 127.0.0.1 (DATA=./kinbin-data PORT=8
 
 # ------------------------------------------------------------------------------------- work on it
 
-check: lint types layers docs-check ## lint, format, types, layers, documents
+check: lint types layers docs-check docs-site ## lint, format, types, layers, documents, the documentation site
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -91,6 +91,11 @@ layers: $(VENV)/.dev
 
 docs-check: $(VENV)/.dev
 	$(BIN)/python docs/check_docs.py
+
+# Without a network: what MkDocs warns of is an error, and what it built is looked at again, as browsers would.
+docs-site: $(VENV)/.dev ## build the documentation site into build/site, and check it (python -m http.server -d build/site shows it)
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/check_site.py build/site
 
 # A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
 # would wait for each other, at twice the time.

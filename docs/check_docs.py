@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from drawings import DRAWINGS
+
 ROOT = Path(__file__).resolve().parent.parent
 IGNORED_FOLDERS = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 
@@ -262,7 +264,7 @@ def reference_text() -> str:
     return reference()
 
 
-GENERATED: dict[str, Callable[[], str]] = {"docs/reference.md": reference_text, "service/openapi.json": openapi_text}
+GENERATED: dict[str, Callable[[], str]] = {"docs/reference.md": reference_text, "service/openapi.json": openapi_text, **DRAWINGS}
 
 
 def check_generated(repository: Repository) -> Iterator[str]:
@@ -287,7 +289,7 @@ CHECKS: tuple[Callable[[Repository], Iterator[str]], ...] = (
 def main() -> int:
     """Run every check; 1 when there are problems."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--write", action="store_true", help=f"write {' and '.join(GENERATED)} anew first")
+    parser.add_argument("--write", action="store_true", help="write generated files anew first")
     if parser.parse_args().write:
         for name, text in GENERATED.items():
             (ROOT / name).write_text(text(), encoding="utf-8")

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 EXAMPLES = [example for document in DOCUMENTS for example in examples(document, ROOT)]
+TUTORIALS = [document.relative_to(ROOT).as_posix() for document in DOCUMENTS if document.parent.name == "tutorials"]
+"""Pages whose examples build on each other; on all others each stands alone."""
 ADDRESS = "127.0.0.1:8080"
 
 THINGS = "id,label,year,red,green\na16,fox,2019,1,2\na17,dog,2020,2,1\na18,cat,2021,3,3\n"
@@ -43,11 +45,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(example: Example, capsys: pytest.CaptureFixture[str], address: str = ADDRESS) -> None:
-    """Run an example, with the demo at another address, and check what it prints."""
+def run(example: Example, capsys: pytest.CaptureFixture[str], address: str = ADDRESS, names: dict[str, object] | None = None) -> None:
+    """Run an example, with the demo at another address and among the names of those before it, and check what it prints."""
     code = example.code.replace(ADDRESS, address)
     if example.language == "python":
-        exec(compile(code, f"{example.document}:{example.line}", "exec"), {"__name__": "__main__"})
+        names = {} if names is None else names
+        names["__name__"] = "__main__"
+        exec(compile(code, f"{example.document}:{example.line}", "exec"), names)
         example.check(capsys.readouterr().out)
         return
     if "curl " in code and shutil.which("curl") is None:
@@ -58,11 +62,24 @@ def run(example: Example, capsys: pytest.CaptureFixture[str], address: str = ADD
     example.check(done.stdout)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.document}:{example.line}")
+ALONE = [example for example in EXAMPLES if example.document not in TUTORIALS]
+
+
+@pytest.mark.parametrize("example", ALONE, ids=lambda example: f"{example.document}:{example.line}")
 def test_example(example: Example, request: pytest.FixtureRequest, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pasted, an example ends well, and prints what the document shows of it."""
     address = request.getfixturevalue("demo") if ADDRESS in example.code else ADDRESS
     run(example, capsys, address)
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS)
+def test_tutorial(tutorial: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The steps of a tutorial, one after the other in one session and folder, end well, and print what the page shows of each."""
+    steps = [example for example in EXAMPLES if example.document == tutorial]
+    assert steps
+    names: dict[str, object] = {}
+    for step in steps:
+        run(step, capsys, names=names)
 
 
 def test_all_examples_are_found() -> None:
