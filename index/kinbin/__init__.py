@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinbin.calibrate import measure_costs
+    from kinbin.cancelling import cancelled_by
     from kinbin.collection import Collection
     from kinbin.costs import Costs
     from kinbin.database import Database, open
@@ -139,6 +140,7 @@ __all__ = [
     "Thresholds",
     "Tokens",
     "VersionConflict",
+    "cancelled_by",
     "image_pixels",
     "measure_costs",
     "open",
@@ -154,6 +156,7 @@ __all__ = [
 # Names are imported when they are first asked for: numba takes a third of a second, and a program that prints its help needs none of it.
 _HOMES = {
     "kinbin.calibrate": "measure_costs",
+    "kinbin.cancelling": "cancelled_by",
     "kinbin.collection": "Collection",
     "kinbin.costs": "Costs",
     "kinbin.database": "Database open",

@@ -10,7 +10,7 @@ import numpy as np
 
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
-from kinbin.parameters import arrived, at_most, sequence_of
+from kinbin.parameters import arrived, at_most, id_as_text, sequence_of
 from kinbin.rows.identity import NewIds, check_ids
 from kinbin.rows.rows import Rows
 
@@ -49,8 +49,9 @@ def _naming(ids: Sequence[Any], problem: Problem) -> Problem:
     """A duplicate with its id: in a batch of ten thousand a position says little."""
     if problem.code != "duplicate_id" or problem.position is None:
         return problem
-    identifier = ids[problem.position]
-    return replace(problem, detail=f"the id {arrived(identifier)} is at position {ids.index(identifier)} already; send each id once")
+    named = [id_as_text(one) for one in ids]
+    identifier = named[problem.position]
+    return replace(problem, detail=f"the id {arrived(identifier)} is at position {named.index(identifier)} already; send each id once")
 
 
 def chunks(X: Any, n: int, rows_of: Callable[[Any], Rows], *, atomic: bool, what: str = "vectors") -> Iterator[Rows]:

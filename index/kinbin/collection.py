@@ -115,14 +115,15 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
     # -- writing
 
     def add(
-        self, ids: Sequence[str] | None, X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
+        self, ids: Sequence[str | int] | None, X: Any, payloads: Sequence[Any] | None = None, mode: str = "upsert", *, atomic: bool = False,
         progress: Callable[[int, int], object] | None = None, **terms: Unpack[TermsAsked],
     ) -> AddResult:  # fmt: skip
         """Add or replace items; durable and searchable by every process on return.
 
-        ids: n strings, each once; None: made here (`ids` of the result), for one transaction. X: (n, d) array, scipy CSR, or n vectors
-        (see `rows.canonical`). payloads: n JSON objects or None. mode: "upsert", "insert" (no id may be there) or "update" (all must
-        be). The same content again changes nothing, but "insert" of what is there is refused. Identical vectors are stored once.
+        ids: n strings or 64-bit integers (5 is "5"), each once; None: made here (`ids` of the result), for one transaction.
+        X: (n, d) array, scipy CSR, or n vectors (see `rows.canonical`). payloads: n JSON objects or None. mode: "upsert",
+        "insert" (no id may be there) or "update" (all must be). The same content again changes nothing, but "insert" of what is there
+        is refused. Identical vectors are stored once.
 
         Up to 10,000 items and 16,777,216 nonzeros (limits `batch_items`, `batch_nonzeros`) are one transaction: all or none. More
         go in several of them, in order; `acknowledged` of an error tells how many items were stored before it, and with "upsert"
@@ -219,7 +220,7 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
         return self._query_one(self._one(x), options_of(options, k, target_recall, asked), cancel)
 
     def query_id(
-        self, id: str, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
+        self, id: str | int, k: int = 10, target_recall: float = 0.9, *, cancel: threading.Event | None = None,
         options: QueryOptions | None = None, **asked: Unpack[OptionsAsked],
     ) -> Answer:  # fmt: skip
         """The k nearest items of a stored item's vector: without itself, unless `include_self` keeps it.
@@ -321,7 +322,7 @@ class Collection(Browsed, Front[tuple[Reader, View]]):
             raise InvalidInput.of("bad_parameter", text, field="mode")
         # A hair less, because turning a printed score into a score rounds; the answers compare the printed ones.
         least = 0.0 if limit is None else self._space.score_of(limit) * (1.0 - 1e-14)
-        matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter)
+        matching, passing = (None, None) if asked.filter is None else self._filters.matching(reader, view, asked.filter, cancel)
         share = 1.0 if matching is None else matching.rows / max(1, view.live_rows)
         wanted = Wanted(max(1, min(asked.k, view.live_rows)), least, float(asked.target_recall), asked.mode, asked.certify, share, cancel)
         wanted.times = [] if asked.debug else None

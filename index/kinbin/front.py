@@ -84,7 +84,7 @@ class Front(Writable, Generic[At]):
 
     # -- reading
 
-    def get(self, ids: Sequence[str], include: Iterable[str] = INCLUDE) -> list[Item | None]:
+    def get(self, ids: Sequence[str | int], include: Iterable[str] = INCLUDE) -> list[Item | None]:
         """The items of these ids, in their order; None where there is none. Of several fields, `Item.vectors` has all vectors."""
         keys = check_ids(sequence_of("ids", ids), unique=False)
         at_most("batch_items", len(keys), "ids")

@@ -52,7 +52,7 @@ class Asked(TypedDict, total=False):
     certify: bool
     include: Iterable[str]
     max_distance: float | None
-    exclude: Iterable[str]
+    exclude: Iterable[str | int]
     include_self: bool
     offset: int
     cursor: str | None
@@ -135,9 +135,12 @@ class QueryOptions:
             "least": 0,
         },
     )
-    exclude: Iterable[str] = field(
+    exclude: Iterable[str | int] = field(
         default=(),
-        metadata={"text": "ids of items that are not answered", "says": "is a list of ids, each a string that is not empty"},
+        metadata={
+            "text": "ids of items that are not answered",
+            "says": "is a list of ids, each a string that is not empty or a 64-bit integer",
+        },
     )
     include_self: bool = field(
         default=False,

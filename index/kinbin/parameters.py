@@ -7,6 +7,7 @@ import binascii
 import math
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kinbin.limits import limit
 __all__ = [
     "INCLUDE",
     "INCLUDED",
+    "INTEGER_IDS",
     "MODES",
     "STORED",
     "Value",
@@ -23,6 +25,7 @@ __all__ = [
     "at_most",
     "cursor_after",
     "field_name",
+    "id_as_text",
     "included",
     "is_number",
     "is_selection",
@@ -41,6 +44,8 @@ STORED = (*INCLUDE, "version")
 """What may come with stored items, beside what may come with hits."""
 INCLUDED = f"{', '.join(INCLUDE)}, payload.FIELD"
 """What `include` may list, for people."""
+INTEGER_IDS = -(2**63), 2**64 - 1
+"""The least and the greatest integer that is an id: those of 64 bits, with a sign or without."""
 _LONGEST_SELECTION = 255
 Value = float | str | tuple[float, ...]
 """Of a kernel's parameter."""
@@ -49,6 +54,14 @@ Value = float | str | tuple[float, ...]
 def arrived(value: object) -> str:
     """What came instead, in a few characters: a word as it is, anything else by its type."""
     return repr(value[:LONGEST_WORD]) if isinstance(value, str) else type(value).__name__
+
+
+def id_as_text(identifier: object) -> object:
+    """An integer of 64 bits as the id that it stands for: its decimal digits, so that 5 and "5" are one id. All else stays as it is."""
+    if isinstance(identifier, str) or not isinstance(identifier, Integral) or isinstance(identifier, bool):
+        return identifier
+    whole_number = int(identifier)
+    return str(whole_number) if INTEGER_IDS[0] <= whole_number <= INTEGER_IDS[1] else identifier
 
 
 def is_number(value: object) -> bool:
@@ -101,7 +114,7 @@ def at_most(name: str, value: int, field: str) -> None:
 
 
 def sequence_of(name: str, value: Any) -> Sequence[Any]:
-    """A list of strings, as far as its form goes."""
+    """A list of strings, or of ids, as far as its form goes."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return value
     import numpy as np
@@ -118,9 +131,10 @@ def listed_ids(name: str, value: Any, says: str) -> tuple[str, ...]:
     found = list(value) if isinstance(value, Set) and not isinstance(value, str) else value
     if not isinstance(found, list | tuple):
         found = found.tolist() if hasattr(found, "tolist") and getattr(found, "ndim", 0) == 1 else None
-    if found is None or not all(isinstance(one, str) and one for one in found):
+    named = None if found is None else [id_as_text(one) for one in found]
+    if named is None or not all(isinstance(one, str) and one for one in named):
         raise InvalidInput.of("bad_parameter", f"{name} {says}", field=name)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(named))  # type: ignore[arg-type]  # all of them are strings
 
 
 def included(include: object, known: tuple[str, ...] = INCLUDE) -> tuple[str, ...]:

@@ -222,7 +222,7 @@ class Query:
     """
 
     x: Any = None
-    id: str | None = None
+    id: str | int | None = None
     positive: Sequence[Any] | None = None
     negative: Sequence[Any] = ()
     options: QueryOptions = field(default_factory=QueryOptions)

@@ -25,12 +25,12 @@ def good_items(
     """
     good: list[int] = []
     bad: list[Problem] = []
-    seen: dict[str, int] = {}
+    seen: dict[bytes, int] = {}
     for i, identifier in enumerate(ids):
         try:
-            check_ids([identifier])
-            if identifier in seen:
-                text = f"the same id is at position {seen[identifier]} of this batch; send each id once"
+            (key,) = check_ids([identifier])
+            if key in seen:
+                text = f"the same id is at position {seen[key]} of this batch; send each id once"
                 raise InvalidInput.of("duplicate_id", text, position=0, field="id")
             check(some_of(X, [i]))
             if payloads is not None:
@@ -41,7 +41,7 @@ def good_items(
                 raise
             bad.append(replace(first, position=i))
         else:
-            seen[identifier] = i
+            seen[key] = i
             good.append(i)
     return good, bad
 

@@ -82,7 +82,9 @@ class Writable:
 
     # -- payloads
 
-    def set_payload(self, ids: Sequence[str], payloads: Sequence[Any], *, if_versions: Sequence[int | None] | None = None) -> PayloadResult:
+    def set_payload(
+        self, ids: Sequence[str | int], payloads: Sequence[Any], *, if_versions: Sequence[int | None] | None = None
+    ) -> PayloadResult:
         """Replace the payloads of items that are there; their vectors stay as they are, and are neither sent nor hashed again.
 
         payloads: n JSON objects, or None to take a payload away. if_versions: see `add`. One transaction: all or none.
@@ -95,7 +97,7 @@ class Writable:
         return self._write_payloads(ids, payloads, "replace", if_versions)
 
     def patch_payload(
-        self, ids: Sequence[str], patches: Sequence[Any], *, if_versions: Sequence[int | None] | None = None
+        self, ids: Sequence[str | int], patches: Sequence[Any], *, if_versions: Sequence[int | None] | None = None
     ) -> PayloadResult:
         """Merge a patch into the payload of each item (RFC 7396), inside of the transaction: see `set_payload`.
 
@@ -114,7 +116,7 @@ class Writable:
         self._wake(result.count)
         return result
 
-    def versions(self, ids: Sequence[str]) -> list[int]:
+    def versions(self, ids: Sequence[str | int]) -> list[int]:
         """The version of each item, in the order of the ids; 0 where there is none. For `if_versions`."""
         keys = check_ids(sequence_of("ids", ids), unique=False)
         at_most("batch_items", len(keys), "ids")
@@ -124,7 +126,7 @@ class Writable:
 
     # -- deletes
 
-    def delete(self, ids: Sequence[str] | None = None, filter: Any = None) -> DeleteResult:
+    def delete(self, ids: Sequence[str | int] | None = None, filter: Any = None) -> DeleteResult:
         """Remove items by id, or all that a filter matches; ids that are not there are passed over.
 
         By ids: one transaction. By filter: one transaction too, which removes just what matches when it is done. Where more than

@@ -120,7 +120,7 @@ class Admission:
         except kinbin.SearchCancelled:
             if not expired:
                 raise
-            detail = f"the search took longer than {self.search_seconds:g} seconds and was given up: ask fewer queries at once"
+            detail = f"it took longer than {self.search_seconds:g} seconds and was given up: ask for less at once"
             raise Refusal("search_deadline", detail, limit="search_seconds") from None
         except asyncio.CancelledError:
             cancel.set()

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kinbin_service.ids import id_as_text
 from kinbin_service.problems import Entry, Refusal
 
 __all__ = ["parse_ids", "parse_matrix"]
@@ -60,7 +61,7 @@ def _header(body: bytes) -> tuple[str, bool, tuple[int, ...], int]:
 
 
 def parse_ids(header: bytes) -> list[str]:
-    """The ids of X-Kinbin-Ids: a JSON array of strings, or a list with commas (UTF-8). Whether they are allowed, the library says."""
+    """The ids of X-Kinbin-Ids: a JSON array of strings and integers, or a list with commas (UTF-8). Which are allowed, the library says."""
     text = header.strip()
     if not text.startswith(b"["):
         try:
@@ -71,6 +72,7 @@ def parse_ids(header: bytes) -> list[str]:
         ids = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise Refusal("bad_id", "the header X-Kinbin-Ids begins like a JSON array, and is none") from None
-    if not all(isinstance(identifier, str) for identifier in ids):
-        raise Refusal("bad_id", "the JSON array of the header X-Kinbin-Ids holds strings only")
-    return ids  # type: ignore[no-any-return]  # a JSON text that begins with [ is a list
+    named = [id_as_text(identifier) for identifier in ids]
+    if not all(isinstance(identifier, str) for identifier in named):
+        raise Refusal("bad_id", "the JSON array of the header X-Kinbin-Ids holds strings and 64-bit integers only")
+    return named

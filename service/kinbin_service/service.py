@@ -100,17 +100,21 @@ class Service:
     ) -> Result:  # fmt: skip
         """Admit a request and run its library call in a thread; refused when the service is not ready or has too much to do.
 
-        cancel: what a running search looks at; it is set when the client leaves. watched: look whether it leaves, which takes what
-        is still to come of the body.
+        cancel: what a running read looks at; it is set when the client leaves, or its time is over. watched: look whether it leaves,
+        which takes what is still to come of the body.
         """
         if self.state != "ready":
             raise self.unavailable()
         try:
             gone = (lambda: _left(request)) if watched else asyncio.Event().wait
             with self.tracing.work():
-                return await self.admission.run(call, writes=writes, gone=gone, cancel=cancel)
+                return await self.admission.run(_given_up(call, cancel), writes=writes, gone=gone, cancel=cancel)
         except kinbin.SearchCancelled:
             raise ClientGone from None
+
+    async def read(self, request: Request, call: Callable[[], Result]) -> Result:
+        """The same of a read that may take long: it ends when its client leaves, or when its time is over (`search_deadline`)."""
+        return await self.work(request, call, cancel=threading.Event())
 
     def long_work(self, *, wait: bool = False) -> AbstractAsyncContextManager[Any]:
         """The right to do work of minutes (`LongWork.claimed`); refused when the service is not ready, or does such work already."""
@@ -210,6 +214,18 @@ class Service:
                     self._on_ready()
 
         self._loop.call_soon_threadsafe(change)
+
+
+def _given_up(call: Callable[[], Result], cancel: threading.Event | None) -> Callable[[], Result]:
+    """A call whose reads look at an event."""
+    if cancel is None:
+        return call
+
+    def looking() -> Result:
+        with kinbin.cancelled_by(cancel):
+            return call()
+
+    return looking
 
 
 async def _left(request: Request) -> None:

@@ -32,7 +32,7 @@ TEXT_PROBLEMS: dict[str, tuple[str, str | bytes, str]] = {
     "ndjson syntax": ("t.ndjson", '{"id": "a", "vector": [1]}\n{"id": "b", "vector": [1}\n', ":2: not a line of JSON"),
     "ndjson no object": ("t.ndjson", "[1, 2]\n", ":1: expected an object"),
     "ndjson no id": ("t.ndjson", '{"vector": [1]}\n', ':1: field "id" is missing: name the field with --id-field'),
-    "ndjson id no string": ("t.ndjson", '{"id": 7, "vector": [1]}\n', ':1: field "id" must be a string, got 7'),
+    "ndjson id no string": ("t.ndjson", '{"id": 7.5, "vector": [1]}\n', ':1: field "id" must be a string or a 64-bit integer, got 7.5'),
     "ndjson no vector": ("t.ndjson", '{"id": "a"}\n', ':1: field "vector" is missing'),
     "ndjson unknown field": ("t.ndjson", '{"id": "a", "vector": [1], "tag": 1}\n', ":1: unknown field 'tag': name it in --payload-columns"),
     "ndjson text for number": (

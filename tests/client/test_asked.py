@@ -120,7 +120,7 @@ async def test_objects_stand_under_their_key(client: AsyncClient) -> None:
         assert (await client.collection("w").query_examples([{"string": "bitten"}, "a"])).distances == [1.0, 3.0]
         assert [found.ids for found in await client.collection("w").query_each([one])] == [["b"]]
     with pytest.raises(InvalidArgument, match="an example is an id, or"):
-        await words.query_examples([7])
+        await words.query_examples([7.5])
 
 
 REFUSED: dict[str, Any] = {
@@ -132,7 +132,7 @@ REFUSED: dict[str, Any] = {
     "one negative": lambda c, forms: c.query_examples(["i01"], "i02"),
     "a zero example": lambda c, forms: c.query_each([forms.Query([0, 0, 0, 0])]),
     "exclude as a string": lambda c, forms: c.query(X[0], exclude="i01"),
-    "exclude of numbers": lambda c, forms: c.query(X[0], exclude=[1]),
+    "exclude of numbers": lambda c, forms: c.query(X[0], exclude=[1.5]),
     "an offset below none": lambda c, forms: c.query(X[0], offset=-1),
     "include_self as text": lambda c, forms: c.query_id("i01", include_self="yes"),
     "debug as text": lambda c, forms: c.query(X[0], debug="yes"),

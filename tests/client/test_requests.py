@@ -114,14 +114,15 @@ def test_delete_takes_one_of_ids_and_filter() -> None:
     ("ids", "words"),
     [
         ("abc", "ids are a list of strings"),
-        ([1], "item 0: an id is a string, this is int"),
+        ([1.5], "item 0: an id is a string or a 64-bit integer, this is float"),
+        ([2**64], "item 0: an integer id has 64 bits"),
         (["a", None], "item 1"),
         ({"a"}, "ids are a list"),
         ({"a": 1}, "ids are a list"),
     ],
 )
 def test_ids_are_strings(ids: Any, words: str) -> None:
-    """Ids that are no strings, or one string in place of many, are refused."""
+    """Ids that are neither strings nor integers of 64 bits, or one string in place of many, are refused."""
     with pytest.raises(InvalidArgument, match=words):
         _requests.id_list(ids)
 

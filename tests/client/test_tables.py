@@ -123,7 +123,7 @@ def test_matrices_travel_as_they_are(make: Callable[[], tuple[Any, VectorColumns
         (COLUMNS, {"payload": ["tags"]}, "the table has no column 'tags'"),
         ({"id": ["a"], 3: [1]}, {}, "names of columns are strings, each once: not 3"),
         ({"id": "ab", "vector": [[1]]}, {}, "a column is a list of values, not str"),
-        ({"id": [1.0], "vector": [[1]]}, {}, "an id is a string, this is float"),
+        ({"id": [1.0], "vector": [[1]]}, {}, "an id is a string or a 64-bit integer, this is float"),
         ({"id": ["a", "b"], "vector": [[1]]}, {}, "1 vectors came with 2 ids"),
         ({"id": ["a"], "vector": [[1]], "n": [1, 2]}, {}, "the columns 'id' and 'n' have 1 and 2 values"),
         ({"id": ["a"], "vector": [[1]], "blob": [b"x"]}, {}, "a payload holds JSON only"),

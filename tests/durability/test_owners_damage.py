@@ -1,4 +1,4 @@
-"""Owners of living rows that are lost: told by every search and edit, never passed over."""
+"""Owners of living rows that are lost, or lie where items should: told by every look and edit, never passed over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import kinbin
 from background import no_background
 from kinbin.storage.store import Store
+from torture.pages import PAGE, PageMap
 
 pytestmark = pytest.mark.durability
 
@@ -62,3 +63,26 @@ def test_edits_of_it_are_refused_and_others_are_not(damaged: tuple[Path, np.ndar
         assert collection.count() == 300
         assert collection.get(["5"])[0] is not None
         assert collection.delete(["6"]).count == 299
+
+
+@pytest.mark.parametrize("names", ["short", "long"])
+@pytest.mark.parametrize("count", [20, 300])
+def test_owners_in_the_place_of_items_are_no_absence(tmp_path: Path, rng: np.random.Generator, names: str, count: int) -> None:
+    """Where a leaf of items holds a sound copy of one of owners, under its own number, no item of it is said not to be there."""
+    ids = [f"{i}" if names == "short" else f"an item with a name, {i}" for i in range(count)]
+    with kinbin.open(tmp_path / "data") as database, no_background():
+        database.create_collection("c", dim=16, seed=1).add(ids, rng.random((count, 16)))
+    file = tmp_path / "data" / "collections" / "c" / "data.mdb"
+    content = bytearray(file.read_bytes())
+    found = PageMap.of(bytes(content))
+    items, owners = found.leaves["items"][0], found.leaves["owners"][0]
+    lost = [node.key.decode() for node in found.nodes(items)]
+    content[items * PAGE + 8 : (items + 1) * PAGE] = content[owners * PAGE + 8 : (owners + 1) * PAGE]
+    file.write_bytes(content)
+    with kinbin.open(tmp_path / "data") as database, no_background():
+        collection = database.collection("c")
+        for name in lost:
+            with pytest.raises(kinbin.CorruptData):
+                collection.get([name])
+            with pytest.raises(kinbin.CorruptData):
+                collection.delete([name])

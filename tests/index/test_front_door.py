@@ -37,6 +37,7 @@ PUBLIC = [
     "PayloadResult", "Problem", "Query", "QueryOptions", "RepairReport",
     "SearchCancelled", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse",
     "StorageBusy", "StorageError", "StorageFull", "Thresholds", "Tokens", "VersionConflict",
+    "cancelled_by",
     "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
     "watch_commits",
 ]  # fmt: skip

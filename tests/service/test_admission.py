@@ -374,6 +374,23 @@ async def test_a_search_that_takes_too_long_ends_with_503(tmp_path: Path, monkey
         assert app.service.admission.running == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("count", {"filter": {"n": 1}}), ("facets", {"field": "n"}), ("scroll", {"filter": {"n": 1}}), ("get", {"ids": ["a"]}),
+     ("query", {"vector": [1, 2, 3], "filter": {"n": 1}}), ("query", {"vector": [1, 2, 3], "mode": "exact"})],
+)  # fmt: skip
+async def test_a_read_that_takes_too_long_ends_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: Any) -> None:
+    """Counts, facets, pages, gets and single queries end at their next look after the time of searches, and are answered with 503."""
+    async with running_app(tmp_path / "data", search_seconds=0.02) as app:
+        await app.post("/index", {"items": [{"id": "a", "vector": [1, 2, 3], "payload": {"n": 1}}]})
+        at = f"/v1/collections/default/{path}"
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Event, "is_set", lambda event: event.wait(30))
+            refused = await app.post(at, body, status=503)
+        assert (refused["code"], refused["limit"]) == ("search_deadline", "search_seconds")
+        await app.post(at, body)
+
+
 async def test_a_write_that_takes_long_is_never_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of searches is not that of writes: what was begun is finished and answered."""
     add = kinbin.Collection.add

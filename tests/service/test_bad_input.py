@@ -109,7 +109,7 @@ ADDS: dict[str, Bad] = {
     "a lone surrogate in a payload": Bad(
         b'{"items":[{"id":"a","vector":[1,2,3],"payload":{"id":"\\ud83d"}}]}', 422, "bad_string", "#/items/0/payload", "surrogate"
     ),
-    "a number as an id": Bad(item([1, 2, 3], id=7), 422, "invalid_field", "#/items/1/id", "valid string"),
+    "a fraction as an id": Bad(item([1, 2, 3], id=7.5), 422, "invalid_field", "#/items/1/id", "valid string"),
     # The envelope.
     "an unknown field": Bad({"items": [], CANARY: 1}, 422, "invalid_field", "#", "unknown field; known are items, mode"),
     "an unknown field of an item": Bad(item([1, 2, 3], **{CANARY: 1}), 422, "invalid_field", "#/items/1", "known are id, vector, payload"),
@@ -271,7 +271,7 @@ async def test_bad_queries_are_refused(filled: App, name: str) -> None:
 
 OTHERS: dict[str, tuple[str, Bad]] = {
     "get without ids": ("get", Bad({}, 422, "invalid_field", "#/ids", "required")),
-    "get of a number": ("get", Bad({"ids": ["a", 7]}, 422, "invalid_field", "#/ids/1", "valid string")),
+    "get of a number": ("get", Bad({"ids": ["a", 7.5]}, 422, "invalid_field", "#/ids/1", "valid string")),
     "get of too many": ("get", Bad({"ids": ["a"] * 10_001}, 422, "over_limit", "#/ids", "at most 10000", "batch_items")),
     "get of a lone surrogate": ("get", Bad(b'{"ids":["a","\\ud800"]}', 422, "bad_id", "#/ids/1", "surrogate")),
     "delete of nothing": ("delete", Bad({}, 422, "invalid_field", "#", "exactly one of ids and filter")),
@@ -309,7 +309,14 @@ CONFIGURATIONS: dict[str, Bad] = {
 }
 
 
-FIELDS = {"items": {"items": 3}, "ids": {"ids": [3]}, "limit": {"limit": 0}, "after": {"after": 3}, "dim": {"dim": 0}, "seed": {"seed": -1}}
+FIELDS = {
+    "items": {"items": 3},
+    "ids": {"ids": [None]},
+    "limit": {"limit": 0},
+    "after": {"after": 3},
+    "dim": {"dim": 0},
+    "seed": {"seed": -1},
+}
 """A body whose one wrong field is this one."""
 ROUTES = {"items": "index", "ids": "get", "limit": "scroll", "after": "scroll"}
 

@@ -236,10 +236,11 @@ async def test_the_row_of_a_bad_number_is_named(app: App) -> None:
 @pytest.mark.parametrize(
     ("ids", "code"),
     [("a,b", "invalid_field"), ("a,b,c,d", "invalid_field"), ("a,,c", "bad_id"), ("a,b,a", "duplicate_id"), ("", "invalid_field"),
-     ('["a","b"', "bad_id"), ('["a","b",7]', "bad_id"), ('["a","b","\\ud800"]', "bad_id"), ('["a","b",null]', "bad_id")],
+     ('["a","b"', "bad_id"),
+     ('["a","b",7.5]', "bad_id"), ('["a","7",7]', "duplicate_id"), ('["a","b","\\ud800"]', "bad_id"), ('["a","b",null]', "bad_id")],
 )  # fmt: skip
 async def test_bad_ids_of_a_matrix_are_refused(app: App, ids: str, code: str) -> None:
-    """Ids that are missing, repeated or no strings refuse the whole matrix."""
+    """Ids that are missing, repeated or no ids refuse the whole matrix."""
     refused = await send(app, "/index", npy(np.ones((3, 3), np.float32)), 422, ids=ids)
     assert refused["code"] == code
     assert await app.state() == {}

@@ -152,7 +152,7 @@ async def test_large_adds_store_what_small_ones_store(app: App, large: bytes) ->
         ({"vector": [1e39] * 64}, "#/items/100/vector"),
         ({"vector": [0] * 64}, "#/items/100/vector"),
         ({"vector": "text"}, "#/items/100/vector"),
-        ({"id": 5}, "#/items/100/id"),
+        ({"id": 5.5}, "#/items/100/id"),
     ],
 )
 async def test_large_adds_are_refused_as_small_ones(app: App, large: bytes, change: dict[str, Any], pointer: str) -> None:

@@ -165,10 +165,10 @@ async def test_several_fields_take_options_but_no_examples(app: App) -> None:
         assert "takes neither examples nor queries" in refused["detail"]
 
 
-IDS_TEXT = "exclude is a list of ids, each a string that is not empty"
+IDS_TEXT = "exclude is a list of ids, each a string that is not empty or a 64-bit integer"
 REFUSED: dict[str, tuple[dict[str, Any], str, str, str, str | None]] = {
     "exclude that is a string": ({"exclude": CANARY}, "invalid_field", "#/exclude", IDS_TEXT, None),
-    "an exclusion of numbers": ({"exclude": [7]}, "invalid_field", "#/exclude/0", IDS_TEXT, None),
+    "an exclusion of numbers": ({"exclude": [7.5]}, "invalid_field", "#/exclude/0", IDS_TEXT, None),
     "an empty exclusion": ({"exclude": [""]}, "bad_parameter", "#/exclude", IDS_TEXT, None),
     "too many exclusions": ({"exclude": ["a"] * 1_001}, "over_limit", "#/exclude", "exclude: at most 1000", "exclude"),
     "include_self as text": ({"include_self": "yes"}, "invalid_field", "#/include_self", "include_self is true or false", None),
@@ -219,7 +219,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], int, str, str, str]] = {
     "an unknown example": ({"positive": ["i01", CANARY]}, 404, "unknown_id", "#/positive/1", "no item of this collection has the id"),
     "an unknown negative": ({"positive": ["i01"], "negative": [CANARY]}, 404, "unknown_id", "#/negative/0", "no item of this collection"),
     "an example of another dimension": ({"positive": ["i01", [1, 2]]}, 422, "dimension_mismatch", "#/positive/1", ""),
-    "an example that is a number": ({"positive": [7]}, 422, "bad_vector", "#/positive/0", "a vector is a list of numbers"),
+    "an example that is a number": ({"positive": [7.5]}, 422, "bad_vector", "#/positive/0", "a vector is a list of numbers"),
     "an example of another kind": ({"positive": [{"string": "x"}]}, 422, "invalid_field", "#/positive/0/string", 'carry "vector"'),
     "too many examples": ({"positive": ["i01"] * 101}, 422, "over_limit", "#/positive", "at most 100"),
     "an unknown id of many": ({"queries": [{"id": "i01"}, {"id": CANARY}]}, 404, "unknown_id", "#/queries/1/id", "no item of this"),

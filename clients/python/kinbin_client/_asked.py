@@ -7,7 +7,7 @@ from typing import Any
 
 from kinbin_client._chunks import Chunk, Chunking, json_chunks
 from kinbin_client._objects import KEYS, encode_object
-from kinbin_client._options import Query, QueryOptions
+from kinbin_client._options import Query, QueryOptions, id_as_text
 from kinbin_client._requests import Scope, json_request, object_json, query_fields, to_json, vector_json
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.vectors import encode_vector
@@ -42,7 +42,7 @@ def _encoded(query: Query, items: str, position: int | None) -> bytes:
         raise InvalidArgument("a query has just one of x, id and positive", position, "bad_parameter")
     options = to_json(query_fields(query.options), "query", position)[1:]
     if query.id is not None:
-        return b'{"id":' + to_json(query.id, "id", position) + b"," + options
+        return b'{"id":' + to_json(id_as_text(query.id), "id", position) + b"," + options
     if query.x is not None:
         return b'{"' + KEYS[items].encode() + b'":' + _one(query.x, items, position) + b"," + options
     positive = _examples("positive", query.positive, items, position)
@@ -61,8 +61,8 @@ def _examples(name: str, given: Any, items: str, position: int | None) -> list[b
 
 
 def _example(one: Any, items: str, position: int | None) -> bytes:
-    if isinstance(one, str):
-        return to_json(one, "id", position)
+    if isinstance(named := id_as_text(one), str):
+        return to_json(named, "id", position)
     if items == "vectors":
         return _one(one, items, position)
     key = KEYS[items]

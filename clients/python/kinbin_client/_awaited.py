@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from typing import Any, Protocol, TypeVar
 
 from kinbin_client import _flows, _requests, _writes
-from kinbin_client._options import Filter, Include
+from kinbin_client._options import Filter, Include, id_as_text
 from kinbin_client._requests import IndexKind, Operation
 from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
@@ -118,7 +118,7 @@ class Writing:
         return await self.add(columns.ids, columns.vectors, columns.payloads, **more)
 
     async def set_payload(
-        self, ids: Sequence[str], payloads: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
+        self, ids: Sequence[str | int], payloads: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
     ) -> PayloadResult:
         """Replace the payloads of stored items, all or none, without their vectors; Conflict if an id is not there.
 
@@ -129,7 +129,7 @@ class Writing:
         return await self._sender.run(_flows.send(_writes.payloads(self.name, ids, payloads, "replace", if_versions), self._retry))
 
     async def patch_payload(
-        self, ids: Sequence[str], patches: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
+        self, ids: Sequence[str | int], patches: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
     ) -> PayloadResult:
         """Merge a patch into the payload of each item (RFC 7396): null removes a field, objects are merged. As `set_payload`.
 
@@ -137,14 +137,14 @@ class Writing:
         """
         return await self._sender.run(_flows.send(_writes.payloads(self.name, ids, patches, "merge", if_versions), self._retry))
 
-    async def versions(self, ids: Sequence[str]) -> list[int]:
+    async def versions(self, ids: Sequence[str | int]) -> list[int]:
         """The version of each item, 0 where there is none: for `if_versions`.
 
         Usage: `await collection.versions(["a", "b"])`
         """
         found = await self._sender.run(_flows.get(self.name, ids, ("version",), self._retry))
         known = {item.id: item.version or 0 for item in found.items}
-        return [known.get(identifier, 0) for identifier in ids]
+        return [known.get(id_as_text(identifier), 0) for identifier in ids]
 
     async def limits(self) -> Holds:
         """What the collection may hold at most.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kinbin_client import _flows, _requests, _writes
-from kinbin_client._options import Filter, Include
+from kinbin_client._options import Filter, Include, id_as_text
 from kinbin_client._requests import IndexKind, Operation
 from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
@@ -117,7 +117,7 @@ class Writing:
         return self.add(columns.ids, columns.vectors, columns.payloads, **more)
 
     def set_payload(
-        self, ids: Sequence[str], payloads: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
+        self, ids: Sequence[str | int], payloads: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
     ) -> PayloadResult:
         """Replace the payloads of stored items, all or none, without their vectors; Conflict if an id is not there.
 
@@ -128,7 +128,7 @@ class Writing:
         return self._sender.run(_flows.send(_writes.payloads(self.name, ids, payloads, "replace", if_versions), self._retry))
 
     def patch_payload(
-        self, ids: Sequence[str], patches: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
+        self, ids: Sequence[str | int], patches: Sequence[Mapping[str, Any] | None], if_versions: Versions | None = None
     ) -> PayloadResult:
         """Merge a patch into the payload of each item (RFC 7396): null removes a field, objects are merged. As `set_payload`.
 
@@ -136,14 +136,14 @@ class Writing:
         """
         return self._sender.run(_flows.send(_writes.payloads(self.name, ids, patches, "merge", if_versions), self._retry))
 
-    def versions(self, ids: Sequence[str]) -> list[int]:
+    def versions(self, ids: Sequence[str | int]) -> list[int]:
         """The version of each item, 0 where there is none: for `if_versions`.
 
         Usage: `collection.versions(["a", "b"])`
         """
         found = self._sender.run(_flows.get(self.name, ids, ("version",), self._retry))
         known = {item.id: item.version or 0 for item in found.items}
-        return [known.get(identifier, 0) for identifier in ids]
+        return [known.get(id_as_text(identifier), 0) for identifier in ids]
 
     def limits(self) -> Holds:
         """What the collection may hold at most.

@@ -96,7 +96,7 @@ class OfFields:
 
 def add_chunks(
     scope: Scope,
-    ids: Sequence[str],
+    ids: Sequence[str | int],
     vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     terms: AddTerms,

@@ -77,7 +77,7 @@ def send(operation: Operation[T], retry: Retry) -> Flow[T]:
 
 def add(
     scope: Scope,
-    ids: Sequence[str],
+    ids: Sequence[str | int],
     vectors: Vectors | OfFields | Objects,
     payloads: Sequence[Mapping[str, Any] | None] | None,
     terms: AddTerms,
@@ -213,7 +213,7 @@ def wait_ready(timeout: float, interval: float, clock: Callable[[], float] = tim
         yield Pause(min(interval, left))
 
 
-def get(name: str, ids: Sequence[str], include: Include, retry: Retry) -> Flow[GetResult]:
+def get(name: str, ids: Sequence[str | int], include: Include, retry: Retry) -> Flow[GetResult]:
     """Get items, a page of ids at a time."""
     listed = _requests.id_list(ids)
     items: list[Item] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from kinbin_client.errors import InvalidArgument
@@ -46,7 +46,7 @@ class Asked(TypedDict, total=False):
     certify: bool
     include: Include
     max_distance: float | None
-    exclude: Sequence[str]
+    exclude: Sequence[str | int]
     include_self: bool
     offset: int
     cursor: str | None
@@ -86,7 +86,9 @@ class QueryOptions:
     certify: bool = field(default=False, metadata={"says": "is true or false"})
     include: Include = field(default=(), metadata={"says": f"lists some of {_INCLUDED}", "known": _CONTENTS})
     max_distance: float | None = field(default=None, metadata={"says": "is a finite number from 0 on, or null", "least": 0})
-    exclude: Sequence[str] = field(default=(), metadata={"says": "is a list of ids, each a string that is not empty"})
+    exclude: Sequence[str | int] = field(
+        default=(), metadata={"says": "is a list of ids, each a string that is not empty or a 64-bit integer"}
+    )
     include_self: bool = field(default=False, metadata={"says": "is true or false"})
     offset: int = field(default=0, metadata={"says": "is a whole number from 0 on", "least": 0, "limit": "offset"})
     cursor: str | None = field(
@@ -118,7 +120,7 @@ class Query:
     """
 
     x: Any = None
-    id: str | None = None
+    id: str | int | None = None
     positive: Sequence[Any] | None = None
     negative: Sequence[Any] = ()
     options: QueryOptions = field(default_factory=QueryOptions)
@@ -168,9 +170,18 @@ def names(include: Include, *, stored: bool = False) -> list[str]:
 def _ids(name: str, value: Any) -> tuple[str, ...]:
     """Ids as a tuple, each once; InvalidArgument for what is no list of them."""
     listed = value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, Sequence | Set) else None
-    if isinstance(value, str | bytes) or not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
+    named = [id_as_text(one) for one in listed] if isinstance(listed, list) and not isinstance(value, str | bytes) else [""]
+    if not all(isinstance(one, str) and one for one in named):
         raise _refused(name)
-    return tuple(dict.fromkeys(listed))
+    return tuple(dict.fromkeys(named))
+
+
+def id_as_text(identifier: Any) -> Any:
+    """An integer of 64 bits as the id that it stands for: its decimal digits. All else stays as it is, and is judged later."""
+    if isinstance(identifier, str) or not isinstance(identifier, Integral) or isinstance(identifier, bool):
+        return identifier
+    number = int(identifier)
+    return str(number) if -(2**63) <= number < 2**64 else identifier
 
 
 def _refused(name: str) -> InvalidArgument:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from pydantic import BaseModel
 
 from kinbin_client._objects import KEYS, encode_object
-from kinbin_client._options import Filter, Include, QueryOptions, names
+from kinbin_client._options import Filter, Include, QueryOptions, id_as_text, names
 from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import Conflict, InvalidArgument
 from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, Facets, GetResult, Health, Limit, Page
@@ -202,9 +202,9 @@ def answered(request: Request) -> Operation[Answer]:
     return Operation(request, _parse_answer)
 
 
-def query_id(scope: Scope, id: str, options: QueryOptions) -> Operation[Answer]:
+def query_id(scope: Scope, id: str | int, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item."""
-    body = {"id": id, **query_fields(options)}
+    body = {"id": id_as_text(id), **query_fields(options)}
     return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
 
 
@@ -215,9 +215,10 @@ def query_fields_of(scope: Scope, vectors: ByField[Vector], how: Mapping[str, An
     return Operation(json_request("POST", scope.query_path, body), _parse_answer)
 
 
-def query_id_of(scope: Scope, id: str, how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
+def query_id_of(scope: Scope, id: str | int, how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item by several vectors."""
-    return Operation(json_request("POST", scope.query_path, to_json({"id": id, **how, **query_fields(options)}, "query")), _parse_answer)
+    body = {"id": id_as_text(id), **how, **query_fields(options)}
+    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
 
 
 def combined(weights: Mapping[str, float] | None, combine: str, fields: Iterable[str] | None = None) -> dict[str, Any]:
@@ -272,12 +273,12 @@ def _later(options: QueryOptions) -> dict[str, Any]:
     }
 
 
-def get(name: str, ids: Sequence[str], include: Include) -> Operation[GetResult]:
+def get(name: str, ids: Sequence[str | int], include: Include) -> Operation[GetResult]:
     """Stored items by id."""
     return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": names(include, stored=True)}, _parse_get)
 
 
-def delete(name: str, ids: Sequence[str] | None, filter: Filter | None) -> Operation[DeleteResult]:
+def delete(name: str, ids: Sequence[str | int] | None, filter: Filter | None) -> Operation[DeleteResult]:
     """Delete by exactly one of ids and filter."""
     if (ids is None) == (filter is None):
         raise InvalidArgument("delete takes exactly one of ids and filter")
@@ -393,17 +394,19 @@ def _conditions(filter: Filter | None) -> dict[str, Any] | None:
     return conditions
 
 
-def id_list(ids: Sequence[str]) -> list[str]:
-    """The ids as a list of plain strings; InvalidArgument for one string in place of a list, or for an id that is none."""
+def id_list(ids: Sequence[str | int]) -> list[str]:
+    """The ids as plain strings, integers as their digits; InvalidArgument for one string in place of a list, or for an id that is none."""
     if isinstance(ids, str | bytes):
         raise InvalidArgument("ids are a list of strings", code="bad_parameter")
     listed: Any = ids.tolist() if hasattr(ids, "tolist") and not isinstance(ids, type) else ids
     if isinstance(listed, str | bytes | Set | Mapping) or hasattr(listed, "tocsr") or not isinstance(listed, Iterable):
         raise InvalidArgument("ids are a list of strings", code="bad_parameter")
-    listed = list(listed)
+    listed = [one if isinstance(one, str) else id_as_text(one) for one in listed]
     for position, identifier in enumerate(listed):
         if not isinstance(identifier, str):
-            text = f"an id is a string, this is {type(identifier).__name__}; convert it with str()"
+            text = f"an id is a string or a 64-bit integer, this is {type(identifier).__name__}; convert it with str()"
+            if isinstance(identifier, int) and not isinstance(identifier, bool):
+                text = "an integer id has 64 bits: from -2**63 to 2**64 - 1; convert others with str()"
             raise InvalidArgument(text, position, "bad_id")
     names: list[str] = listed
     return names

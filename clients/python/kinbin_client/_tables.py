@@ -41,7 +41,7 @@ def read_table(table: Any, id: str, vectors: VectorColumns, payload: Sequence[st
     fields = [name for name in names if name != id and name not in used] if payload is None else _listed(payload)
     for name in (id, *used, *fields):
         _check(name, names)
-    ids = id_list([_id(value) for value in _values(table[id])])
+    ids = id_list(_values(table[id]))
     given = {field: _vectors(table, vectors[field]) for field in by_field} if isinstance(vectors, Mapping) else _vectors(table, vectors)
     contents = {name: _values(table[name]) for name in fields}
     for name, values in contents.items():
@@ -130,11 +130,6 @@ def _vectors(table: Any, columns: str | Sequence[str]) -> Any:
     if hasattr(table, "select") and hasattr(table, "to_numpy"):
         return table.select(named).to_numpy()
     return [list(row) for row in zip(*(_values(table[name]) for name in named), strict=True)]
-
-
-def _id(value: Any) -> Any:
-    """An id: a whole number becomes its digits, and what is none is left to be refused."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _plain(value: Any) -> Any:

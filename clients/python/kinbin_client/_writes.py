@@ -28,7 +28,7 @@ _parse_aliases = model_parser(_Aliases)
 
 
 def payloads(
-    name: str, ids: Sequence[str], given: Sequence[Mapping[str, Any] | None], mode: str, if_versions: Versions | None
+    name: str, ids: Sequence[str | int], given: Sequence[Mapping[str, Any] | None], mode: str, if_versions: Versions | None
 ) -> Operation[PayloadResult]:
     """Replace or patch payloads. On condition of versions it is repeated only if it was not done: the second would meet its own work."""
     names = id_list(ids)

@@ -73,7 +73,7 @@ class _AsyncSearchable(_AsyncHandle):
 
     async def add(
         self,
-        ids: Sequence[str],
+        ids: Sequence[str | int],
         vectors: Many,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
@@ -111,7 +111,7 @@ class _AsyncSearchable(_AsyncHandle):
 
     async def query_id(
         self,
-        id: str,
+        id: str | int,
         k: int = 10,
         target_recall: float = 0.9,
         *,
@@ -202,14 +202,14 @@ class _AsyncStored(Writing, _AsyncHandle, AsyncBrowsing):
         """
         return (await self.info()).stats
 
-    async def get(self, ids: Sequence[str], include: Include = ("vector", "payload")) -> GetResult:
+    async def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload")) -> GetResult:
         """Stored items by id.
 
         Usage: `(await collection.get(["a", "b"])).find("a")`
         """
         return await self._sender.run(_flows.get(self.name, ids, include, self._retry))
 
-    async def delete(self, ids: Sequence[str] | None = None, filter: Filter | None = None) -> DeleteResult:
+    async def delete(self, ids: Sequence[str | int] | None = None, filter: Filter | None = None) -> DeleteResult:
         """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
 
         Usage: `await collection.delete(["a"])`, `await collection.delete(filter={"year": {"$lt": 2000}})`
@@ -226,7 +226,7 @@ class AsyncFieldsCollection(_AsyncStored):
 
     async def add(
         self,
-        ids: Sequence[str],
+        ids: Sequence[str | int],
         vectors: ByField[Vectors],
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
@@ -262,7 +262,7 @@ class AsyncFieldsCollection(_AsyncStored):
 
     async def query_id(
         self,
-        id: str,
+        id: str | int,
         weights: Mapping[str, float] | None = None,
         combine: Combine = "sum",
         k: int = 10,

@@ -73,7 +73,7 @@ class _Searchable(_Handle):
 
     def add(
         self,
-        ids: Sequence[str],
+        ids: Sequence[str | int],
         vectors: Many,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
@@ -128,7 +128,7 @@ class _Searchable(_Handle):
 
     def query_id(
         self,
-        id: str,
+        id: str | int,
         k: int = 10,
         target_recall: float = 0.9,
         *,
@@ -219,14 +219,14 @@ class _Stored(Writing, _Handle, Browsing):
         """
         return (self.info()).stats
 
-    def get(self, ids: Sequence[str], include: Include = ("vector", "payload")) -> GetResult:
+    def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload")) -> GetResult:
         """Stored items by id.
 
         Usage: `collection.get(["a", "b"]).find("a")`
         """
         return self._sender.run(_flows.get(self.name, ids, include, self._retry))
 
-    def delete(self, ids: Sequence[str] | None = None, filter: Filter | None = None) -> DeleteResult:
+    def delete(self, ids: Sequence[str | int] | None = None, filter: Filter | None = None) -> DeleteResult:
         """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
 
         Usage: `collection.delete(["a"])`, `collection.delete(filter={"year": {"$lt": 2000}})`
@@ -246,7 +246,7 @@ class FieldsCollection(_Stored):
 
     def add(
         self,
-        ids: Sequence[str],
+        ids: Sequence[str | int],
         vectors: ByField[Vectors],
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         mode: AddMode = "upsert",
@@ -282,7 +282,7 @@ class FieldsCollection(_Stored):
 
     def query_id(
         self,
-        id: str,
+        id: str | int,
         weights: Mapping[str, float] | None = None,
         combine: Combine = "sum",
         k: int = 10,

@@ -77,7 +77,7 @@ class FieldsCollection(Front[Moment]):
     # -- writing
 
     def add(
-        self, ids: Sequence[str] | None, vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
+        self, ids: Sequence[str | int] | None, vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
         atomic: bool = False, progress: Callable[[int, int], object] | None = None, **terms: Unpack[TermsAsked],
     ) -> AddResult:  # fmt: skip
         """Add or replace items; durable and searchable by every process on return.
@@ -149,7 +149,7 @@ class FieldsCollection(Front[Moment]):
         return self._answer(combination, queries, wanted, cancel)[0]
 
     def query_id(
-        self, id: str, weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10, target_recall: float = 0.9, *,
+        self, id: str | int, weights: Mapping[str, float] | None = None, combine: str = "sum", k: int = 10, target_recall: float = 0.9, *,
         cancel: threading.Event | None = None, fields: Iterable[str] | None = None, options: QueryOptions | None = None,
         **asked: Unpack[Asked],
     ) -> Answer:  # fmt: skip

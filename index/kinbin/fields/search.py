@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import CorruptData, SearchCancelled
+from kinbin.cancelling import look
+from kinbin.errors import CorruptData
 from kinbin.fields.combining import Combination, best_of
 from kinbin.fields.found import Found
 from kinbin.fields.moment import Moment, Part, places_of
@@ -68,8 +69,7 @@ class Search:
 
     def check_cancelled(self) -> None:
         """Raise SearchCancelled if that was asked for."""
-        if self.wanted.cancel is not None and self.wanted.cancel.is_set():
-            raise SearchCancelled("the search was cancelled")
+        look(self.wanted.cancel)
 
     # -- everything
 

@@ -22,12 +22,12 @@ from kinbin.pools.index import POOLS
 from kinbin.pools.side import Side
 from kinbin.query.found import POOL, Found
 from kinbin.query.route import COVERED, REST, Route, Step
+from kinbin.query.scanning import scan_in_parts
 from kinbin.query.search import Masks, Searcher
 from kinbin.query.view import View
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
 from kinbin.segments.descriptors import CORRUPT
-from kinbin.segments.scan import scan
 
 __all__ = ["Broken", "Placed", "PoolSearch"]
 
@@ -131,7 +131,7 @@ class PoolSearch:
         flags = search_pool(space, segments, placed.graph, walks, asked, desk.scratch.record, table, record)
         if not flags and placed.rest_rows:
             asked["more"] = 1
-            flags = scan(space, _masked(placed.rest, masks), asked, desk.scratch.record, record)
+            flags = scan_in_parts(self._searcher.space, _masked(placed.rest, masks), asked, desk.scratch.record, record)
         if flags & BROKEN:
             raise Broken
         if flags & CORRUPT:

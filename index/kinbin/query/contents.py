@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kinbin.cancelling import look
 from kinbin.errors import CorruptData
 from kinbin.items.kind import Form, Kind
 from kinbin.query.view import View
@@ -56,6 +57,8 @@ def _selected(payload: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]
 
 
 _ABSENT = object()
+_AT_ONCE = 1_000
+"""Items that are read between two looks at whether somebody still waits for them."""
 
 
 class Contents:
@@ -82,7 +85,11 @@ class Contents:
         return {item.id: item for item in self.items(view, entries, wanted)}
 
     def items(self, view: View, entries: list[tuple[bytes, int, bytes]], wanted: Collection[str]) -> list[Item]:
-        """Items of (id, row, payload), with what is wanted of them."""
+        """Items of (id, row, payload), with what is wanted of them. Many may be given up (`cancelling`)."""
+        if len(entries) > _AT_ONCE:
+            parts = [entries[start : start + _AT_ONCE] for start in range(0, len(entries), _AT_ONCE)]
+            return [item for part in parts for item in self.items(view, part, wanted)]
+        look()
         stored: list[Any] = [None] * len(entries)
         if "vector" in wanted and entries:
             rows = self._space.vectors_of(self.rows(view, [row for _, row, _ in entries]))

@@ -9,7 +9,7 @@ from typing import Any
 from kinbin.errors import InvalidInput
 from kinbin.limits import limit
 from kinbin.options import QueryOptions
-from kinbin.parameters import arrived
+from kinbin.parameters import arrived, id_as_text
 from kinbin.query.examples import Examples
 from kinbin.records import Answer, Query
 from kinbin.rows.identity import check_ids
@@ -84,7 +84,7 @@ def _examples(name: str, given: Any, read: ReadOne) -> list[bytes | Rows]:
     out: list[bytes | Rows] = []
     for position, one in enumerate(given):
         try:
-            out.append(check_ids([one])[0] if isinstance(one, str) else read(name, one))
+            out.append(check_ids([one])[0] if isinstance(id_as_text(one), str) else read(name, one))
         except InvalidInput as error:
             raise InvalidInput([replace(problem, position=position, field=name) for problem in error.problems]) from None
     return out

@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kinbin.cancelling import cancelled_by, event_now
 from kinbin.indexes.index import Index
 from kinbin.query.filters import Filter, Predicate, compile_filter
 from kinbin.query.judging import Judged, TooManyUnknown, judged
@@ -71,13 +72,13 @@ class Filters:
         self._lock = threading.Lock()
         self._known: OrderedDict[_Key, Matching] = OrderedDict()
 
-    def matching(self, reader: Reader, view: View, filter: Any) -> tuple[Matching, Passing]:
-        """What a filter lets through in a snapshot of the view's state.
+    def matching(self, reader: Reader, view: View, filter: Any, cancel: threading.Event | None = None) -> tuple[Matching, Passing]:
+        """What a filter lets through in a snapshot of the view's state. cancel: see `cancelling`.
 
         Cost: about 1 µs an item the first time; 5 ns an item that passes where its fields are indexed.
 
         Raises:
-            InvalidInput: the filter is malformed.
+            InvalidInput: the filter is malformed. SearchCancelled.
         """
         predicate = compile_filter(filter)
         # A merge lays rows out anew without a commit.
@@ -85,7 +86,8 @@ class Filters:
         with self._lock:
             known = self._known.get(key)
         if known is None:
-            known = self._look(reader, view, predicate, key[2])
+            with cancelled_by(cancel or event_now()):
+                known = self._look(reader, view, predicate, key[2])
             with self._lock:
                 self._known[key] = known
                 while len(self._known) > _KEPT:

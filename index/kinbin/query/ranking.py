@@ -9,7 +9,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import CorruptData, SearchCancelled
+from kinbin.cancelling import look
+from kinbin.errors import CorruptData
 from kinbin.query.search import Masks, Searcher
 from kinbin.query.view import View
 from kinbin.records import Answer
@@ -83,8 +84,7 @@ class AllRows:
         return out
 
     def _look(self) -> None:
-        if self.cancel is not None and self.cancel.is_set():
-            raise SearchCancelled("the search was cancelled")
+        look(self.cancel)
 
     def named(self, places: NDArray[np.int64], allowed: Container[bytes] | None) -> Iterator[list[str]]:
         """The ids of the items of some rows, whose records are held against their checks. allowed: see `answers.answer_one`.

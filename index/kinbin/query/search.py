@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from kinbin.bands.contrast import postings_cap
 from kinbin.bands.search import search_bands
-from kinbin.errors import CorruptData, SearchCancelled
+from kinbin.cancelling import look
+from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys
 from kinbin.links.search import BROKEN, PROBES, room_for, scan_codes, search_links
 from kinbin.links.widths import MOST_WIDTH, Width
@@ -20,6 +21,7 @@ from kinbin.native.records import Record
 from kinbin.query.found import BANDS, EXACT, LINKS, Found, FoundAlone, FoundOne, joined, new_rows
 from kinbin.query.plan import Plan
 from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, SHORT, UNCERTIFIED, Route, Step, Wanted, route_for
+from kinbin.query.scanning import scan_in_parts
 from kinbin.query.threads import parts, run_together
 from kinbin.query.view import View
 from kinbin.rows.asked import QUERIES, queries_record
@@ -27,7 +29,6 @@ from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
 from kinbin.rows.topk import ALIKE, NOTHING
 from kinbin.segments.descriptors import CORRUPT, FRESH_BANDS
-from kinbin.segments.scan import scan
 from kinbin.spaces.space import Space
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.transactions import Reader
@@ -141,8 +142,7 @@ class Searcher:
 
     def search_one(self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks) -> FoundOne:
         """Answer one query: as `search`, with room that is used again."""
-        if wanted.cancel is not None and wanted.cancel.is_set():
-            raise SearchCancelled("the search was cancelled")
+        look(wanted.cancel)
         desk = self.borrow(query)
         found = desk.found(wanted.k)
         _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found)
@@ -214,8 +214,7 @@ class _Call:
         size = max(least, int(_SLICE_NS / max(self.plan.scan_ns, 1.0)))
         done = []
         for start in range(0, len(queries), size) or (0,):
-            if self.wanted.cancel is not None and self.wanted.cancel.is_set():
-                raise SearchCancelled("the search was cancelled")
+            look(self.wanted.cancel)
             some = queries if size >= len(queries) else queries.slice(start, min(start + size, len(queries)))
             found = Found.empty(len(some), self.wanted.k)
             self.run(some, queries_record(some), found)
@@ -464,13 +463,15 @@ class _Run:
     def verify_rows(self) -> None:
         """See that rows are what was written, once for each run: an answer by a scan is complete only then."""
         for run in self.call.view.runs:
+            look(self.call.wanted.cancel)
             run.verify_rows(self.call.reader)
 
     def scan_rows(self, asked: Record, part: Found, segments: Record, *, more: bool) -> None:
         """Score all rows of some segments. more: besides what was found already."""
         call = self.call
         told = self.ask(asked, call.wanted.least, more=more)
-        _check(scan(call.space, segments, told, call.desk.scratch.record, part.answers.record))
+        space, scratch = call.searcher.space, call.desk.scratch.record
+        _check(scan_in_parts(space, segments, told, scratch, part.answers.record, call.wanted.cancel))
 
 
 _SCAN_BEAMS: dict[int, Record] = {}

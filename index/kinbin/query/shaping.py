@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from kinbin.errors import SearchCancelled
+from kinbin.cancelling import look
 from kinbin.limits import limit
 from kinbin.options import QueryOptions
 from kinbin.query.cursors import Cursor, page_behind
@@ -41,8 +42,7 @@ class Source:
 
     def look(self) -> None:
         """Raise SearchCancelled if that was asked for."""
-        if self.cancel is not None and self.cancel.is_set():
-            raise SearchCancelled("the search was cancelled")
+        look(self.cancel)
 
 
 def shaped(source: Source, asked: QueryOptions) -> Answer:
@@ -88,8 +88,8 @@ def leave_out(answer: Answer, own: str, k: int) -> None:
     object.__setattr__(answer, "scores", scores[:k])
 
 
-def stored_of(reader: Reader, ids: Iterable[str]) -> set[str]:
-    """Those of some ids that are stored: what no item has costs nothing. Cost: 3 µs an id."""
+def stored_of(reader: Reader, ids: Iterable[Any]) -> set[str]:
+    """Those of some ids (strings, as options keep them) that are stored: what no item has costs nothing. Cost: 3 µs an id."""
     if not ids:
         return set()
     keys = {one: key for one in ids if 0 < len(key := one.encode("utf-8", "surrogatepass")) <= limit("id_bytes")}

@@ -16,6 +16,7 @@ import orjson
 
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
+from kinbin.parameters import id_as_text
 from kinbin.records import numbered
 
 __all__ = ["CANONICAL", "MOST_PROBLEMS", "NewIds", "check_ids", "check_name", "encode_payloads"]
@@ -30,8 +31,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 
 def _id_fault(identifier: object) -> tuple[str, str] | None:
     """Code and text of what is wrong with an id, or None."""
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        return "bad_id", "an integer id has 64 bits: from -2**63 to 2**64 - 1; convert others with str()"
     if not isinstance(identifier, str):
-        return "bad_id", f"an id is a string, this is {type(identifier).__name__}; convert it with str()"
+        return "bad_id", f"an id is a string or a 64-bit integer, this is {type(identifier).__name__}; convert it with str()"
     if identifier.isascii() and identifier.isprintable() and 0 < len(identifier) <= 255:
         return None
     if not identifier:
@@ -47,11 +50,12 @@ def _id_fault(identifier: object) -> tuple[str, str] | None:
 
 
 def check_ids(ids: Sequence[object], *, unique: bool = True) -> list[bytes]:
-    """The ids as UTF-8.
+    """The ids as UTF-8; integers as their digits (`id_as_text`).
 
     Raises:
         InvalidInput: codes "bad_id", "duplicate_id"; the first 8 are named.
     """
+    ids = [one if isinstance(one, str) else id_as_text(one) for one in ids]
     problems: list[Problem] = []
     seen: dict[str, int] = {}
     for position, identifier in enumerate(ids):

@@ -19,6 +19,7 @@ from kinbin.errors import CorruptData, FormatMismatch
 
 __all__ = [
     "FORMAT_VERSION",
+    "MOST_ROWS",
     "VALUE_FORMAT",
     "Commit",
     "Part",
@@ -61,7 +62,7 @@ _STATE = struct.Struct("<IHHQQQQQQIQQ")
 _UNKNOWN = 2**64 - 1
 _ITEM = struct.Struct("<IQ")
 _COMMIT = struct.Struct("<IHHQIIQ")
-_MOST_ROWS = 2**48
+MOST_ROWS = 2**48
 """More than any store can hold."""
 
 
@@ -219,7 +220,7 @@ def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int
     if len(value) >= _ITEM.size:
         crc, row = _ITEM.unpack_from(value)
         # The checksum of a row's ids is made in the same way; where they begin, no row has so large a number.
-        if row < _MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key)) == crc:
+        if row < MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key)) == crc:
             return row, bytes(value[_ITEM.size :])
     raise _corrupt("an item's record")
 

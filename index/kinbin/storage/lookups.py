@@ -22,7 +22,7 @@ __all__ = ["NAMES", "Trees", "damaged_pages", "view_of"]
 NAMES = (b"meta", b"items", b"owners", b"journal", b"runs")
 """Of the trees, in the order of their numbers in `Trees`."""
 META, ITEMS, OWNERS, JOURNAL, RUNS = range(5)
-_HOW = np.array([0, pages.SEALED, pages.SEALED, 0, 0])
+_HOW = np.array([0, pages.SEALED | pages.NUMBERED, pages.SEALED, 0, 0])
 _AT_ONCE = 256
 """Records that are listed by one call."""
 _STAMPS = 2**32 - 2

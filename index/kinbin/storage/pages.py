@@ -7,7 +7,8 @@ open); LMDB itself begins snapshots and writes. What holds of every page that wa
 - It carries its own number and is a branch or a leaf. Its nodes fill its upper part without gaps, each has one slot; keys and values lie
   within it, or on pages of their own before the file's end. Its keys ascend, between those of the branch above it.
 - A key that is not found lies between its two neighbours, over the borders of pages as well; and where records carry checksums that
-  cover the key (`SEALED`), those of both neighbours hold. So a miss is proved, not believed.
+  cover the key (`SEALED`), those of both neighbours hold. So a miss is proved, not believed. Lists of a row's ids carry checksums that
+  are made as those of items are; so neighbours among items begin with a row's number (`NUMBERED`), which no such list does.
 
 A page that was looked through is not again in the same transaction, nor in the one that follows: what both see was not changed, since
 no transaction writes to pages that itself or the one before it uses. `seen` keeps the stamp of the last that saw it. Layout: `MDB_page`
@@ -25,14 +26,16 @@ from numpy.typing import NDArray
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import u8_at, u16_at, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
+from kinbin.storage.format import MOST_ROWS
 
-__all__ = ["DAMAGED", "MOST_DEPTH", "NO_PAGE", "SEALED", "SIBLINGS", "SUB_TREES", "TREE", "find", "list_from", "open_trees"]
+__all__ = ["DAMAGED", "MOST_DEPTH", "NO_PAGE", "NUMBERED", "SEALED", "SIBLINGS", "SUB_TREES", "TREE", "find", "list_from", "open_trees"]
 
 U64 = np.uint64
 DAMAGED = -1
 """What kernels return instead of a number: some page is not what it should be."""
-SEALED, SIBLINGS, SUB_TREES = 1, 2, 4
-"""How a tree is read: a miss is proved by its neighbours' checksums; the leaves beside are looked through too; values may be trees."""
+SEALED, SIBLINGS, SUB_TREES, NUMBERED = 1, 2, 4, 8
+"""How a tree is read: a miss is proved by its neighbours' checksums; the leaves beside are looked through too; values may be trees;
+neighbours that prove a miss have a row's number behind their checksum."""
 MOST_DEPTH = 32
 NO_PAGE = -1
 """The root of a tree that is empty."""
@@ -52,7 +55,7 @@ TREE = Layout(
     root=("count", "page of the tree's root"),
     seen=("u32[]", "by page, the stamp under which it was looked through"),
     stamp=("count", "of the snapshot's transaction: from 2 on, one more for each"),
-    how=("count", "SEALED, SIBLINGS, SUB_TREES"),
+    how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED"),
 )
 """One tree of one snapshot."""
 
@@ -321,9 +324,11 @@ def _step(tree, path, depth, direction):
 
 @inline
 def _holds(tree, node):
-    """Whether a record's checksum, of its key and of what follows it, is right."""
+    """Whether a record's checksum, of its key and of what follows it, is right, and it is one of this tree."""
     key, key_bytes = _key(node)
     value, size = _value(tree, node)
+    if tree.how & NUMBERED and (size < 12 or u64_at(value + U64(4)) >= U64(MOST_ROWS)):
+        return False
     return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(0))) == u32_at(value)
 
 

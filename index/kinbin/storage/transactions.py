@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.cancelling import look
 from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
 from kinbin.storage.changes import CHANGES, INDEXES, Changes, Declared, change_key, count_of, decode_changes, encode_changes, mark_of
@@ -23,6 +24,8 @@ __all__ = ["Reader", "Writer"]
 _DEAD_BYTES = fmt.DEAD_ROWS // 8
 """Of a chunk of dead bits."""
 _RUN_KEY_BYTES = 9
+_ITEMS_AT_ONCE, _SCANNED_AT_ONCE = 4_096, 256
+"""Items that are looked up, and that are listed, between two looks at whether somebody still waits for them."""
 
 
 class Reader:
@@ -140,13 +143,21 @@ class Reader:
         return [] if value is None else numbers(fmt.decode_json(value, what), what)
 
     def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
-        """Row and payload of each id; None where it is proved that there is none."""
+        """Row and payload of each id; None where it is proved that there is none. Many may be given up (`cancelling`)."""
+        if len(ids) > _ITEMS_AT_ONCE:
+            out = []
+            for start in range(0, len(ids), _ITEMS_AT_ONCE):
+                look()
+                out += self.items(ids[start : start + _ITEMS_AT_ONCE])
+            return out
         found = self._get_many(ITEMS, ids)
         return [None if value is None else fmt.decode_item(key, value) for key, value in zip(ids, found, strict=True)]
 
     def scan_items(self, after: bytes | None) -> Iterator[tuple[bytes, int, bytes]]:
-        """(id, row, payload) in the order of ids, from the first id greater than `after`."""
-        for key, value in self._scan(ITEMS, b"" if after is None else after + b"\0"):
+        """(id, row, payload) in the order of ids, from the first id greater than `after`; may be given up (`cancelling`)."""
+        for count, (key, value) in enumerate(self._scan(ITEMS, b"" if after is None else after + b"\0")):
+            if not count % _SCANNED_AT_ONCE:
+                look()
             yield key, *fmt.decode_item(key, value)
 
     def all_items(self) -> Iterator[tuple[bytes, int, bytes]]:

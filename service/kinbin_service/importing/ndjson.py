@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from kinbin_service.ids import id_as_text
 from kinbin_service.importing.batches import BadRow, Batch, Columns, Naming, Position, SourceError, gather
 from kinbin_service.importing.fields import FIELDS
 from kinbin_service.importing.lines import Lines, line_records
@@ -121,9 +122,9 @@ class NdjsonFile:
         if self._id_field not in item:
             advice = "name the field with --id-field, or number the rows with --id-format '{row}'"
             raise ValueError(f'field "{self._id_field}" is missing: {advice}')
-        identifier = item[self._id_field]
+        identifier = id_as_text(item[self._id_field])
         if not isinstance(identifier, str):
-            raise ValueError(f'field "{self._id_field}" must be a string, got {shown(identifier)}: ids are text, write it in quotes')  # noqa: TRY004
+            raise ValueError(f'field "{self._id_field}" must be a string or a 64-bit integer, got {shown(item[self._id_field])}')  # noqa: TRY004
         return identifier
 
     def _payload(self, item: dict[str, Any]) -> dict[str, Any] | None:

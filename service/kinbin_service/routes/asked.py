@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import kinbin
 from kinbin_service.convert import answer, carried
+from kinbin_service.ids import id_as_text
 from kinbin_service.objects import KEYS, VECTOR, carried_by
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.routes.adding import check_key
@@ -86,8 +87,8 @@ def asked_of(query: OneQueryFields) -> Asked:
 
 def _example(raw: Any, pointer: str, keys: list[tuple[str, str]]) -> Any:
     """An example as the library takes it; notes what it carries."""
-    if isinstance(raw, str):
-        return raw
+    if isinstance(named := id_as_text(raw), str):
+        return named
     key = next((name for name in KEYS if isinstance(raw, dict) and raw.keys() == {name}), None)
     if key is None:
         keys.append((VECTOR, pointer))

@@ -20,7 +20,9 @@ CHANGE = route(
     "Add and drop payload indexes", IndexesAnswer, body=IndexesRequest,
     refusals=NAMED | {"bad_parameter", "over_limit", "storage_full"},
 )  # fmt: skip
-FACETS = route("Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=NAMED | FILTERED | {"bad_parameter"})
+FACETS = route(
+    "Count the values of a field", FacetsAnswer, body=FacetsRequest, refusals=NAMED | FILTERED | {"bad_parameter", "search_deadline"}
+)
 
 
 @router.post("/v1/collections/{name}/indexes", **CHANGE)
@@ -49,4 +51,4 @@ async def count_facets(request: Request, name: Name) -> Response:
             values = [{"value": one.value, "count": one.count} for one in told.values]
             return encode({"field": told.field, "values": values, "distinct": told.distinct, "items": told.items})
 
-        return reply(await service_of(request).work(request, count))
+        return reply(await service_of(request).read(request, count))

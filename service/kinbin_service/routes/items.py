@@ -100,7 +100,8 @@ async def add_items(request: Request, name: Name) -> Response:
 
 
 @router.post(
-    "/v1/collections/{name}/get", **route("Get items by id", GetAnswer, body=GetRequest, refusals=NAMED | {"bad_id", "over_limit"})
+    "/v1/collections/{name}/get",
+    **route("Get items by id", GetAnswer, body=GetRequest, refusals=NAMED | {"bad_id", "over_limit", "search_deadline"}),
 )
 async def get_items(request: Request, name: Name) -> Response:
     """Stored items with their payloads and vectors, or objects; ids that are not stored are listed as missing."""
@@ -116,7 +117,7 @@ async def get_items(request: Request, name: Name) -> Response:
             missing = [identifier for identifier, stored in zip(asked.ids, found, strict=True) if stored is None]
             return encode({"items": items, "missing": missing})
 
-        return reply(await service_of(request).work(request, get))
+        return reply(await service_of(request).read(request, get))
 
 
 @router.post(
@@ -142,7 +143,9 @@ async def delete_items(request: Request, name: Name) -> Response:
 
 @router.post(
     "/v1/collections/{name}/scroll",
-    **route("Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | FILTERED | {"bad_parameter"}),
+    **route(
+        "Read a collection page by page", ScrollAnswer, body=ScrollRequest, refusals=NAMED | FILTERED | {"bad_parameter", "search_deadline"}
+    ),
 )
 async def scroll_items(request: Request, name: Name) -> Response:
     """Items in the order of their ids, or of a field; `next` is the `after` of the next page, asked for in the same order."""
@@ -158,10 +161,12 @@ async def scroll_items(request: Request, name: Name) -> Response:
             key = carried_by(collection)
             return encode({"items": [item(stored, asked.include, key) for stored in page.items], "next": page.next})
 
-        return reply(await service_of(request).work(request, scroll))
+        return reply(await service_of(request).read(request, scroll))
 
 
-@router.post("/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=NAMED | FILTERED))
+@router.post(
+    "/v1/collections/{name}/count", **route("Count items", CountAnswer, body=CountRequest, refusals=NAMED | FILTERED | {"search_deadline"})
+)
 async def count_items(request: Request, name: Name) -> Response:
     """All items, or those that a filter matches."""
     async with received_json(request, CountRequest) as asked:
@@ -170,4 +175,4 @@ async def count_items(request: Request, name: Name) -> Response:
         def count() -> bytes:
             return encode({"count": database.collection(name).count(filter=asked.filter)})
 
-        return reply(await service_of(request).work(request, count))
+        return reply(await service_of(request).read(request, count))

@@ -15,6 +15,7 @@ from kinbin_service.schemas.vectors import (
     STRICT,
     ByField,
     Filter,
+    Id,
     Image,
     Include,
     ObjectQueryIn,
@@ -60,7 +61,7 @@ _SPECIAL: dict[str, Any] = {
     "filter": Filter | None,
     "group_by": Grouping | None,
     "include": Include,
-    "exclude": Annotated[list[str], Field(max_length=largest("exclude"), description=kinbin.OPTIONS["exclude"].text)],
+    "exclude": Annotated[list[Id], Field(max_length=largest("exclude"), description=kinbin.OPTIONS["exclude"].text)],
 }
 """Options whose types the library's annotations do not say to the letter."""
 
@@ -99,9 +100,9 @@ class OneQueryFields(OptionFields):
     series: SkipValidation[Series | None] = None
     points: SkipValidation[Points | None] = None
     image: SkipValidation[Image | None] = None
-    id: Annotated[str | None, Field(description="query by the vector, or object, of this stored item")] = None
+    id: Annotated[Id | None, Field(description="query by the vector, or object, of this stored item")] = None
     positive: Annotated[
-        list[SkipValidation[str | Vector | ObjectQueryIn]] | None,
+        list[SkipValidation[Id | Vector | ObjectQueryIn]] | None,
         Field(
             min_length=1,
             max_length=largest("examples"),
@@ -110,7 +111,7 @@ class OneQueryFields(OptionFields):
         ),
     ] = None
     negative: Annotated[
-        list[SkipValidation[str | Vector | ObjectQueryIn]] | None,
+        list[SkipValidation[Id | Vector | ObjectQueryIn]] | None,
         Field(max_length=largest("examples"), description="examples to be far from, with positive"),
     ] = None
 
@@ -199,7 +200,7 @@ class FieldsQueryFields(OptionFields):
         },
     )
     vectors: SkipValidation[ByField | None] = None
-    id: Annotated[str | None, Field(description="query by the vectors of this stored item")] = None
+    id: Annotated[Id | None, Field(description="query by the vectors of this stored item")] = None
     queries: Annotated[
         list[FieldsQueryIn] | None, Field(max_length=largest("batch_queries"), description="many, each of the same fields")
     ] = None

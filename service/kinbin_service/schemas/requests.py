@@ -14,6 +14,7 @@ from kinbin_service.schemas.vectors import (
     STRICT,
     ByField,
     Filter,
+    Id,
     Image,
     Payload,
     Points,
@@ -46,11 +47,14 @@ __all__ = [
 ]
 
 
+_ID = f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8; a 64-bit integer is the id of its digits"
+
+
 class ItemIn(TypedDict):
     """One item of an add."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]  # how pydantic configures a TypedDict
-    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    id: Annotated[Id, Field(description=_ID, examples=["a"])]
     vector: SkipValidation[Vector]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
     if_version: NotRequired[Version | None]
@@ -60,7 +64,7 @@ class FieldsItemIn(TypedDict):
     """One item of an add to a collection with several fields."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
-    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    id: Annotated[Id, Field(description=_ID, examples=["a"])]
     vectors: SkipValidation[ByField]
     payload: NotRequired[Annotated[Payload | None, Field(description="any JSON object; filters look at its fields")]]
     if_version: NotRequired[Version | None]
@@ -70,7 +74,7 @@ class ObjectItemIn(TypedDict):
     """One item of an add to a collection of objects. It has one of string, series, points and image, as all items of the add."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
-    id: Annotated[str, Field(description=f"unique in the collection, at most {largest('id_bytes')} bytes of UTF-8", examples=["a"])]
+    id: Annotated[Id, Field(description=_ID, examples=["a"])]
     string: NotRequired[SkipValidation[String]]
     series: NotRequired[SkipValidation[Series]]
     points: NotRequired[SkipValidation[Points]]
@@ -282,7 +286,7 @@ class GetRequest(BaseModel):
     """Items by id."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a", "b"], "include": ["vector", "payload"]}]})
-    ids: Annotated[list[str], Field(max_length=largest("batch_items"), fail_fast=True)]
+    ids: Annotated[list[Id], Field(max_length=largest("batch_items"), fail_fast=True)]
     include: StoredInclude = ["vector", "payload"]
 
 
@@ -290,7 +294,7 @@ class DeleteRequest(BaseModel):
     """Items to delete: by id, or all that a filter matches."""
 
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a"]}, {"filter": {"year": {"$lt": 2000}}}]})
-    ids: Annotated[list[str], Field(max_length=largest("batch_items"), fail_fast=True)] | None = None
+    ids: Annotated[list[Id], Field(max_length=largest("batch_items"), fail_fast=True)] | None = None
     filter: Filter | None = None
 
     @model_validator(mode="after")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, WithJsonSchema
 from pydantic_core import PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
 from kinbin.limits import LIMITS
+from kinbin_service.ids import LARGEST_ID, LEAST_ID, id_as_text
 
 __all__ = [
     "STRICT",
     "ByField",
     "DenseVector",
     "Filter",
+    "Id",
     "Image",
     "Include",
     "ObjectQueryIn",
@@ -38,6 +40,9 @@ def largest(name: str) -> int:
 
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_ID_FORMS = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": LEAST_ID, "maximum": LARGEST_ID}]}
+Id = Annotated[str, BeforeValidator(id_as_text), WithJsonSchema(_ID_FORMS)]
+"""Of an item, as it may be sent: a string, or an integer, which is the id of its digits. Answers hold strings."""
 
 
 class SparseVector(BaseModel):

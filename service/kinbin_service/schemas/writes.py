@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from kinbin_service.schemas.vectors import STRICT, Payload, Version, largest
+from kinbin_service.schemas.vectors import STRICT, Id, Payload, Version, largest
 
 __all__ = [
     "WRITE_REQUESTS",
@@ -27,7 +27,7 @@ class PayloadIn(TypedDict):
     """The payload, or the patch, of one item."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]  # how pydantic configures a TypedDict
-    id: Annotated[str, Field(description="of a stored item", examples=["a"])]
+    id: Annotated[Id, Field(description="of a stored item", examples=["a"])]
     payload: Annotated[Payload | None, Field(description="any JSON object; null takes the payload away, and is no change as a patch")]
     if_version: NotRequired[Version | None]
 

@@ -162,9 +162,9 @@ def test_fields_are_shaped_alike(db: kinbin.Database, rng: np.random.Generator) 
     assert [one.ids for one in c.query_batch(both, k=5, offset=3)] == [whole.ids[3:8]] * 2
 
 
-IDS = "exclude is a list of ids, each a string that is not empty"
+IDS = "exclude is a list of ids, each a string that is not empty or a 64-bit integer"
 BAD: list[tuple[str, Any, str]] = [
-    *[("exclude", value, IDS) for value in ("a", 7, None, [7], [""], [None], {"a": 1}, b"a")],
+    *[("exclude", value, IDS) for value in ("a", 7, None, [7.0], [True], [2**64], [""], [None], {"a": 1}, b"a")],
     *[("include_self", value, "include_self is true or false") for value in (1, None, "yes")],
     *[("offset", value, "offset is a whole number from 0 on") for value in (-1, 1.5, True, False, "1", None, float("nan"))],
 ]

@@ -19,12 +19,13 @@ from refusals import refused, unchanged
 
 EMPTY = "an id has at least one character, this one is empty"
 UNPRINTABLE = "an id holds printable characters only, this one has a control, separator or surrogate character"
+TOO_LARGE = "an integer id has 64 bits: from -2**63 to 2**64 - 1; convert others with str()"
 NOT_NFC = "an id is in Unicode normal form C, this one is not; normalise it first"
 
 
 def kind(name: str) -> str:
-    """The refusal of what is no string."""
-    return f"an id is a string, this is {name}; convert it with str()"
+    """The refusal of what is neither a string nor an integer."""
+    return f"an id is a string or a 64-bit integer, this is {name}; convert it with str()"
 
 
 BAD_IDS: dict[str, tuple[Any, str]] = {
@@ -47,13 +48,15 @@ BAD_IDS: dict[str, tuple[Any, str]] = {
     "a million bytes": ("a" * 1_000_000, "an id has at most 255 bytes of UTF-8, this one has 1000000"),
     "decomposed": ("e\u0301", NOT_NFC),
     "a singleton": ("\u212b", NOT_NFC),
-    "a number": (5, kind("int")),
+    "an integer of 65 bits": (2**64, TOO_LARGE),
+    "an integer of 65 bits below 0": (-(2**63) - 1, TOO_LARGE),
     "a fraction": (5.0, kind("float")),
     "a boolean": (True, kind("bool")),
     "null": (None, kind("NoneType")),
     "bytes": (b"a", kind("bytes")),
     "a list": (["a"], kind("list")),
-    "a numpy number": (np.int64(5), kind("int64")),
+    "a numpy fraction": (np.float32(5), kind("float32")),
+    "a numpy boolean": (np.bool_(True), kind("bool")),
 }
 
 GOOD_IDS = [
@@ -135,7 +138,7 @@ def test_a_duplicate_id_is_refused(db: kinbin.Database) -> None:
 
 def test_the_first_eight_bad_ids_are_named(collection: kinbin.Collection) -> None:
     """Of many bad ids, the first eight are listed, of all kinds together."""
-    ids: list[Any] = ["a", "", "a", 3, "b", "\0", "b", "", "", "", "", "", ""]
+    ids: list[Any] = ["a", "", "a", 3.5, "b", "\0", "b", "", "", "", "", "", ""]
     with unchanged(collection), pytest.raises(kinbin.InvalidInput) as caught:
         collection.add(ids, np.ones((len(ids), 3)))
     assert [(p.position, p.code) for p in caught.value.problems] == [
