@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kinbin.collection import Collection
     from kinbin.costs import Costs
     from kinbin.database import Database, open
+    from kinbin.duplicates.found import Cluster, Pair
+    from kinbin.duplicates.stream import Duplicates
     from kinbin.errors import (
         AliasConflict,
         AliasNotFound,
@@ -96,6 +98,7 @@ __all__ = [
     "AnswerBatch",
     "CheckReport",
     "Closed",
+    "Cluster",
     "Collection",
     "CollectionConfig",
     "CollectionExists",
@@ -107,6 +110,7 @@ __all__ = [
     "CursorExpired",
     "Database",
     "DeleteResult",
+    "Duplicates",
     "FacetValue",
     "Facets",
     "FieldsCollection",
@@ -123,6 +127,7 @@ __all__ = [
     "Limit",
     "Option",
     "Page",
+    "Pair",
     "PayloadResult",
     "Problem",
     "Query",
@@ -160,6 +165,8 @@ _HOMES = {
     "kinbin.collection": "Collection",
     "kinbin.costs": "Costs",
     "kinbin.database": "Database open",
+    "kinbin.duplicates.found": "Cluster Pair",
+    "kinbin.duplicates.stream": "Duplicates",
     "kinbin.errors": (
         "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData CursorExpired FormatMismatch InvalidInput "
         "ItemConflict KeyReused KinbinError Problem SearchCancelled SnapshotNotFound StorageBusy StorageError StorageFull VersionConflict"

@@ -15,6 +15,7 @@ import numpy as np
 
 from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
+from kinbin.duplicates.stream import Duplicated
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
 from kinbin.front import Entry, Front, check_adding
@@ -71,7 +72,7 @@ __all__ = ["Collection"]
 _Planned = tuple[Plan, Wanted, Masks, Any]
 
 
-class Collection(Browsed, Front[tuple[Reader, View]]):
+class Collection(Browsed, Duplicated, Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may

@@ -1,4 +1,4 @@
-"""Work of minutes, such as snapshots: one at a time in a worker, in a thread of its own, so that queries keep theirs."""
+"""Work of minutes, such as snapshots and duplicates: one at a time in a worker, in a thread of its own, so that queries keep theirs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ class LongWork:
     def check(self) -> None:
         """Refuse where another request has the right."""
         if self._busy:
-            raise Refusal("overloaded", "this worker makes, verifies or restores a snapshot just now; try again", limit="long_work")
+            raise Refusal(
+                "overloaded",
+                "this worker makes, verifies or restores a snapshot, or looks for duplicates, just now; try again",
+                limit="long_work",
+            )
 
     async def close(self) -> None:
         """Let what runs give up, and wait for it."""

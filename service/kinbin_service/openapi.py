@@ -14,6 +14,7 @@ import kinbin
 from kinbin_service.documented import PROBLEMS
 from kinbin_service.problems import CODES, MEDIA_TYPE
 from kinbin_service.schemas.answers import ProblemAnswer
+from kinbin_service.schemas.duplicates import DuplicatesRequest
 from kinbin_service.schemas.requests import REQUESTS, ItemIn
 from kinbin_service.schemas.snapshots import RestoreOptions, RestoreRequest, SnapshotRequest
 
@@ -57,7 +58,9 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _add_schemas(made: dict[str, Any]) -> None:
     """Request models, which the routes read themselves, and what they refer to."""
-    models = [(model, "validation") for model in (*REQUESTS, RestoreOptions, RestoreRequest, SnapshotRequest, ProblemAnswer)]
+    models = [
+        (model, "validation") for model in (*REQUESTS, DuplicatesRequest, RestoreOptions, RestoreRequest, SnapshotRequest, ProblemAnswer)
+    ]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # modes are literals
     schemas = made["components"]["schemas"]
     schemas.update(definitions["$defs"])

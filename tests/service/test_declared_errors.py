@@ -85,6 +85,10 @@ BODIES: dict[str, list[Any]] = {
     ],
     "change_indexes": [{"add": {"a": "x"}}, {"add": {"": "number"}}, {"add": {f"f{n}": "number" for n in range(99)}}, {"drop": ["no"]}],
     "count_facets": [{"field": "a", "filter": {"$x": 1}}, {"field": "a", "filter": TERMS}, {"field": ""}, {"field": "a", "limit": 0}],
+    "find_duplicates": [
+        {"min_score": 0.5, "filter": {"$x": 1}}, {"min_score": 0.5, "filter": TERMS}, {"min_score": 7}, {"as": "x"},
+        {"min_score": 1, "limit": 0},
+    ],
     "put_limits": [{"items": -1}, {"bytes": 2**63}, {"items": "x"}],
     "put_alias": [{"collection": "none"}, {"collection": "A"}, {"collection": "other"}],
     "create_snapshot": [{"keep": 0}, {"keep": "x"}],
@@ -192,7 +196,8 @@ def good_body(name: str) -> Sent:
     bodies: dict[str, Any] = {
         "add_items": {"items": [ITEM]}, "query": {"vector": [1, 2]}, "get_items": {"ids": ["a"]}, "delete_items": {"ids": ["b"]},
         "create_collection": {"dim": 2}, "write_payloads": {"items": [{"id": "a", "payload": {}}]}, "count_facets": {"field": "a"},
-        "put_alias": {"collection": "c"}, "restore": {"collection": "c", "snapshot": "none", "name": "new"},
+        "put_alias": {"collection": "c"}, "find_duplicates": {"min_score": 0.5},
+        "restore": {"collection": "c", "snapshot": "none", "name": "new"},
     }  # fmt: skip
     return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else Sent({})
 
@@ -270,7 +275,8 @@ def test_operations_have_names_to_call_them_by() -> None:
         "add_items", "add_items_default", "query", "query_default", "get_items", "delete_items", "scroll_items", "count_items",
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
         "metrics", "write_payloads", "change_indexes", "count_facets", "put_limits", "get_limits", "put_alias", "drop_alias",
-        "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot", "restore",
+        "list_aliases", "find_duplicates",
+        "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot", "restore",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()

@@ -12,6 +12,7 @@ NumPy arrays and SciPy matrices are taken without being imported.
 """
 
 from kinbin_client._chunks import Chunking
+from kinbin_client._duplicates import Cluster, Duplicates, Pair
 from kinbin_client._options import Query, QueryOptions
 from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
@@ -81,6 +82,7 @@ __all__ = [
     "Chunking",
     "Client",
     "ClientClosed",
+    "Cluster",
     "Collection",
     "CollectionInfo",
     "Conflict",
@@ -88,6 +90,7 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "DeleteResult",
+    "Duplicates",
     "FacetValue",
     "Facets",
     "FieldsCollection",
@@ -104,6 +107,7 @@ __all__ = [
     "Limit",
     "NotFound",
     "Page",
+    "Pair",
     "PayloadResult",
     "Problem",
     "Query",

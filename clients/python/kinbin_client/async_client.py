@@ -13,6 +13,7 @@ import httpx
 from kinbin_client import _flows, _requests
 from kinbin_client._awaited import Aliasing, AsyncBrowsing, Writing
 from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client._duplicates import AsyncDeduplicated
 from kinbin_client._flows import Flow
 from kinbin_client._local import async_sender
 from kinbin_client._objects import Many, One, of_kind
@@ -217,7 +218,7 @@ class _AsyncStored(Writing, _AsyncHandle, AsyncBrowsing):
         return await self._do(_requests.delete(self.name, ids, filter))
 
 
-class AsyncCollection(_AsyncStored, _AsyncSearchable):
+class AsyncCollection(_AsyncStored, AsyncDeduplicated, _AsyncSearchable):
     """A handle of one collection; made by `AsyncClient.collection`, without asking whether the collection is there."""
 
 

@@ -13,6 +13,7 @@ import httpx
 from kinbin_client import _flows, _requests
 from kinbin_client._blocking import Aliasing, Browsing, Writing
 from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client._duplicates import Deduplicated
 from kinbin_client._flows import Flow
 from kinbin_client._local import sync_sender
 from kinbin_client._objects import Many, One, of_kind
@@ -234,7 +235,7 @@ class _Stored(Writing, _Handle, Browsing):
         return self._do(_requests.delete(self.name, ids, filter))
 
 
-class Collection(_Stored, _Searchable):
+class Collection(_Stored, Deduplicated, _Searchable):
     """A handle of one collection; made by `Client.collection`, without asking whether the collection is there.
 
     As safe for threads as its client.
