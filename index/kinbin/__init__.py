@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         StorageFull,
         VersionConflict,
     )
+    from kinbin.explaining.told import Cell, Explanation, Factor, Rest, SharedBands, Term, Walked
     from kinbin.fields.collection import FieldsCollection
     from kinbin.hashing.sampler import SAMPLERS
     from kinbin.indexes.kinds import INDEX_KINDS
@@ -96,6 +97,7 @@ __all__ = [
     "AliasNotFound",
     "Answer",
     "AnswerBatch",
+    "Cell",
     "CheckReport",
     "Closed",
     "Cluster",
@@ -111,8 +113,10 @@ __all__ = [
     "Database",
     "DeleteResult",
     "Duplicates",
+    "Explanation",
     "FacetValue",
     "Facets",
+    "Factor",
     "FieldsCollection",
     "FieldsConfig",
     "FormatMismatch",
@@ -133,7 +137,9 @@ __all__ = [
     "Query",
     "QueryOptions",
     "RepairReport",
+    "Rest",
     "SearchCancelled",
+    "SharedBands",
     "SnapshotInfo",
     "SnapshotNotFound",
     "SnapshotReport",
@@ -142,9 +148,11 @@ __all__ = [
     "StorageBusy",
     "StorageError",
     "StorageFull",
+    "Term",
     "Thresholds",
     "Tokens",
     "VersionConflict",
+    "Walked",
     "cancelled_by",
     "image_pixels",
     "measure_costs",
@@ -174,6 +182,7 @@ _HOMES = {
     "kinbin.hashing.sampler": "SAMPLERS",
     "kinbin.spaces.registry": "KERNELS OBJECT_KERNELS",
     "kinbin.spaces.space": "Kernel",
+    "kinbin.explaining.told": "Cell Explanation Factor Rest SharedBands Term Walked",
     "kinbin.fields.collection": "FieldsCollection",
     "kinbin.indexes.kinds": "INDEX_KINDS",
     "kinbin.items.images": "image_pixels",

@@ -18,6 +18,7 @@ from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.duplicates.stream import Duplicated
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
+from kinbin.explaining.asked import Explained
 from kinbin.front import Entry, Front, check_adding
 from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
@@ -72,7 +73,7 @@ __all__ = ["Collection"]
 _Planned = tuple[Plan, Wanted, Masks, Any]
 
 
-class Collection(Browsed, Duplicated, Front[tuple[Reader, View]]):
+class Collection(Browsed, Duplicated, Explained, Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may

@@ -89,6 +89,12 @@ BODIES: dict[str, list[Any]] = {
         {"min_score": 0.5, "filter": {"$x": 1}}, {"min_score": 0.5, "filter": TERMS}, {"min_score": 7}, {"as": "x"},
         {"min_score": 1, "limit": 0},
     ],
+    "explain": [
+        {"vector": [1], "id": "a"}, {"vector": [1, -1], "id": "a"}, {"vector": [0, 0], "id": "a"}, {"vector": [1, 1e20], "id": "a"},
+        {"vector": "x", "id": "a"}, {"query_id": "no", "id": "a"}, {"query_id": "a", "id": "no"}, {"query_id": "a", "id": ""},
+        {"series": "x", "id": "a"}, {"vector": {"indices": [1, 1], "values": [1, 2]}, "id": "a"}, {"vector": [1, 2], "id": "a", "k": 1_001},
+        {"vector": [1, 2], "id": "a", "feature_names": {"x": "y"}}, {"query_id": "a", "id": "a", "field": "x"},
+    ],
     "put_limits": [{"items": -1}, {"bytes": 2**63}, {"items": "x"}],
     "put_alias": [{"collection": "none"}, {"collection": "A"}, {"collection": "other"}],
     "create_snapshot": [{"keep": 0}, {"keep": "x"}],
@@ -196,8 +202,8 @@ def good_body(name: str) -> Sent:
     bodies: dict[str, Any] = {
         "add_items": {"items": [ITEM]}, "query": {"vector": [1, 2]}, "get_items": {"ids": ["a"]}, "delete_items": {"ids": ["b"]},
         "create_collection": {"dim": 2}, "write_payloads": {"items": [{"id": "a", "payload": {}}]}, "count_facets": {"field": "a"},
-        "put_alias": {"collection": "c"}, "find_duplicates": {"min_score": 0.5},
-        "restore": {"collection": "c", "snapshot": "none", "name": "new"},
+        "explain": {"query_id": "a", "id": "a"}, "find_duplicates": {"min_score": 0.5},
+        "put_alias": {"collection": "c"}, "restore": {"collection": "c", "snapshot": "none", "name": "new"},
     }  # fmt: skip
     return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else Sent({})
 
@@ -274,9 +280,9 @@ def test_operations_have_names_to_call_them_by() -> None:
     assert {
         "add_items", "add_items_default", "query", "query_default", "get_items", "delete_items", "scroll_items", "count_items",
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
-        "metrics", "write_payloads", "change_indexes", "count_facets", "put_limits", "get_limits", "put_alias", "drop_alias",
-        "list_aliases", "find_duplicates",
-        "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot", "restore",
+        "metrics", "write_payloads", "change_indexes", "count_facets", "explain", "find_duplicates", "put_limits", "get_limits",
+        "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot",
+        "verify_snapshot", "restore",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()

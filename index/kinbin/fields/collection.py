@@ -18,6 +18,7 @@ from kinbin.collection import Collection
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.fields.combining import Combination, all_fields, combination_of
 from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
+from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.search import Search
@@ -49,7 +50,7 @@ from kinbin.upkeep.linking import Progress
 __all__ = ["FieldsCollection"]
 
 
-class FieldsCollection(Front[Moment]):
+class FieldsCollection(ExplainedFields, Front[Moment]):
     """Items with an id, a payload and several vectors, each searched by a kernel of its own.
 
     Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from kinbin.distances.scripts import damerau_script
 from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
@@ -119,5 +120,5 @@ _OBJECTS = Objects(_prepare, _room, _row_ns, LAID_OUT.sketch, _sketch_reach, LAI
 DAMERAU = Space(
     "damerau", "Damerau-Levenshtein distance", "the least number of insertions, deletions, replacements and swaps of neighbours",
     shapes=False, signed=True, code=Code(_score, objects=_OBJECTS), printed=whole_distance_of, score_of=distance_score.py_func,
-    ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR),
+    ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR), aligned=damerau_script,
 )  # fmt: skip

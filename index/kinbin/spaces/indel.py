@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kinbin.distances.scripts import indel_script
 from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
@@ -71,5 +72,5 @@ def _sketch_reach(_context, score):
 INDEL = Space(
     "indel", "Indel distance", "the least number of insertions and deletions", shapes=False, signed=True,
     code=Code(_score, objects=replace(LAID_OUT, sketch_reach=_sketch_reach)), printed=whole_distance_of,
-    score_of=distance_score.py_func, ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR),
+    score_of=distance_score.py_func, ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR), aligned=indel_script,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinbin.distances.scripts import jaro_winkler_matches
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import f32_array, item, u8_array, u64_array
@@ -90,5 +91,5 @@ def _row_ns(characters: float) -> float:
 JARO_WINKLER = Space(
     "jaro_winkler", "Jaro-Winkler distance", "1 − Jaro-Winkler similarity, four characters at the beginning weigh 0.1 each", shapes=False,
     signed=True, code=Code(_score, objects=Objects(_prepare, _room, _row_ns)), printed=distance_of, score_of=distance_score.py_func,
-    ascending=True, printed_range=(0.0, 1.0), embeddings=(GRAMS,),
+    ascending=True, printed_range=(0.0, 1.0), embeddings=(GRAMS,), aligned=jaro_winkler_matches,
 )  # fmt: skip

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from kinbin.distances.scripts import levenshtein_script
 from kinbin.embeddings.landmarks import LINEAR
 from kinbin.items.qgrams import GRAMS
 from kinbin.native.jit import inline, strict
@@ -95,5 +96,5 @@ def _score(row, nnz, looked_up):
 LEVENSHTEIN = Space(
     "levenshtein", "Levenshtein distance", "the least number of insertions, deletions and replacements", shapes=False, signed=True,
     code=Code(_score, objects=LAID_OUT), printed=whole_distance_of, score_of=distance_score.py_func,
-    ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR),
+    ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR), aligned=levenshtein_script,
 )  # fmt: skip

@@ -35,8 +35,8 @@ def _similarity_of_shapes(sums: Sequence[Block], _left: Block, _right: Block) ->
     return at_most_one(shared)
 
 
-_OF_ROWS = Pairwise((SHARED,), _similarity)
-_OF_SHAPES = Pairwise((SHARED_SHAPES,), _similarity_of_shapes)
+_OF_ROWS = Pairwise((SHARED,), _similarity, ratio=True)
+_OF_SHAPES = Pairwise((SHARED_SHAPES,), _similarity_of_shapes, ratio=True)
 
 MINMAX = Space("minmax", "min-max", "Σ min(u, v) / Σ max(u, v), u, v ≥ 0", shapes=False, signed=False, pairwise=_OF_ROWS)
 GMM = Space("gmm", "generalized min-max", "Σ min(ũ, ṽ) / Σ max(ũ, ṽ)", shapes=False, signed=True, pairwise=_OF_ROWS)

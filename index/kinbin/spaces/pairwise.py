@@ -80,6 +80,8 @@ class Pairwise:
 
     A row of zeros has sums of 0: its score is 0 with every row, and with itself.
     """
+    ratio: bool = False
+    """Whether the score is the sum of what is shared, divided by what both rows have less that."""
 
 
 def product_of(*parts: Space) -> Pairwise:

@@ -7,11 +7,15 @@ What is computed, and how it stops early: `kinbin.distances.hausdorff`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kinbin.distances.alignment import Alignment
 from kinbin.distances.hausdorff import hausdorff_squared, lay_out_points, modified_hausdorff, most_points_words, points_at
+from kinbin.distances.paths import hausdorff_points, mean_hausdorff_points
 from kinbin.embeddings.anchors import ANCHORS
 from kinbin.embeddings.landmarks import LANDMARKS, RANDOM_SETS
 from kinbin.items.series import MOST_DIMENSIONS
@@ -61,6 +65,10 @@ def _modified(row, nnz, looked_up):
     return distance_score(modified_hausdorff(asked, values_at(row, nnz), nnz // asked.dims, farthest_for(cutoff_at(looked_up))))
 
 
+_Coded = tuple[Any, Callable[[NDArray[np.float32], NDArray[np.float32], float], Alignment]]
+"""The score, and what it is made of."""
+
+
 def _room(rows: Rows) -> int:
     return most_points_words(rows.most_nonzeros, int(limit("points_numbers")), MOST_DIMENSIONS)
 
@@ -70,20 +78,23 @@ def _row_ns(numbers: float) -> float:
     return 100.0 + 0.1 * numbers * numbers
 
 
-def _space(name: str, title: str, formula: str, score: Any, dims: int = 1) -> Space:
+def _space(name: str, title: str, formula: str, code: _Coded, dims: int = 1) -> Space:
+    score, aligned = code
     record = _POINTS.record(dims=dims, room=int(limit("points_numbers")) // dims)
     return Space(
         name, title, formula, shapes=False, signed=True, code=Code(score, objects=Objects(_prepare, _room, _row_ns)), printed=distance_of,
         score_of=distance_score.py_func, ascending=True, printed_range=(0.0, math.inf),
-        sized=lambda other: _space(name, title, formula, score, other), context=lambda: record,
-        embeddings=(ANCHORS, RANDOM_SETS, LANDMARKS),
+        sized=lambda other: _space(name, title, formula, code, other), context=lambda: record,
+        embeddings=(ANCHORS, RANDOM_SETS, LANDMARKS), aligned=aligned,
     )  # fmt: skip
 
 
 HAUSDORFF = _space(
-    "hausdorff", "Hausdorff distance", "the greatest distance of a point of either set from the nearest of the other", _hausdorff
-)
+    "hausdorff", "Hausdorff distance", "the greatest distance of a point of either set from the nearest of the other",
+    (_hausdorff, hausdorff_points),
+)  # fmt: skip
 MODIFIED_HAUSDORFF = _space(
     "modified_hausdorff", "modified Hausdorff distance",
-    "of the two means of the distances from the points of one set to the nearest of the other, the greater", _modified,
+    "of the two means of the distances from the points of one set to the nearest of the other, the greater",
+    (_modified, mean_hausdorff_points),
 )  # fmt: skip

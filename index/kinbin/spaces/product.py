@@ -217,7 +217,7 @@ def product_of(parts: Sequence[Space], name: str = "", title: str = "") -> Space
         printed_range=(0.0, math.prod(part.printed_range[1] for part in parts)),
         score_at=partial(_scores_vouching, context) if shapes else partial(_scores_of_rows, sum(not part.shapes for part in parts)),
         laws=_laws(parts, shapes), context=context,
-        pairwise=pairwise_product(*parts), declared=declared, parameters=values, of=of if declared else None,
+        pairwise=pairwise_product(*parts), declared=declared, parameters=values, of=of if declared else None, factors=tuple(parts),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kinbin.distances.dtw import euclidean_squared, lay_out_series, most_warping_words, warped_squared, warping_at
+from kinbin.distances.paths import euclidean_steps, warping_path
 from kinbin.embeddings.landmarks import LANDMARKS
 from kinbin.embeddings.parts import PARTS_OF_TIME
 from kinbin.errors import InvalidInput
@@ -113,6 +114,7 @@ def _dtw(values: Mapping[str, Any], dims: int = 1) -> Space:
         ascending=True, printed_range=(0.0, math.inf), declared={"window": _SHARE}, parameters=dict(values),
         of=lambda other: _dtw(other, dims), sized=lambda other: _dtw(values, other), context=lambda: record,
         embeddings=(PARTS_OF_TIME, LANDMARKS),
+        aligned=lambda query, item, distance: warping_path(query, item, values["window"], distance),
     )  # fmt: skip
 
 
@@ -140,5 +142,6 @@ EUCLIDEAN = Space(
     code=Code(_euclidean, objects=Objects(_prepare_euclidean, lambda _rows: 2, lambda numbers: 20.0 + 0.2 * numbers)),
     printed=distance_of, score_of=distance_score.py_func, ascending=True, printed_range=(0.0, math.inf), declared={"length": _LENGTH},
     parameters={"length": 0.0}, embeddings=(PARTS_OF_TIME, LANDMARKS),
+    aligned=lambda query, item, _distance: euclidean_steps(query, item),
 )  # fmt: skip
 EUCLIDEAN = _of_one_length(EUCLIDEAN.parameters)

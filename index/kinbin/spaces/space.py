@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.distances.alignment import Alignment
 from kinbin.items.embedding import Embedding
 from kinbin.items.functions import Functions
 from kinbin.parameters import Value
@@ -162,6 +163,11 @@ class Space:
 
     functions: Functions | None = None
     """Of the user's, where the code calls them."""
+    factors: tuple[Space, ...] = ()
+    """The kernels whose product it is."""
+    aligned: Callable[[NDArray[np.float32], NDArray[np.float32], float], Alignment] | None = None
+    """Of objects: (query's numbers, item's, distance) → what the distance is made of. Numbers are (n,), or (n, dims) where items have a
+    dimension. None: nothing is known but the distance."""
 
     def __post_init__(self) -> None:
         if self.code is not None and self.code.least is None and not self.laws:

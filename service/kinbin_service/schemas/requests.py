@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
+from kinbin_service.schemas.explaining import ExplainRequest
 from kinbin_service.schemas.queries import FieldsQueryRequest, QueryEntry, QueryOptions, QueryRequest
 from kinbin_service.schemas.vectors import (
     STRICT,
@@ -351,6 +352,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     CollectionRequest,
     CountRequest,
     DeleteRequest,
+    ExplainRequest,
     FacetsRequest,
     FieldsAddRequest,
     FieldsQueryRequest,
