@@ -186,6 +186,27 @@ def check_fences(repository: Repository) -> Iterator[str]:
                 yield f"{name}:{line_of(text, match.start())}: {match['language']} that does not parse: {problem}"
 
 
+LONGEST = {"README.md": 5, "ARCHITECTURE.md": 10}
+"""Lines that a paragraph, or an item of a list, has at most. Tables are none."""
+LINE_LENGTH = 80
+PARAGRAPH = re.compile(r"(?:^(?!\s*$| {4}|\||#|<!--)[^\n]*(?:\n|$))+", re.MULTILINE)
+ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
+
+
+def check_paragraphs(repository: Repository) -> Iterator[str]:
+    """Paragraphs of README.md and ARCHITECTURE.md are short, in lines of 80 characters as they are read (addresses of links not counted)."""
+    for name, most in LONGEST.items():
+        text = FENCE.sub(lambda fence: re.sub(r"[^\n]", "", fence.group()), repository.text(name) if name in repository.files else "")
+        for block in PARAGRAPH.finditer(text):
+            at = block.start()
+            for item in ITEM.split(block.group()):
+                read = " ".join(re.sub(r"\]\([^)]*\)", "]", item).split())
+                lines = -(-len(read) // LINE_LENGTH)
+                if lines > most:
+                    yield f"{name}:{line_of(text, at)}: a paragraph of {lines} lines; at most {most}"
+                at += len(item) + 1
+
+
 def check_commands(repository: Repository) -> Iterator[str]:
     """Every `make target` that a document names is in the Makefile."""
     targets = set(re.findall(r"^([a-z][a-z-]*):", repository.text("Makefile"), re.MULTILINE))
@@ -278,6 +299,7 @@ CHECKS: tuple[Callable[[Repository], Iterator[str]], ...] = (
     check_links,
     check_paths,
     check_fences,
+    check_paragraphs,
     check_commands,
     check_versions,
     check_places,

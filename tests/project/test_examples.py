@@ -24,7 +24,7 @@ TUTORIALS = [document.relative_to(ROOT).as_posix() for document in DOCUMENTS if 
 ADDRESS = "127.0.0.1:8080"
 
 THINGS = "id,label,year,red,green\na16,fox,2019,1,2\na17,dog,2020,2,1\na18,cat,2021,3,3\n"
-"""`things.csv`, which the README imports."""
+"""`things.csv`, which the page of the command line imports."""
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import kinbin
 import kinbin_client
 from check_site import problems
 from rest_reference import rest_reference, type_of
+from site_docstrings import one_error_a_line
 from site_hooks import COPIED, STANDS_FOR, included, with_site_links
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +82,21 @@ def test_pages_that_are_copied_or_stood_for_exist() -> None:
     missing = [path for path in (*COPIED, *STANDS_FOR) if not (ROOT / path).exists()]
     assert all(path in included(path, "reference/typescript.md") for path in missing)
     assert set(missing) <= {"clients/typescript/README.md"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "entries"),
+    [
+        (["Gone: x. Full: y."], ["Gone: x.", "Full: y."]),
+        (["Gone: x, or of", "another: kind. Full: y.", "Busy: z"], ["Gone: x, or of another: kind.", "Full: y.", "Busy: z"]),
+        (["Gone: by the limit Postings: none"], ["Gone: by the limit Postings: none"]),
+    ],
+)
+def test_errors_of_a_docstring_stand_on_lines_of_their_own(lines: list[str], entries: list[str]) -> None:
+    """Each error that a docstring names is an entry of the reference, whole, and what stands around the section stays."""
+    docstring = "Purpose.\n\nRaises:\n" + "".join(f"    {line}\n" for line in lines) + "\nCost: none."
+    kept = "Purpose.\n\nRaises:\n" + "".join(f"    {entry}\n" for entry in entries) + "\nCost: none."
+    assert one_error_a_line(docstring) == kept
 
 
 SOUND = {

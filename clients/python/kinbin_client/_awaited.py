@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
-from kinbin_client import _flows, _requests, _writes
+from kinbin_client import _flows, _insights, _requests, _writes
+from kinbin_client._insights import ExplainTerms
+from kinbin_client._objects import One
 from kinbin_client._options import Filter, Include, id_as_text
 from kinbin_client._requests import IndexKind, Operation
 from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import AsyncSender
+from kinbin_client.insights import Explanation
 from kinbin_client.models import AddResult, Facets, Holds, Item, Page, PayloadResult
 from kinbin_client.retry import Retry
 
-__all__ = ["Aliasing", "AsyncBrowsing", "Writing"]
+__all__ = ["Aliasing", "AsyncBrowsing", "Explaining", "Writing"]
 
 T = TypeVar("T")
 
@@ -159,6 +162,28 @@ class Writing:
         Usage: `await collection.set_limits(items=1_000_000)`
         """
         return await self._sender.run(_flows.send(_writes.set_holds(self.name, items, bytes), self._retry))
+
+
+class Explaining:
+    """Of every handle of a named collection: what is told of its items for people to look at."""
+
+    name: str
+    _sender: AsyncSender
+    _retry: Retry
+
+    async def explain(
+        self, query: One | None = None, *, id: str, query_id: str | None = None, **more: Unpack[ExplainTerms],
+    ) -> Explanation:  # fmt: skip
+        """Why the item of this id scores what it scores with a query, or with the stored item `query_id`: terms that add up to the score.
+
+        `limit`: terms that are listed of each factor (50). `k`: neighbours of the walk that is asked for the item's place (10).
+        `s_curve`: with the curve of the bands. `feature_names`: names by feature, or a list; tokens of the query need none.
+        `field`: of a collection with several, the one that is explained, whose vector is given.
+
+        Usage: `(await collection.explain([0.1, 0, 2.5], id="a")).factors[0].terms`
+        """
+        flow = _insights.explained(self.name, (query, query_id), id, more, self._sender.kinds, self._retry)
+        return await self._sender.run(flow)
 
 
 class Aliasing:

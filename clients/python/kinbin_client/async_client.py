@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._awaited import Aliasing, AsyncBrowsing, Writing
+from kinbin_client._awaited import Aliasing, AsyncBrowsing, Explaining, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._duplicates import AsyncDeduplicated
 from kinbin_client._flows import Flow
@@ -179,7 +179,7 @@ class _AsyncSearchable(_AsyncHandle):
         return await self._of_its_kind(lambda items: _flows.query_examples(self._scope, query, items, self._retry))
 
 
-class _AsyncStored(Writing, _AsyncHandle, AsyncBrowsing):
+class _AsyncStored(Writing, Explaining, _AsyncHandle, AsyncBrowsing):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: AsyncSender, name: str, retry: Retry) -> None:

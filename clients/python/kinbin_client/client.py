@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._blocking import Aliasing, Browsing, Writing
+from kinbin_client._blocking import Aliasing, Browsing, Explaining, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._duplicates import Deduplicated
 from kinbin_client._flows import Flow
@@ -196,7 +196,7 @@ class _Searchable(_Handle):
         return self._of_its_kind(lambda items: _flows.query_examples(self._scope, query, items, self._retry))
 
 
-class _Stored(Writing, _Handle, Browsing):
+class _Stored(Writing, Explaining, _Handle, Browsing):
     """What every handle of a named collection can do, whatever its items hold."""
 
     def __init__(self, sender: SyncSender, name: str, retry: Retry) -> None:

@@ -12,6 +12,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     alias.py         other names, and what collections may hold
     snapshots.py     copies, and collections made of them    facets.py         the values of a field
     duplicates.py    near pairs, and clusters of them
+    explain.py       why an item scores what it scores
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -34,6 +35,7 @@ from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.compact import compact_command
 from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.duplicates import duplicates_command
+from kinbin_service.cli.explain import explain_command
 from kinbin_service.cli.export import export_command
 from kinbin_service.cli.facets import facets_command
 from kinbin_service.cli.import_ import import_command
@@ -81,6 +83,7 @@ app.command("create")(create_command)
 app.command("import")(import_command)
 app.command("query")(query_command)
 app.command("duplicates")(duplicates_command)
+app.command("explain")(explain_command)
 app.command("export")(export_command)
 app.command("facets")(facets_command)
 app.command("delete")(delete_command)

@@ -1,0 +1,54 @@
+"""Requests that ask what a collection tells of itself. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from kinbin_client import _flows
+from kinbin_client._flows import Flow
+from kinbin_client._objects import KEYS, encode_object
+from kinbin_client._requests import Operation, collection_path, json_request, object_json, to_json, vector_json
+from kinbin_client._responses import model_parser
+from kinbin_client.insights import Explanation
+from kinbin_client.retry import Retry
+from kinbin_client.vectors import encode_vector
+
+__all__ = ["ExplainTerms", "explained"]
+
+_parse_explanation = model_parser(Explanation)
+
+
+class ExplainTerms(TypedDict, total=False):
+    """What an explanation is asked for besides; see `Collection.explain`."""
+
+    field: str | None
+    limit: int
+    k: int
+    s_curve: bool
+    feature_names: Mapping[int, str] | list[str] | None
+
+
+def explained(
+    name: str, about: tuple[Any, str | None], id: str, more: ExplainTerms, kinds: dict[str, str], retry: Retry
+) -> Flow[Explanation]:
+    """Why an item scores what it scores. about: a vector or object, and the id of a stored one; kinds: see `_flows.of_its_kind`."""
+    query, query_id = about
+    fields: dict[str, Any] = {"id": id, **{key: value for key, value in more.items() if value not in (None, False)}}
+    if query_id is not None:
+        fields["query_id"] = query_id
+    if isinstance(names := fields.get("feature_names"), Mapping):
+        fields["feature_names"] = {str(feature): one for feature, one in names.items()}
+    path = f"{collection_path(name)}/explain"
+
+    def build(items: str) -> Flow[Explanation]:
+        body = to_json(fields, "explain")
+        if query is not None:
+            key = KEYS[items]
+            sent = vector_json(encode_vector(query)) if items == "vectors" else object_json(encode_object(items, query), key)
+            body = b'{"' + key.encode() + b'":' + sent + b"," + body[1:]
+        return _flows.send(Operation(json_request("POST", path, body), _parse_explanation), retry)
+
+    if query is None or fields.get("field") is not None:
+        return build("vectors")
+    return _flows.of_its_kind(kinds, name, retry, build)

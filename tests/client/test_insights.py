@@ -1,0 +1,63 @@
+"""What a collection tells of itself through the client: the library's words, blocking and awaited."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinbin
+from kinbin_client import AsyncClient, Client, InvalidInput, NotFound
+
+
+def plain(found: Any) -> dict[str, Any]:
+    """An explanation of the library or of the client as plain data."""
+    told: dict[str, Any] = asdict(found) if isinstance(found, kinbin.Explanation) else found.model_dump(exclude={"took_ms"})
+    for factor in told["factors"]:
+        factor["constants"] = [tuple(one.values()) if isinstance(one, dict) else one for one in factor["constants"]]
+        factor["terms"], factor["cells"] = list(factor["terms"]), list(factor["cells"])
+    told["factors"] = list(told["factors"])
+    if told["bands"] is not None and told["bands"]["s_curve"] is not None:
+        told["bands"]["s_curve"] = list(told["bands"]["s_curve"])
+    return told
+
+
+CASES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
+    "tokens": ({"kernel": "minmax"}, [{"red": 3, "apple": 1}, {"red": 1, "pie": 2}], {"feature_names": ["pie"], "s_curve": True}),
+    "a product": ({"kernel": "gmm*acos", "dim": 3}, [[1, 2, 0.5], [2, 1, 0]], {"limit": 1, "feature_names": {0: "red"}}),
+    "strings": ({"items": "strings"}, ["kitten", "sitting"], {"k": 3}),
+    "series": ({"items": "series", "kernel": "dtw"}, [[0.5, 1, 2], [1.0, 2.0]], {}),
+    "the same": ({"kernel": "cosine", "dim": 2}, [[0.1, 0.3], [0.1, 0.3]], {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_explanations_are_the_librarys(case: str, local_path: Path) -> None:
+    """What the library explains, both clients explain: by a vector or object, and by the id of a stored one."""
+    made, items, more = CASES[case]
+    with Client(path=local_path) as client, kinbin.open(local_path) as database:
+        client.create_collection("c", **made)
+        collection = client.collection("c")
+        collection.add(["a", "b"], items)
+        there = database.collection("c")
+        score = there.explain(items[0], id="b").score
+        for about in ({"query": items[0]}, {"query_id": "a"}):
+            assert plain(collection.explain(id="b", **about, **more)) == plain(there.explain(id="b", **about, **more))
+    async with AsyncClient(path=local_path) as awaited:
+        assert (await awaited.collection("c").explain(items[0], id="b", **more)).score == score
+
+
+def test_a_field_is_explained(local_path: Path) -> None:
+    """Of several fields the one that is named; a collection of several without a name is refused, as is an item that is not there."""
+    with Client(path=local_path) as client:
+        client.create_collection("c", fields={"x": {"kernel": "chi2", "dim": 2}, "y": {"dim": 2}})
+        pictures = client.fields_collection("c")
+        pictures.add(["a"], {"x": [[1, 3]], "y": [[0, 1]]})
+        told = pictures.explain([1, 3], id="a", field="x")
+        assert (told.kernel, told.score) == ("chi2", 1.0)
+        with pytest.raises(InvalidInput, match="field says which"):
+            pictures.explain(query_id="a", id="a")
+        with pytest.raises(NotFound, match="the id that was given"):
+            pictures.explain(query_id="a", id="b", field="x")
