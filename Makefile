@@ -36,7 +36,14 @@ printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
 	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
 endef
 
-.PHONY: help run serve check lint types layers docs-check docs-site test torture bench reproduce format docs kernels lock wheel image clean
+# The TypeScript client is built, checked and tested where there is Node. Its packages come from its lock, by hash, from wherever npm is set
+# up to ask; where they cannot be had its tests are skipped, and say so.
+TS := clients/typescript
+NPM := npm --prefix $(TS) --silent
+MODULES := $(TS)/node_modules/.package-lock.json
+TYPESCRIPT := $(if $(and $(shell command -v node),$(shell command -v npm)),$(TS)/build/.stamp)
+
+.PHONY: help run serve check lint types layers docs-check docs-site test torture bench reproduce typescript format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +74,12 @@ $(VENV)/.bench: requirements-bench.lock $(VENV)/.dev
 	$(INSTALL) --no-binary annoy --no-build-isolation -r requirements-bench.lock
 	touch $@
 
+$(MODULES): $(TS)/package-lock.json
+	$(NPM) ci --ignore-scripts && touch $@ || echo 'npm could not install $<: the TypeScript client is not checked' >&2
+
+$(TS)/build/.stamp: $(MODULES) service/openapi.json $(wildcard $(TS)/src/*.ts $(TS)/test/*.ts $(TS)/scripts/* $(TS)/*.json $(TS)/test/*.json)
+	@if [[ -e $(MODULES) ]]; then $(NPM) run current && $(NPM) run build && $(NPM) run build:test && touch $@; fi
+
 # ------------------------------------------------------------------------------------- use it
 
 run: $(VENV)/.demo ## start the demo: a server on 127.0.0.1 with real data, a query and its answer
@@ -77,7 +90,7 @@ serve: $(VENV)/.demo ## start the server on 127.0.0.1 (DATA=./kinbin-data PORT=8
 
 # ------------------------------------------------------------------------------------- work on it
 
-check: lint types layers docs-check docs-site ## lint, format, types, layers, documents, the documentation site
+check: lint types layers docs-check docs-site $(TYPESCRIPT) ## lint, format, types, layers, documents, their site; with Node the TypeScript client
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -99,7 +112,7 @@ docs-site: $(VENV)/.dev ## build the documentation site into build/site, and che
 
 # A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
 # would wait for each other, at twice the time.
-test: $(VENV)/.dev ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
+test: $(VENV)/.dev $(TYPESCRIPT) ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
 
@@ -114,12 +127,19 @@ reproduce: $(VENV)/.bench ## measure the tables of the papers again; what was en
 	$(BIN)/python benchmarks/reproduce.py $(if $(FULL),--full) --folder $(PAPERS) $(ARGS)
 	$(BIN)/python benchmarks/d2ke.py --folder $(PAPERS) $(filter --document,$(ARGS))
 
+typescript: $(MODULES) ## type the TypeScript client anew from service/openapi.json, compile it, and pack it into dist/ (needs Node)
+	$(NPM) run generate
+	$(NPM) run build:all
+	mkdir -p dist && cd $(TS) && npm pack --silent --ignore-scripts --pack-destination ../../dist
+	touch $(TS)/build/.stamp
+
 format: $(VENV)/.dev ## repair formatting and import order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## write generated documents anew, then check all of them
+docs: $(VENV)/.dev $(if $(TYPESCRIPT),$(MODULES)) ## write generated documents anew, then check all of them
 	$(BIN)/python docs/check_docs.py --write
+	if [[ -e $(MODULES) ]]; then $(NPM) run generate; fi
 
 # Hashes only, and no address of an index: every machine uses the index of its own configuration.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
@@ -143,5 +163,6 @@ image: ## build the container image with docker, podman or buildah (IMAGE=, ENGI
 	ENGINE="$(ENGINE)" deploy/build-image $(IMAGE) $(ARGS)
 
 clean: ## remove the environment, caches and build products (never data)
+	rm -rf $(addprefix $(TS)/,node_modules build dist LICENSE)
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find index service clients tests benchmarks docs \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

@@ -21,7 +21,7 @@ from pathlib import Path
 from drawings import DRAWINGS
 
 ROOT = Path(__file__).resolve().parent.parent
-IGNORED_FOLDERS = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+IGNORED_FOLDERS = {".git", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -194,7 +194,7 @@ ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
 
 
 def check_paragraphs(repository: Repository) -> Iterator[str]:
-    """Paragraphs of README.md and ARCHITECTURE.md are short, in lines of 80 characters as they are read (addresses of links not counted)."""
+    """Paragraphs of README.md and ARCHITECTURE.md are short, in lines of 80 characters as they are read (addresses not counted)."""
     for name, most in LONGEST.items():
         text = FENCE.sub(lambda fence: re.sub(r"[^\n]", "", fence.group()), repository.text(name) if name in repository.files else "")
         for block in PARAGRAPH.finditer(text):

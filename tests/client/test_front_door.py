@@ -121,8 +121,10 @@ METHODS = {
         "wait_ready",
     ],
     Collection: [
-        *["add", "add_index", "add_table", "count", "delete", "drop_index", "duplicates", "explain", "facets", "get", "info", "items", "limits"],
-        *["name", "pages", "patch_payload", "query", "query_batch", "query_each", "query_examples", "query_id", "scroll", "set_limits", "set_payload"],
+        *["add", "add_index", "add_table", "count", "delete", "drop_index", "duplicates"],
+        *["explain", "facets", "get", "info", "items", "limits"],
+        *["name", "pages", "patch_payload", "query", "query_batch", "query_each"],
+        *["query_examples", "query_id", "scroll", "set_limits", "set_payload"],
         *["stats", "versions"],
     ],
     FieldsCollection: [

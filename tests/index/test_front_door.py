@@ -27,19 +27,15 @@ TESTS = Path(__file__).resolve().parents[1]
 ASKED = "k=10, target_recall=0.9, *, cancel=None, options=None, **asked"
 TERMS = "payloads=None, mode='upsert', *, atomic=False, progress=None, **terms"
 PUBLIC = [
-    "INDEX_KINDS", "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS",
-    "AddResult", "AliasConflict", "AliasNotFound",
-    "Answer", "AnswerBatch", "Cell", "CheckReport", "Closed", "Collection", "CollectionConfig", "CollectionExists",
-    "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "CursorExpired",
-    "Database", "DeleteResult", "Explanation", "FacetValue", "Facets", "Factor", "FieldsCollection",
-    "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item",
-    "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Option", "Page",
-    "PayloadResult", "Problem", "Query", "QueryOptions", "RepairReport", "Rest",
-    "SearchCancelled", "SharedBands", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse",
-    "StorageBusy", "StorageError", "StorageFull", "Term", "Thresholds", "Tokens", "VersionConflict", "Walked",
-    "cancelled_by",
-    "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up",
-    "watch_commits",
+    "INDEX_KINDS", "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS", "AddResult", "AliasConflict",
+    "AliasNotFound", "Answer", "AnswerBatch", "Cell", "CheckReport", "Closed", "Cluster", "Collection", "CollectionConfig",
+    "CollectionExists", "CollectionNotFound", "CompactReport", "Compiling", "CorruptData", "Costs", "CursorExpired", "Database",
+    "DeleteResult", "Duplicates", "Explanation", "FacetValue", "Facets", "Factor", "FieldsCollection", "FieldsConfig",
+    "FormatMismatch", "Group", "Hit", "InvalidInput", "Item", "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit",
+    "Option", "Page", "Pair", "PayloadResult", "Problem", "Query", "QueryOptions", "RepairReport", "Rest", "SearchCancelled",
+    "SharedBands", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse", "StorageBusy", "StorageError",
+    "StorageFull", "Term", "Thresholds", "Tokens", "VersionConflict", "Walked", "cancelled_by", "image_pixels", "measure_costs",
+    "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature", "warm_up", "watch_commits",
 ]  # fmt: skip
 
 
@@ -85,6 +81,7 @@ PARAMETERS = {
     "Collection.get": "(ids, include=('vector', 'payload'))",
     "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',), *, order_by=None, descending=False)",
     "Collection.explain": "(query=None, *, id, query_id=None, limit=50, k=10, s_curve=False, feature_names=None)",
+    "Collection.duplicates": ("(min_score=None, as_='pairs', *, max_distance=None, miss=0.01, filter=None, cancel=None, progress=None)"),
     "Collection.facets": "(field, filter=None, limit=20)",
     "Collection.add_index": "(field, kind, *, wait=False)",
     "Collection.drop_index": "(field)",

@@ -172,7 +172,7 @@ class Explaining:
     _retry: Retry
 
     async def explain(
-        self, query: One | None = None, *, id: str, query_id: str | None = None, **more: Unpack[ExplainTerms],
+        self, query: One | None = None, *, id: str | int, query_id: str | int | None = None, **more: Unpack[ExplainTerms],
     ) -> Explanation:  # fmt: skip
         """Why the item of this id scores what it scores with a query, or with the stored item `query_id`: terms that add up to the score.
 

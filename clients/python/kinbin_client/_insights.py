@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from kinbin_client import _flows
 from kinbin_client._flows import Flow
 from kinbin_client._objects import KEYS, encode_object
+from kinbin_client._options import id_as_text
 from kinbin_client._requests import Operation, collection_path, json_request, object_json, to_json, vector_json
 from kinbin_client._responses import model_parser
 from kinbin_client.insights import Explanation
@@ -30,13 +31,13 @@ class ExplainTerms(TypedDict, total=False):
 
 
 def explained(
-    name: str, about: tuple[Any, str | None], id: str, more: ExplainTerms, kinds: dict[str, str], retry: Retry
+    name: str, about: tuple[Any, str | int | None], id: str | int, more: ExplainTerms, kinds: dict[str, str], retry: Retry
 ) -> Flow[Explanation]:
     """Why an item scores what it scores. about: a vector or object, and the id of a stored one; kinds: see `_flows.of_its_kind`."""
     query, query_id = about
-    fields: dict[str, Any] = {"id": id, **{key: value for key, value in more.items() if value not in (None, False)}}
+    fields: dict[str, Any] = {"id": id_as_text(id), **{key: value for key, value in more.items() if value not in (None, False)}}
     if query_id is not None:
-        fields["query_id"] = query_id
+        fields["query_id"] = id_as_text(query_id)
     if isinstance(names := fields.get("feature_names"), Mapping):
         fields["feature_names"] = {str(feature): one for feature, one in names.items()}
     path = f"{collection_path(name)}/explain"

@@ -36,8 +36,8 @@ class Explained:
         raise NotImplementedError
 
     def explain(
-        self, query: Any = None, *, id: str, query_id: str | None = None, limit: int = TERMS, k: int = 10, s_curve: bool = False,
-        feature_names: Mapping[int, str] | Sequence[str] | None = None,
+        self, query: Any = None, *, id: str | int, query_id: str | int | None = None, limit: int = TERMS, k: int = 10,
+        s_curve: bool = False, feature_names: Mapping[int, str] | Sequence[str] | None = None,
     ) -> Explanation:  # fmt: skip
         """Why the item of this id scores what it scores with a query: terms that add up to its score, and what finds it.
 
@@ -61,7 +61,7 @@ class Explained:
             return explain_in(self, (reader, view), (reader, row, key), None, how)
 
 
-def about_of(query: Any, query_id: str | None) -> Any:
+def about_of(query: Any, query_id: str | int | None) -> Any:
     """What is asked: an object, or the id of a stored one as bytes.
 
     Raises:

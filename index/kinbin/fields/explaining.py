@@ -23,7 +23,7 @@ class ExplainedFields:
     _moments: Moments
 
     def explain(
-        self, query: Any = None, *, id: str, field: str, query_id: str | None = None, limit: int = TERMS, k: int = 10,
+        self, query: Any = None, *, id: str | int, field: str, query_id: str | int | None = None, limit: int = TERMS, k: int = 10,
         s_curve: bool = False, feature_names: Mapping[int, str] | Sequence[str] | None = None,
     ) -> Explanation:  # fmt: skip
         """Why an item scores what it scores in one field: the vector of that field alone is compared.

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validat
 from pydantic_core import PydanticCustomError
 
 from kinbin_service.objects import KEYS, VECTOR
-from kinbin_service.schemas.vectors import Image, Points, Series, String, Vector, largest
+from kinbin_service.schemas.vectors import Id, Image, Points, Series, String, Vector, largest
 
 __all__ = ["ExplainAnswer", "ExplainRequest"]
 
@@ -35,8 +35,8 @@ class ExplainRequest(BaseModel):
     series: SkipValidation[Series | None] = None
     points: SkipValidation[Points | None] = None
     image: SkipValidation[Image | None] = None
-    query_id: Annotated[str | None, Field(description="query by the vector, or object, of this stored item")] = None
-    id: Annotated[str, Field(description="of the item that is explained", examples=["a"])]
+    query_id: Annotated[Id | None, Field(description="query by the vector, or object, of this stored item")] = None
+    id: Annotated[Id, Field(description="of the item that is explained", examples=["a"])]
     field: Annotated[str | None, Field(description="of a collection with several: the one that is explained, whose vector is given")] = None
     limit: Annotated[int, Field(ge=1, le=largest("page"), description="terms that are listed of each factor; the others are added up")] = 50
     k: Annotated[int, Field(ge=1, le=largest("k"), description="neighbours of the walk that is asked for the item's place")] = 10

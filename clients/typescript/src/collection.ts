@@ -1,0 +1,213 @@
+/** A collection: what it holds, and how it is read and changed. */
+import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
+import { toJson } from "./json.js";
+import { collectionPath, idList, jsonRequest, post, split } from "./requests.js";
+import { Searchable } from "./searching.js";
+import type { Sender } from "./transport.js";
+import type { CallOptions, Filter, GetAnswer, Item, Page, Payload, Schemas } from "./types.js";
+
+/** What comes with stored items. */
+export type Include = readonly ("payload" | "vector" | "version" | `payload.${string}`)[];
+
+/** Which items, in which order. */
+export interface ScrollOptions {
+  /** Items a page. Default 100. */
+  limit?: number;
+  filter?: Filter | null;
+  /** Default ["payload"]. */
+  include?: Include;
+  /** A field of payloads, in the place of the id: its least value in each item first, or (descending) its greatest. */
+  order_by?: string | null;
+  descending?: boolean;
+}
+
+/** A write of one payload. */
+export interface PayloadWrite<P> {
+  readonly id: string;
+  readonly payload: P | null;
+  /** The version that the stored item must have. */
+  readonly if_version?: number | null;
+}
+
+/** A payload whose fields may be left out, or null, which removes them. */
+export type Patch<P> = { [Field in keyof P]?: P[Field] | null };
+
+const IDS_A_GET = 1_000;
+
+/** A handle of one collection, made by `Client.collection` without asking whether it is there. `P` is the type of its payloads. */
+export class Collection<P extends object = Payload> extends Searchable<P> {
+  readonly #path: string;
+
+  /** @internal */
+  constructor(
+    sender: Sender,
+    readonly name: string,
+  ) {
+    const path = collectionPath(name);
+    super(sender, { index: `${path}/index`, query: `${path}/query` });
+    this.#path = path;
+  }
+
+  /** The configuration of the collection, and its statistics; NotFound if it is not there. */
+  async info(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]> {
+    return this.ask({ method: "GET", path: this.#path }, options, "name", "count");
+  }
+
+  /** Sizes, runs and predictions of its index. */
+  async stats(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]["stats"]> {
+    return (await this.info(options)).stats;
+  }
+
+  /**
+   * Stored items by id.
+   *
+   * Usage: `const { items, missing } = await photos.get(["a", "b"], { include: ["payload"] })`
+   */
+  async get(ids: Iterable<string>, options: { include?: Include } & CallOptions = {}): Promise<GetAnswer<P>> {
+    const { call, fields } = split(options);
+    const listed = idList(ids);
+    const found: GetAnswer<P> = { items: [], missing: [] };
+    for (let start = 0; start < Math.max(1, listed.length); start += IDS_A_GET) {
+      const request = post(`${this.#path}/get`, { ids: listed.slice(start, start + IDS_A_GET), ...fields });
+      const part = await this.ask<GetAnswer<P>>(request, call, "items", "missing").catch((error: unknown) => {
+        throw error instanceof ApiError ? error.shift(start) : error;
+      });
+      found.items.push(...part.items);
+      found.missing.push(...part.missing);
+    }
+    return found;
+  }
+
+  /**
+   * Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
+   *
+   * Usage: `await photos.delete({ ids: ["a"] })`, `await photos.delete({ filter: { year: { $lt: 2000 } } })`
+   */
+  async delete(which: { ids: Iterable<string> } | { filter: Filter }, options: CallOptions = {}): Promise<Schemas["DeleteAnswer"]> {
+    // Callers without types may send both, and would delete more than they meant.
+    if ("ids" in which === "filter" in which) throw new InvalidArgument("delete takes exactly one of ids and filter");
+    return this.ask(post(`${this.#path}/delete`, "ids" in which ? { ids: idList(which.ids) } : which), options, "deleted");
+  }
+
+  /** How many items there are (that fit a filter). */
+  async count(filter: Filter | null = null, options: CallOptions = {}): Promise<number> {
+    return (await this.ask<Schemas["CountAnswer"]>(post(`${this.#path}/count`, { filter }), options, "count")).count;
+  }
+
+  /**
+   * The values of a field of payloads with how many items have each, exactly, the most frequent first.
+   *
+   * Usage: `(await photos.facets("tag", { filter: { year: 2020 } })).values`
+   */
+  async facets(field: string, options: { filter?: Filter | null; limit?: number } & CallOptions = {}): Promise<Schemas["FacetsAnswer"]> {
+    const { call, fields } = split(options);
+    return this.ask(post(`${this.#path}/facets`, { field, ...fields }), call, "values");
+  }
+
+  /**
+   * Index a field of payloads, in the background: filters on it need not read payloads then, and mean the same.
+   *
+   * Usage: `await photos.addIndex("year", "number")`
+   */
+  async addIndex(field: string, kind: "number" | "keyword" | "datetime" | "geo", options: CallOptions = {}): Promise<void> {
+    await this.ask(post(`${this.#path}/indexes`, { add: { [field]: kind }, drop: [] }), options);
+  }
+
+  /** Drop the index of a field; InvalidInput if there is none. After a repeated request it may be gone already. */
+  async dropIndex(field: string, options: CallOptions = {}): Promise<void> {
+    await this.ask(post(`${this.#path}/indexes`, { add: {}, drop: [field] }), options);
+  }
+
+  /**
+   * One page of the items in id order, or in that of a field; its `next` is the `after` of the following page.
+   *
+   * Usage: `const page = await photos.scroll({ limit: 50, order_by: "year", descending: true })`
+   */
+  async scroll(options: ScrollOptions & { after?: string | null } & CallOptions = {}): Promise<Page<P>> {
+    const { call, fields } = split(options);
+    return this.ask(post(`${this.#path}/scroll`, fields), call, "items");
+  }
+
+  /**
+   * All pages, from `after` on, each fetched when it is asked for.
+   *
+   * Usage: `for await (const page of photos.pages({ limit: 1000 })) store(page.items)`
+   */
+  async *pages(options: ScrollOptions & { after?: string | null } & CallOptions = {}): AsyncGenerator<Page<P>, void, undefined> {
+    for (let after = options.after ?? null, first = true; first || after !== null; first = false) {
+      const page: Page<P> = await this.scroll({ ...options, after });
+      // It would have us read that page for ever.
+      if (page.next !== null && page.next === after) throw new UnexpectedResponse("the service returned the cursor of this page as that of the next", 200);
+      after = page.next ?? null;
+      yield page;
+    }
+  }
+
+  /**
+   * All items in id order, or in that of a field, fetched in pages of `limit`.
+   *
+   * Usage: `for await (const item of photos.items({ filter: { year: 2020 } })) console.log(item.id)`
+   */
+  async *items(options: ScrollOptions & CallOptions = {}): AsyncGenerator<Item<P>, void, undefined> {
+    for await (const page of this.pages(options)) yield* page.items;
+  }
+
+  /**
+   * All items as lines of NDJSON, in the form that `addLines` and `kinbin import` take; each ends with a newline.
+   *
+   * Usage: `await writeFile("photos.ndjson", photos.exportLines())`
+   */
+  async *exportLines(options: { filter?: Filter | null; limit?: number } & CallOptions = {}): AsyncGenerator<string, void, undefined> {
+    for await (const item of this.items({ ...options, include: ["vector", "payload"] })) {
+      const held = Object.fromEntries(Object.entries(item).filter(([, value]) => value !== null));
+      yield `${toJson(held, "item")}\n`;
+    }
+  }
+
+  /**
+   * Replace the payloads of stored items, all or none, without their vectors; Conflict if an id is not there.
+   *
+   * Usage: `await photos.setPayload([{ id: "a", payload: { year: 2021 } }])`
+   */
+  async setPayload(writes: readonly PayloadWrite<P>[], options: CallOptions = {}): Promise<Schemas["PayloadAnswer"]> {
+    return this.#payloads("replace", writes, options);
+  }
+
+  /**
+   * Merge a patch into the payload of each item (RFC 7396): null removes a field, objects are merged. As `setPayload`.
+   *
+   * Usage: `await photos.patchPayload([{ id: "a", payload: { year: null } }])`
+   */
+  async patchPayload(patches: readonly PayloadWrite<Patch<P>>[], options: CallOptions = {}): Promise<Schemas["PayloadAnswer"]> {
+    return this.#payloads("merge", patches, options);
+  }
+
+  #payloads(mode: "replace" | "merge", items: readonly PayloadWrite<unknown>[], options: CallOptions): Promise<Schemas["PayloadAnswer"]> {
+    const conditional = items.some(({ if_version }) => if_version !== undefined && if_version !== null);
+    // On condition of a version the second would meet its own work.
+    return this.ask(post(`${this.#path}/payload`, { mode, items }, conditional ? "if-not-done" : "always"), options, "updated");
+  }
+
+  /** The version of each item, 0 where there is none: for `if_version`. */
+  async versions(ids: Iterable<string>, options: CallOptions = {}): Promise<number[]> {
+    const listed = idList(ids);
+    const { items } = await this.get(listed, { ...options, include: ["version"] });
+    const known = new Map(items.map((item) => [item.id, item.version ?? 0]));
+    return listed.map((id) => known.get(id) ?? 0);
+  }
+
+  /** What the collection may hold at most. */
+  async limits(options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
+    return this.ask({ method: "GET", path: `${this.#path}/limits` }, options, "count");
+  }
+
+  /**
+   * Let it hold at most so many items and bytes; null: as many as there is room for. Adds that would pass that are refused.
+   *
+   * Usage: `await photos.setLimits({ items: 1_000_000 })`
+   */
+  async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
+    const body = toJson({ items: limits.items ?? null, bytes: limits.bytes ?? null }, "limits");
+    return this.ask(jsonRequest("PUT", `${this.#path}/limits`, body), options, "count");
+  }
+}

@@ -1,0 +1,13 @@
+/** TypeScript client of the Kinbin near-neighbour service, for Node and browsers. */
+export { Client, type Configuration, type SnapshotFile } from "./client.js";
+export { Collection, type Include, type Patch, type PayloadWrite, type ScrollOptions } from "./collection.js";
+export type { LinesOptions, NewImage } from "./adding.js";
+export type { Many } from "./chunks.js";
+export * from "./errors.js";
+export type { Matrix, MatrixQueryOptions } from "./matrices.js";
+export type { operations, paths } from "./openapi.js";
+export type { Repeat, Retry } from "./retry.js";
+export { type Snapshot, Snapshots } from "./snapshots.js";
+export { type ClientOptions, DEFAULT_ADDRESS } from "./transport.js";
+export type * from "./types.js";
+export { VERSION } from "./version.js";

@@ -1,0 +1,107 @@
+/**
+ * JSON with whole numbers of 64 bits, and without surprises.
+ *
+ * Features of tokens are hashes of 63 bits, of which a JavaScript number holds 53. Those that do not fit are bigint, in both directions,
+ * wherever an answer has `indices`; so a vector that was read can be sent again. What JSON.stringify would change silently (NaN and
+ * infinity to null, a Map to {}) is refused.
+ */
+import { InvalidArgument } from "./errors.js";
+
+/** What a value that has no JSON is refused for. */
+class NoJson extends Error {
+  constructor(
+    readonly reason: string,
+    readonly code: string | null = null,
+  ) {
+    super(reason);
+  }
+}
+
+const UNBOUND = /"indices":\s*\[[\d\s,]*\d{16}[\d\s,]*\]/;
+const EACH_UNBOUND = new RegExp(UNBOUND, "g");
+const MARKED = /^\u0000\d{16,}$/;
+
+/** The JSON of a value; InvalidArgument, naming `what`, if it has none. `code` is that of the service, if it would refuse it as such. */
+export function toJson(value: unknown, what: string, position: number | null = null, code: string | null = null): string {
+  try {
+    return written(value);
+  } catch (error) {
+    const reason = error instanceof NoJson ? error.reason : error instanceof RangeError ? "it is nested too deeply, or in itself" : null;
+    if (reason === null) throw error;
+    throw new InvalidArgument(`the ${what} has no JSON form: ${reason}`, position, (error instanceof NoJson && error.code) || code);
+  }
+}
+
+function written(value: unknown): string {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return JSON.stringify(value);
+    case "number":
+      return number(value);
+    case "bigint":
+      return value.toString();
+    case "object":
+      break;
+    default:
+      throw new NoJson(`${typeof value} is not JSON`);
+  }
+  if (value === null) return "null";
+  if (Array.isArray(value)) return `[${typeof value[0] === "number" ? numbers(value) : list(value)}]`;
+  if (isTyped(value)) return `[${numbers(value)}]`;
+  if ("toJSON" in value && typeof value.toJSON === "function") return written(value.toJSON());
+  const kind: unknown = Object.getPrototypeOf(value);
+  // Objects of other realms have another Object.prototype, which has no prototype either.
+  if (kind !== null && Object.getPrototypeOf(kind) !== null) throw new NoJson(`${value.constructor?.name ?? "such an object"} is not JSON`);
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined);
+  return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${written(field)}`).join(",")}}`;
+}
+
+function number(value: number): string {
+  if (!Number.isFinite(value)) throw new NoJson("numbers are finite, one of these is NaN or infinite", "non_finite");
+  return String(value);
+}
+
+function list(values: readonly unknown[]): string {
+  // Holes of an array are undefined, which is no JSON; map would pass over them.
+  return Array.from(values, written).join(",");
+}
+
+function numbers(values: readonly unknown[] | TypedNumbers): string {
+  for (let place = 0; place < values.length; place++) {
+    const value = values[place];
+    if (typeof value !== "number") return list(values as readonly unknown[]);
+    if (!Number.isFinite(value)) number(value);
+  }
+  return values.join(",");
+}
+
+/** The numeric arrays of JavaScript, less those of bigint. */
+export type TypedNumbers = Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
+
+function isTyped(value: object): value is TypedNumbers {
+  return ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof BigInt64Array) && !(value instanceof BigUint64Array);
+}
+
+/** The value of a JSON text; SyntaxError if it is none. `indices` that no number holds come as bigint, but not those of payloads. */
+export function fromJson(text: string): unknown {
+  if (!UNBOUND.test(text)) return JSON.parse(text);
+  // Only such numbers are marked, so that all else is read by JSON.parse.
+  const marked = text.replace(EACH_UNBOUND, (found) => found.replace(/\d{16,}/g, (digits) => (Number.isSafeInteger(Number(digits)) ? digits : `"\\u0000${digits}"`)));
+  return restored(JSON.parse(marked), false);
+}
+
+function restored(value: unknown, ofPayload: boolean): unknown {
+  if (Array.isArray(value)) return value.map((one) => restored(one, ofPayload));
+  if (typeof value !== "object" || value === null) return value;
+  const restoredField = ([name, field]: [string, unknown]): [string, unknown] => {
+    if (name === "indices" && Array.isArray(field)) return [name, field.map((one) => unmarked(one, ofPayload))];
+    return [name, restored(field, ofPayload || name === "payload")];
+  };
+  return Object.fromEntries(Object.entries(value).map(restoredField));
+}
+
+function unmarked(value: unknown, ofPayload: boolean): unknown {
+  if (typeof value !== "string" || !MARKED.test(value)) return restored(value, ofPayload);
+  return ofPayload ? Number(value.slice(1)) : BigInt(value.slice(1));
+}

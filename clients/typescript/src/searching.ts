@@ -1,0 +1,153 @@
+/** Queries: one, many, by examples, and as a stream. */
+import { Adding } from "./adding.js";
+import { askedParts, checkedAnswers, chunksOf, each, queriesARequest, queryParts, totalOf, type Chunk, type Many } from "./chunks.js";
+import { toJson } from "./json.js";
+import { npyFile, rowsOf, type Matrix, type MatrixQueryOptions } from "./matrices.js";
+import { jsonRequest, queryString, split, subject, withText } from "./requests.js";
+import type {
+  Answer,
+  Asked,
+  BatchAnswer,
+  CallOptions,
+  Chunking,
+  Example,
+  FieldsOptions,
+  Payload,
+  Query,
+  QueryOptions,
+  TimedAnswer,
+} from "./types.js";
+
+export abstract class Searchable<P extends object = Payload> extends Adding<P> {
+  /**
+   * The k nearest items of a vector or object, best first, with a lower bound on their recall or the reason why there is none.
+   *
+   * Usage:
+   *     await photos.query([0.1, 0, 2.5], { k: 5, target_recall: 0.95 })
+   *     await texts.query({ tokens: ["quick", "fox"] }, { filter: { year: { $gte: 2020 } }, include: ["payload"] })
+   *     await words.query({ string: "sitting" }, { max_distance: 3 })
+   *     await pictures.query({ vectors: { colour: [0.1, 0, 2.5] }, weights: { colour: 0.7 } })
+   */
+  async query(asked: Asked, options: QueryOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
+    const { call, fields } = split(options);
+    return this.#one(`{${await subject(asked)}${more(fields)}`, call);
+  }
+
+  /**
+   * The k nearest items of a stored item, without itself unless `include_self`; NotFound with code "unknown_id" if it is not there.
+   *
+   * Usage: `await photos.queryId("a", { k: 5 })`
+   */
+  async queryId(id: string, options: QueryOptions & FieldsOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
+    const { call, fields } = split(options);
+    return this.#one(toJson({ id, ...fields }, "query"), call);
+  }
+
+  /**
+   * The k items of the greatest mean score with the positive examples, less their mean score with the negative ones.
+   *
+   * Examples are ids of stored items, vectors, or objects. Items that are examples are left out, unless `include_self` keeps them.
+   *
+   * Usage: `await photos.queryExamples(["a", [0.1, 0, 2.5]], ["b"], { k: 5 })`
+   */
+  async queryExamples(positive: readonly Example[], negative: readonly Example[] = [], options: QueryOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
+    const { call, fields } = split(options);
+    const written = (examples: readonly Example[]): Promise<unknown[]> =>
+      Promise.all(examples.map((one) => (typeof one === "object" ? withText(one) : one)));
+    const asked = { positive: await written(positive), ...(negative.length > 0 ? { negative: await written(negative) } : {}) };
+    return this.#one(toJson({ ...asked, ...fields }, "query"), call);
+  }
+
+  /**
+   * One answer for each of many vectors or objects, in their order; many travel in several requests.
+   *
+   * Usage: `for (const answer of (await photos.queryBatch(vectors, { k: 5 })).answers) console.log(answer.results)`
+   */
+  async queryBatch(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+    return gathered(this.#batches(queries, options));
+  }
+
+  /**
+   * The same for the rows of a matrix, which travel without JSON.
+   *
+   * Usage: `await photos.queryMatrix({ values: new Float32Array(512 * 100), columns: 512 }, { k: 5 })`
+   */
+  async queryMatrix(matrix: Matrix, options: MatrixQueryOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+    const { call, chunking, fields } = split(options);
+    const path = `${this.scope.query}${queryString(fields)}`;
+    const { maxItems = 1_000, maxBytes = 8 * 1024 * 1024 } = queriesARequest(chunking, fields);
+    const most = Math.max(1, Math.min(maxItems, Math.floor(maxBytes / (matrix.columns * matrix.values.BYTES_PER_ELEMENT))));
+    async function* runs(): AsyncGenerator<Chunk> {
+      for (let start = 0; start < rowsOf(matrix); start += most) {
+        yield { json: String(start), size: Math.min(most, rowsOf(matrix) - start), conditional: false };
+      }
+    }
+    const act = ({ json, size }: Chunk): Promise<BatchAnswer<P>> => {
+      const body = npyFile(matrix, Number(json), Number(json) + size);
+      return this.ask({ method: "POST", path, body, headers: { "content-type": "application/x-npy" } }, call, "answers");
+    };
+    return gathered(each(runs(), { total: rowsOf(matrix), onProgress: chunking.onProgress, acknowledges: false }, act));
+  }
+
+  /**
+   * One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
+   *
+   * Usage: `await photos.queryEach([{ id: "a", k: 3 }, { vector: [0.1, 0, 2] }])`
+   */
+  async queryEach(queries: Many<Query>, options: CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+    const { call, chunking } = split(options);
+    return gathered(this.#each(queries, chunksOf(queryParts(queries), chunking), "{", chunking, call));
+  }
+
+  /**
+   * One answer after the other for queries that come one after the other, in their order, with bounded memory.
+   *
+   * Usage: `for await (const answer of photos.queryStream(vectorsOf(file), { k: 5 })) console.log(answer.results)`
+   */
+  async *queryStream(
+    queries: Many<Asked>,
+    options: QueryOptions & FieldsOptions & CallOptions & Chunking = {},
+  ): AsyncGenerator<Answer<P>, void, undefined> {
+    for await (const { result, chunk } of this.#batches(queries, { maxItems: 100, ...options })) yield* checkedAnswers(result.answers, chunk.size);
+  }
+
+  #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking): AsyncGenerator<Batch<P>> {
+    const { call, chunking, fields } = split(options);
+    const head = `{${toJson(fields, "query").slice(1, -1)}${isEmpty(fields) ? "" : ","}`;
+    return this.#each(queries, chunksOf(askedParts(queries), queriesARequest(chunking, fields)), head, chunking, call);
+  }
+
+  #each(queries: Many<unknown>, chunks: AsyncIterable<Chunk>, head: string, chunking: Chunking, call: CallOptions): AsyncGenerator<Batch<P>> {
+    const act = ({ json }: Chunk): Promise<BatchAnswer<P>> => this.ask(jsonRequest("POST", this.scope.query, `${head}"queries":[${json}]}`), call, "answers");
+    return each(chunks, { total: totalOf(queries), onProgress: chunking.onProgress, acknowledges: false }, act);
+  }
+
+  #one(body: string, call: CallOptions): Promise<TimedAnswer<P>> {
+    return this.ask<TimedAnswer<P>>(jsonRequest("POST", this.scope.query, body), call, "results");
+  }
+}
+
+interface Batch<P extends object> {
+  result: BatchAnswer<P>;
+  chunk: Chunk;
+}
+
+async function gathered<P extends object>(batches: AsyncIterable<Batch<P>>): Promise<BatchAnswer<P>> {
+  const answers: Answer<P>[] = [];
+  let took_ms = 0;
+  for await (const { result, chunk } of batches) {
+    answers.push(...checkedAnswers(result.answers, chunk.size));
+    took_ms += result.took_ms;
+  }
+  return { answers, took_ms };
+}
+
+function isEmpty(fields: object): boolean {
+  return Object.values(fields).every((value) => value === undefined);
+}
+
+/** The rest of an object of JSON that has begun. */
+function more(fields: object): string {
+  const json = toJson(fields, "query").slice(1);
+  return json === "}" ? json : `,${json}`;
+}

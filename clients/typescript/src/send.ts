@@ -1,0 +1,89 @@
+/** Requests sent, again where that is safe and may help, with the pauses between. */
+import { ApiError, ConnectionLost, KinbinClientError, UnexpectedResponse } from "./errors.js";
+import { fromJson } from "./json.js";
+import { contentType, errorOf, type Reply } from "./replies.js";
+import { checkedRetry, mayRepeat, pauseOf } from "./retry.js";
+import { checkedTimeout, type Opened, type Request, type Sender } from "./transport.js";
+import type { CallOptions } from "./types.js";
+
+/** What a request is answered with, parsed. */
+export async function send<T>(sender: Sender, request: Request, parse: (reply: Reply) => T, call: CallOptions): Promise<T> {
+  return repeated(sender, request, call, async (timeout) => parse(await sender.send(request, timeout, call.signal)));
+}
+
+/** Do something until it is done, or fails for good. */
+async function repeated<T>(sender: Sender, request: Request, call: CallOptions, attempt: (timeout: number | undefined) => Promise<T>): Promise<T> {
+  const rule = checkedRetry(call.retry, sender.retry);
+  const timeout = checkedTimeout(call.timeout);
+  for (let failures = 1; ; failures++) {
+    try {
+      return await attempt(timeout);
+    } catch (error) {
+      if (!(error instanceof KinbinClientError) || !mayRepeat(error, request.repeat ?? "always")) throw error;
+      const pause = pauseOf(rule, failures, error instanceof ApiError ? error.retryAfter : null, Math.random());
+      if (pause === null) throw error;
+      await sleep(pause, call.signal);
+    }
+  }
+}
+
+/** Wait so many milliseconds; the reason of the signal as soon as it aborts. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const ended = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", ended);
+      resolve();
+    }, milliseconds);
+    if (signal?.aborted) ended();
+    else signal?.addEventListener("abort", ended, { once: true });
+  });
+}
+
+const NDJSON = "application/x-ndjson";
+
+/**
+ * The values of an answer of lines, each as it arrives. Sent again until the answer begins, never later.
+ *
+ * ConnectionLost if it breaks off in the middle of a line. Leaving the loop ends the request.
+ */
+export async function* lines(sender: Sender, request: Request, call: CallOptions): AsyncGenerator<unknown, void, undefined> {
+  const asking = { ...request, headers: { accept: NDJSON, ...request.headers } };
+  const opened = await repeated(sender, asking, call, (timeout) => opening(sender, asking, timeout, call.signal));
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of opened.pieces) {
+    const pieces = (rest + decoder.decode(piece, { stream: true })).split("\n");
+    rest = pieces.pop() ?? "";
+    for (const line of pieces) if (line.trim() !== "") yield value(line, opened);
+  }
+  rest += decoder.decode();
+  if (rest.trim() !== "") {
+    // A last line needs no end, but half a line is none.
+    try {
+      yield fromJson(rest);
+    } catch {
+      throw new ConnectionLost(`${sender.address}: the answer ended in the middle of a line`);
+    }
+  }
+}
+
+async function opening(sender: Sender, request: Request, timeout: number | undefined, signal: AbortSignal | undefined): Promise<Opened> {
+  const opened = await sender.open(request, timeout, signal);
+  if (opened.status >= 200 && opened.status < 300 && contentType(opened.headers) === NDJSON) return opened;
+  const held: number[] = [];
+  for await (const piece of opened.pieces) held.push(...piece.subarray(0, 65_536));
+  const reply = { status: opened.status, headers: opened.headers, body: Uint8Array.from(held) };
+  throw errorOf(reply) ?? new UnexpectedResponse("an answer of lines was asked for", reply.status, contentType(reply.headers));
+}
+
+function value(line: string, { status, headers }: Opened): unknown {
+  try {
+    return fromJson(line);
+  } catch {
+    throw new UnexpectedResponse("a line of the answer is no JSON", status, contentType(headers), line.slice(0, 200));
+  }
+}

@@ -1,0 +1,156 @@
+"""The TypeScript client: its types, its package, and its own tests, run by Node against a real service."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinbin_client import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "clients" / "typescript"
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guide" / "typescript-client.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```js\n(.*?)```", README + GUIDE, re.DOTALL)
+ERRORS = (PACKAGE / "src" / "errors.ts").read_text(encoding="utf-8")
+KEY = "canary-key-4711"
+
+Run = Callable[..., str]
+
+
+def test_types_are_those_of_the_openapi_file() -> None:
+    """The types were generated of the OpenAPI file as it is committed (otherwise: make typescript)."""
+    digest = hashlib.sha256((ROOT / "service" / "openapi.json").read_bytes()).hexdigest()
+    assert digest in (PACKAGE / "src" / "openapi.ts").read_text(encoding="utf-8").partition("\n")[0]
+
+
+def test_lock_holds_names_versions_and_hashes_only() -> None:
+    """Every package of the lock has a version and a hash, and no address."""
+    lock = json.loads((PACKAGE / "package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert packages
+    for name, package in packages.items():
+        assert package["version"], name
+        assert package["integrity"].startswith("sha512-"), name
+        assert "resolved" not in package, name
+        assert package["dev"], f"{name} would be installed with the package, which has no dependencies"
+
+
+def test_versions_agree() -> None:
+    """The package, its lock and its code have the project's version."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    for name in ("package.json", "package-lock.json"):
+        assert json.loads((PACKAGE / name).read_text(encoding="utf-8"))["version"] == version
+    assert f'VERSION = "{version}"' in (PACKAGE / "src" / "version.ts").read_text(encoding="utf-8")
+
+
+def test_errors_are_those_of_the_python_client() -> None:
+    """Both clients have the same classes of errors, and the README's table lists them."""
+    import kinbin_client.errors
+
+    ours = {name for name, one in vars(kinbin_client.errors).items() if isinstance(one, type) and issubclass(one, Exception)}
+    assert set(re.findall(r"^export class (\w+)", ERRORS, re.MULTILINE)) == ours
+    for name in ours - {"ConnectTimeout"}:
+        assert f"`{name}`" in README, name
+
+
+def test_methods_are_those_of_the_python_client() -> None:
+    """Every public method of the Python client is there in camelCase, but for those that Python alone can have."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "src").glob("*.ts"))
+    methods = set(re.findall(r"^  (?:async )?\*?(\w+)(?:<.*>)?\(", source, re.MULTILINE))
+    # Tables are pandas' and pyarrow's; a handle is typed by its payloads, whatever its fields.
+    missing = {"add_table", "fields_collection"}
+    for handle in (Client, type(Client("http://127.0.0.1:1").collection("a"))):
+        for name in (name for name in dir(handle) if not name.startswith("_") and name not in missing):
+            camel = re.sub(r"_(\w)", lambda match: match.group(1).upper(), name)
+            assert camel in methods or re.search(rf"readonly {camel}\b", source), name
+
+
+@pytest.fixture(scope="module")
+def node() -> Run:
+    """Runs a program of Node with the package built; skips where there is no Node, or where its packages are not installed."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("node and npm are not installed")
+    if not (PACKAGE / "node_modules" / "typescript").is_dir():
+        pytest.skip("the packages of clients/typescript are not installed: make typescript")
+
+    def run(*command: str, cwd: Path = PACKAGE, **environment: str) -> str:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("NODE_")}
+        done = subprocess.run(command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, check=False, timeout=110)
+        assert done.returncode == 0, f"{done.stdout[-6_000:]}\n{done.stderr[-2_000:]}"
+        return done.stdout
+
+    if not _is_built():
+        run("npm", "run", "--silent", "build:all")
+    return run
+
+
+def _is_built() -> bool:
+    """Whether what was compiled is newer than all sources: `make test` has seen to that; it takes ten seconds."""
+    compiled = [PACKAGE / "dist" / "index.js", PACKAGE / "build" / "support.js"]
+    sources = [*PACKAGE.glob("src/*.ts"), *PACKAGE.glob("test/*.ts"), *PACKAGE.glob("*.json")]
+    newest = max(path.stat().st_mtime for path in sources)
+    return all(path.exists() and path.stat().st_mtime >= newest for path in compiled)
+
+
+@pytest.mark.server
+def test_its_own_tests_pass(node: Run, live_url: str) -> None:
+    """Every test of the package passes on the built code, against a real service where it needs one."""
+    files = sorted(str(path) for path in (PACKAGE / "build").glob("*.test.js"))
+    assert len(files) == len(list((PACKAGE / "test").glob("*.test.ts")))
+    said = node("node", "--test", "--test-reporter=spec", *files, SERVICE_URL=live_url, SERVICE_KEY=KEY)
+    assert re.search(r" pass \d\d", said)
+    assert " skipped 0\n" in said
+
+
+@pytest.fixture(scope="module")
+def project(node: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty project into which the packed package was installed, without a network."""
+    folder = tmp_path_factory.mktemp("project")
+    packed: list[dict[str, Any]] = json.loads(node("npm", "pack", "--ignore-scripts", "--json", "--pack-destination", str(folder)))
+    names = {file["path"] for file in packed[0]["files"]}
+    assert {"dist/index.js", "dist/index.d.ts", "README.md", "LICENSE", "package.json"} <= names
+    assert not {name for name in names if name.startswith(("test/", "build/", "node_modules/"))}
+    (folder / "package.json").write_text('{"type": "module", "private": true}', encoding="utf-8")
+    node("npm", "install", "--offline", "--no-audit", "--no-fund", f"./{packed[0]['filename']}", cwd=folder)
+    assert sorted(path.name for path in (folder / "node_modules").iterdir() if not path.name.startswith(".")) == ["kinbin-client"]
+    return folder
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_example_runs(number: int, node: Run, project: Path, live_url: str) -> None:
+    """Pasted into a file of a project, an example of the README or the guide runs against a real service, and prints something."""
+    example = EXAMPLES[number]
+    assert '"http://127.0.0.1:8080"' in example
+    keyed = example.replace(", { timeout: 10_000", f', {{ apiKey: "{KEY}", timeout: 10_000')
+    keyed = keyed.replace('"http://127.0.0.1:8080")', f'"{live_url}", {{ apiKey: "{KEY}" }})').replace("http://127.0.0.1:8080", live_url)
+    file = project / f"example-{number}.js"
+    file.write_text(keyed, encoding="utf-8")
+    with Client(live_url, api_key=KEY) as client:
+        if "default" in client.collections():
+            client.drop_collection("default")
+    assert node("node", file.name, cwd=project)
+
+
+def test_types_reach_a_project_of_node_without_those_of_browsers(node: Run, project: Path) -> None:
+    """A strict project compiles against the installed package with the types of Node alone."""
+    (project / "use.ts").write_text(
+        'import { Client, type Hit } from "kinbin-client";\n'
+        'const hits: Hit<{ year: number }>[] = (await new Client().collection<{ year: number }>("a").query([1], { k: 3 })).results;\n'
+        "export const year: number | undefined = hits[0]?.payload?.year;\n",
+        encoding="utf-8",
+    )
+    compiler, types = PACKAGE / "node_modules/typescript/bin/tsc", PACKAGE / "node_modules/@types"
+    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022", "--types", "node"]
+    node("node", str(compiler), *options, "--typeRoots", str(types), "use.ts", cwd=project)
