@@ -186,24 +186,27 @@ def check_fences(repository: Repository) -> Iterator[str]:
                 yield f"{name}:{line_of(text, match.start())}: {match['language']} that does not parse: {problem}"
 
 
-LONGEST = {"README.md": 5, "ARCHITECTURE.md": 10}
-"""Lines that a paragraph, or an item of a list, has at most. Tables are none."""
+LONGEST = {"README.md": 5, "ARCHITECTURE.md": 10, "docs/guide/": 8, "docs/tutorials/": 6, "docs/concepts/": 6, "docs/how-to/": 6}
+"""Lines that a paragraph, or an item of a list, has at most, on a page or on those of a folder. Tables are none."""
 LINE_LENGTH = 80
 PARAGRAPH = re.compile(r"(?:^(?!\s*$| {4}|\||#|<!--)[^\n]*(?:\n|$))+", re.MULTILINE)
 ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
 
 
 def check_paragraphs(repository: Repository) -> Iterator[str]:
-    """Paragraphs of README.md and ARCHITECTURE.md are short, in lines of 80 characters as they are read (addresses not counted)."""
-    for name, most in LONGEST.items():
-        text = FENCE.sub(lambda fence: re.sub(r"[^\n]", "", fence.group()), repository.text(name) if name in repository.files else "")
-        for block in PARAGRAPH.finditer(text):
+    """Paragraphs of the pages that people read first are short, in lines of 80 characters as they are read (links without addresses)."""
+    for name, text in repository.documents():
+        most = next((lines for start, lines in LONGEST.items() if name.startswith(start)), None)
+        if most is None:
+            continue
+        prose = FENCE.sub(lambda fence: re.sub(r"[^\n]", "", fence.group()), text)
+        for block in PARAGRAPH.finditer(prose):
             at = block.start()
             for item in ITEM.split(block.group()):
                 read = " ".join(re.sub(r"\]\([^)]*\)", "]", item).split())
                 lines = -(-len(read) // LINE_LENGTH)
                 if lines > most:
-                    yield f"{name}:{line_of(text, at)}: a paragraph of {lines} lines; at most {most}"
+                    yield f"{name}:{line_of(prose, at)}: a paragraph of {lines} lines; at most {most}"
                 at += len(item) + 1
 
 

@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files
 
 from check_docs import FENCE
 from rest_reference import rest_reference
+from typescript_reference import typescript_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,13 +56,15 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
 
 
 def included(path: str, place: str) -> str:
-    """What stands in the place of `<!-- include: PATH -->`: a document without its title, or the reference made of an OpenAPI file."""
+    """What stands in the place of `<!-- include: PATH -->`: a document without its title, or the reference that is made of a source."""
     file = ROOT / path
     if not file.exists():
         return f"This checkout has no `{path}`."
     text = file.read_text(encoding="utf-8")
     if path.endswith(".json"):
         return rest_reference(json.loads(text))
+    if path.endswith(".ts"):
+        return typescript_reference(file)
     return with_site_links(text.partition("\n")[2], path, place)
 
 

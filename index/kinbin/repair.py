@@ -16,6 +16,7 @@ from kinbin.records import RepairReport
 from kinbin.rows.rows import Rows
 from kinbin.saving import SavedStore
 from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.quota import Quota
 from kinbin.storage.store import FIELDS
 from kinbin.stored import what_is_stored
 
@@ -79,12 +80,21 @@ class Damaged:
             done += len(keys)
             if progress is not None:
                 progress(done, len(items.rows))
+        self._declare(target)
         # Of an item that is saved without its record the payload, if it had one, is lost.
         gone = set(lost)
         bare = [key for key in items.bare if key not in gone]
         return RepairReport(
             target.name, done, len(lost), _told(lost), len(bare), _told(bare), self._problems(),
         )  # fmt: skip
+
+    def _declare(self, target: Collection | FieldsCollection) -> None:
+        """Declare the payload indexes that were declared, and what the collection may hold; after the items, which neither refuses then."""
+        saved = self._first.saved
+        if saved.indexes is not None and isinstance(target, Collection):
+            target.change_indexes(saved.indexes.kinds)
+        if saved.quota != Quota():
+            target.set_limits(items=saved.quota.items, bytes=saved.quota.bytes)
 
     def _rows(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], dict[str, Rows]]:
         """Which rows are whole (in every field), and by field ("" without fields) the rows of these."""

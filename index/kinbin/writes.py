@@ -23,7 +23,7 @@ from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.storage.versions import version_of
-from kinbin.terms import Terms, add_on_terms, check_versions
+from kinbin.terms import Known, Terms, add_on_terms, check_versions, refuse_versions
 
 __all__ = ["Writable"]
 
@@ -40,6 +40,8 @@ class _Deleting(Protocol):
     sequence: int
 
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult: ...
+
+    def known(self, ids: list[bytes]) -> list[Known]: ...
 
     def all_items(self) -> Any: ...
 
@@ -126,8 +128,13 @@ class Writable:
 
     # -- deletes
 
-    def delete(self, ids: Sequence[str | int] | None = None, filter: Any = None) -> DeleteResult:
+    def delete(
+        self, ids: Sequence[str | int] | None = None, filter: Any = None, *, if_versions: Sequence[int | None] | None = None
+    ) -> DeleteResult:
         """Remove items by id, or all that a filter matches; ids that are not there are passed over.
+
+        if_versions: with ids, the version that each has to have inside of the transaction (`versions`), or None; nothing is removed
+        where one has another. An item that is not there has version 0.
 
         By ids: one transaction. By filter: one transaction too, which removes just what matches when it is done. Where more than
         10,000 items match (limit `batch_items`) it is several transactions of 1,000 items, so that other writers need not wait for all
@@ -135,13 +142,19 @@ class Writable:
         may stay, and after an error in between some are deleted and others are not; the call may be repeated.
 
         Raises:
-            InvalidInput: both or neither of ids and filter came, or one of them is malformed.
+            InvalidInput: both or neither of ids and filter came, or one of them is malformed. VersionConflict.
         """
         if (ids is None) == (filter is None):
             raise InvalidInput.of("bad_parameter", "delete takes either ids or a filter", field="ids")
+        if if_versions is not None and ids is None:
+            raise InvalidInput.of("bad_parameter", "if_versions comes with ids: a filter has no list of items", field="if_versions")
         self._store.refuse_fork()
         if ids is None:
             result = self._delete_matching(compile_filter(filter), filter)
+        elif if_versions is not None:
+            keys = distinct_ids(ids)
+            at_most("batch_items", len(keys), "ids")
+            result = self._submit(partial(_delete_versions, ids=keys, versions=check_versions(if_versions, len(keys))))
         else:
             keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
             at_most("batch_items", len(keys), "ids")
@@ -209,6 +222,11 @@ class Writable:
 
 def _delete(edit: _Deleting, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
     return edit.delete(ids, matches)
+
+
+def _delete_versions(edit: _Deleting, *, ids: list[bytes], versions: Sequence[int | None] | None) -> DeleteResult:
+    refuse_versions(ids, edit.known(ids), versions)
+    return edit.delete(ids)
 
 
 def _deleted(edit: _Deleting, *, keys: list[bytes], matches: Predicate, sequence: int, last: bool) -> DeleteResult | None:

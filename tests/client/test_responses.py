@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 import kinbin_client
 from kinbin_client import AddResult, Answer, ApiError, BadRequest, Hit, Problem, ServerError, Sparse, UnexpectedResponse
@@ -41,6 +43,35 @@ def error_of(given: Reply) -> Any:
     with pytest.raises(kinbin_client.KinbinClientError) as raised:
         raise_for_error(given)
     return raised.value
+
+
+def test_reading_a_large_answer_leaves_garbage_collection_as_it_was() -> None:
+    """No garbage is collected while a large answer is read; afterwards it is as before, after a refusal too."""
+    seen: list[bool] = []
+
+    class Looking(BaseModel):
+        answers: list[int]
+
+        @field_validator("answers")
+        @classmethod
+        def look(cls, value: list[int]) -> list[int]:
+            seen.append(gc.isenabled())
+            return value
+
+    parse = model_parser(Looking)
+    large = b'{"answers":[' + b",".join([b"1234567"] * 10_000) + b"]}"
+    parse(Reply(200, {}, large))
+    parse(Reply(200, {}, b'{"answers":[1]}'))
+    assert seen == [False, True]
+    with pytest.raises(UnexpectedResponse):
+        parse(Reply(200, {}, large[:-2] + b',"x"]}'))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        parse(Reply(200, {}, large))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_answer_is_read_with_unknown_fields() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import kinbin
-from kinbin_client import AsyncClient, Chunking, Conflict, Holds, InvalidArgument, InvalidInput, NotFound
+from kinbin_client import AsyncClient, Chunking, Conflict, Holds, InvalidArgument, InvalidInput, NotFound, _requests
+from kinbin_client.retry import Repeat
 from service_app import running_app, warm_up_once
 
 
@@ -54,6 +55,18 @@ async def test_payloads_and_versions(client: AsyncClient) -> None:
             await held.add(["a"], [[1.0, 1.0]], if_versions=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="2 payloads came with 1 ids"):
         await held.set_payload(["a"], [{}, {}])
+
+
+async def test_deletes_are_conditional(client: AsyncClient) -> None:
+    """A delete with versions removes all or nothing, and is not sent again after a lost answer."""
+    held = client.collection("held")
+    a, b = await held.versions(["a", "b"])
+    with pytest.raises(Conflict) as refused:
+        await held.delete(["a", "b"], if_versions=[a, a])
+    assert (refused.value.code, refused.value.errors[0].position) == ("version_conflict", 1)
+    assert (await held.delete(["a", "b"], if_versions=[a, b])).deleted == 2
+    assert _requests.delete("held", ["a"], None, [1]).request.repeat is Repeat.IF_NOT_DONE
+    assert _requests.delete("held", ["a"], None).request.repeat is Repeat.ALWAYS
 
 
 async def test_bad_items_are_told_by_their_place_in_the_whole_add(client: AsyncClient) -> None:

@@ -129,6 +129,33 @@ def test_a_file_that_is_cut_gives_what_is_left(specimen: tuple[Specimen, bytes],
         assert database.collections() == ["c"]
 
 
+@pytest.mark.parametrize("harmed", [False, True])
+def test_what_was_declared_is_declared_again(tmp_path: Path, harmed: bool) -> None:
+    """Payload indexes and limits of a collection are those of the repaired one, also after a flipped bit of their records."""
+    with kinbin.open(tmp_path / "data") as database:
+        made = database.create_collection("c", dim=3, indexes={"n": "number", "tag": "keyword"})
+        made.add([f"i{i}" for i in range(40)], np.eye(3)[np.arange(40) % 3] + 1, [{"n": i, "tag": f"t{i % 3}"} for i in range(40)])
+        made.set_limits(items=30, bytes=None)
+        expected = made.count({"n": {"$lt": 7}})
+    file = tmp_path / "data" / "collections" / "c" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    if harmed:
+        for text in (b'"kinds":', b'"items":30'):
+            at = data.find(text)
+            while at >= 0:
+                data[at + 3] ^= 4
+                at = data.find(text)
+        file.write_bytes(bytes(data))
+    with kinbin.open(tmp_path / "data") as database:
+        report = database.repair("c")
+        again = database.collection(report.name)
+        assert (report.items, again.count({"n": {"$lt": 7}})) == (40, expected)
+        assert {name: one["kind"] for name, one in again.stats()["indexes"]["fields"].items()} == {"n": "number", "tag": "keyword"}
+        assert again.limits() == {"items": 30, "bytes": None}
+        with pytest.raises(kinbin.InvalidInput, match="at most 30 items"):
+            again.add(["more"], [[1, 2, 3]])
+
+
 def test_fields_are_repaired(tmp_path: Path) -> None:
     """A collection with several fields is repaired field by field; an item that lacks a vector in one of them is lost, and told."""
     vectors = np.random.default_rng(1).random((60, 6)).astype(np.float32) + np.float32(0.1)

@@ -154,6 +154,28 @@ def test_conditional_writes_are_refused_where_one_version_differs(held: Held) ->
             held.add(["a", "b"], ROWS[:2], if_versions=malformed)
 
 
+def test_deletes_are_conditional_on_versions(held: Held) -> None:
+    """A delete by ids removes all or nothing: every item has to have the version that is named for it, 0 where it is not there."""
+    held.add(["a", "b", "c"], [[1, 2, 3], [3, 2, 1], [1, 1, 1]], [{"n": 1}, {"n": 2}, None])
+    a, b, c = held.collection.versions(["a", "b", "c"])
+    before = held.state()
+    for ids, versions in ((["a", "b"], [a, a]), (["a", "none"], [a, 1]), (["a"], [0])):
+        with pytest.raises(kinbin.VersionConflict, match="get them and decide anew; nothing was written"):
+            held.collection.delete(ids, if_versions=versions)
+    for ids, wrong in ((["a"], []), (["a"], [-1]), (["a", "a"], [a, a])):
+        with pytest.raises(kinbin.InvalidInput):
+            held.collection.delete(ids, if_versions=wrong)
+    with pytest.raises(kinbin.InvalidInput, match="if_versions comes with ids"):
+        held.collection.delete(filter={"n": 1}, if_versions=[a])
+    assert held.state() == before
+    held.collection.set_payload(["b"], [{"n": 3}])
+    with pytest.raises(kinbin.VersionConflict):
+        held.collection.delete(["a", "b"], if_versions=[a, b])
+    done = held.collection.delete(["a", "none", "c"], if_versions=[a, 0, None])
+    assert (done.deleted, list(held.state())) == (2, ["b"])
+    assert c != 0
+
+
 def test_of_many_who_decide_by_one_version_one_wins(held: Held) -> None:
     """Threads that each replace what they read, on condition of its version, lose no step of any other."""
     held.add(["n"], ROWS[:1], [{"n": 0}])

@@ -14,6 +14,7 @@ from check_site import problems
 from rest_reference import rest_reference, type_of
 from site_docstrings import one_error_a_line
 from site_hooks import COPIED, STANDS_FOR, included, with_site_links
+from typescript_reference import typescript_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,6 +98,66 @@ def test_errors_of_a_docstring_stand_on_lines_of_their_own(lines: list[str], ent
     docstring = "Purpose.\n\nRaises:\n" + "".join(f"    {line}\n" for line in lines) + "\nCost: none."
     kept = "Purpose.\n\nRaises:\n" + "".join(f"    {entry}\n" for entry in entries) + "\nCost: none."
     assert one_error_a_line(docstring) == kept
+
+
+TYPESCRIPT = {
+    "index.ts": 'export { Client, type Options } from "./client.js";\nexport * from "./base.js";\n',
+    "client.ts": """/** How it is made. */
+export interface Options {
+  /** A key. */
+  apiKey?: string;
+  silent?: boolean;
+}
+
+/** Not exported by the front door. */
+export type Inner = string;
+
+/** Kept by the module. */
+const SECRET = 1;
+
+abstract class Lowest {}
+
+export abstract class Middle extends Lowest {
+  /** Made by those below. */
+  constructor() { super(); }
+  /** Found on the class above it. */
+  async query(k: number): Promise<Answer> {
+    return answer;
+  }
+}
+
+/**
+ * A service.
+ *
+ * Usage:
+ *     const client = new Client();
+ */
+export class Client extends Middle {
+  /** Ends it. */
+  close(): void {
+    this.#end();
+  }
+  /** Hidden. */
+  #end(): void {}
+  /** Hidden as well. */
+  protected halt(): void {}
+}
+""",
+    "base.ts": "/** An answer, of\n * two lines. */\nexport type Answer =\n  | { a: number }\n  | null;\n",
+}
+
+
+def test_typescript_reference_tells_what_the_front_door_exports(tmp_path: Path) -> None:
+    """Exported names and their public members are told with comment and declaration, inherited ones too, and nothing else is."""
+    for name, text in TYPESCRIPT.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    page = typescript_reference(tmp_path / "index.ts")
+    headings = [line.lstrip("# ") for line in page.splitlines() if line.startswith("###")]
+    assert headings == ["Client", "Client.close", "Client.query", "Options", "Options.apiKey", "Answer"]
+    assert "A service.\n\nUsage:\n\n    const client" in page
+    assert "```ts\nasync query(k: number): Promise<Answer>\n```" in page
+    assert "```ts\ntype Answer =\n  | { a: number }\n  | null;\n```" in page
+    assert "Hidden" not in page
 
 
 SOUND = {

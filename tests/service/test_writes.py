@@ -95,6 +95,20 @@ async def test_writes_are_conditional_on_versions(app: App) -> None:
     await app.post(PAYLOAD, {"items": [{"id": "a", "payload": {}, "if_version": now}]})
 
 
+async def test_deletes_are_conditional_on_versions(app: App) -> None:
+    """A delete with if_versions removes all of its items or none, and points to one that has another version."""
+    await app.post("/index", {"items": ITEMS})
+    a, b, _ = await versions(app, "a", "b", "c")
+    before = await app.state()
+    at = "/v1/collections/default/delete"
+    refused = await app.post(at, {"ids": ["a", "b"], "if_versions": [a, a]}, status=409)
+    assert (refused["code"], refused["errors"][0]["pointer"]) == ("version_conflict", "#/ids/1")
+    for body in ({"ids": ["a"], "if_versions": []}, {"ids": ["a"], "if_versions": [1.5]}, {"filter": {"n": 1}, "if_versions": [a]}):
+        assert (await app.post(at, body, status=422))["errors"][0]["pointer"].startswith("#/if_versions")
+    assert await app.state() == before
+    assert (await app.post(at, {"ids": ["a", "b", "no"], "if_versions": [a, b, 0]}))["deleted"] == 2
+
+
 async def test_bad_items_are_skipped_and_listed(app: App) -> None:
     """With on_error skip the good items are written; each bad one is listed with its place in the body, code and reason."""
     await app.post("/index", {"items": ITEMS[:1]})

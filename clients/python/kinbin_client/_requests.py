@@ -278,12 +278,18 @@ def get(name: str, ids: Sequence[str | int], include: Include) -> Operation[GetR
     return _post(f"{collection_path(name)}/get", {"ids": id_list(ids), "include": names(include, stored=True)}, _parse_get)
 
 
-def delete(name: str, ids: Sequence[str | int] | None, filter: Filter | None) -> Operation[DeleteResult]:
-    """Delete by exactly one of ids and filter."""
+def delete(
+    name: str, ids: Sequence[str | int] | None, filter: Filter | None, if_versions: Sequence[int | None] | None = None
+) -> Operation[DeleteResult]:
+    """Delete by exactly one of ids and filter. On condition of versions it is not repeated when it may have been done."""
     if (ids is None) == (filter is None):
         raise InvalidArgument("delete takes exactly one of ids and filter")
     body: dict[str, Any] = {"ids": id_list(ids)} if ids is not None else {"filter": _conditions(filter)}
-    return _post(f"{collection_path(name)}/delete", body, _parse_delete)
+    if if_versions is None:
+        return _post(f"{collection_path(name)}/delete", body, _parse_delete)
+    body["if_versions"] = list(if_versions)
+    request = json_request("POST", f"{collection_path(name)}/delete", to_json(body, "request"), Repeat.IF_NOT_DONE)
+    return Operation(request, _parse_delete)
 
 
 def scroll(

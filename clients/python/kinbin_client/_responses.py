@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,6 +34,7 @@ from kinbin_client.errors import (
 
 __all__ = ["ERROR_CLASSES", "Reply", "discard", "model_parser", "raise_for_error"]
 
+_LARGE_BODY = 65_536
 ERROR_CLASSES: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -117,11 +120,29 @@ def model_parser(model: type[Model]) -> Callable[[Reply], Model]:
     def parse(reply: Reply) -> Model:
         raise_for_error(reply)
         try:
-            return model.model_validate_json(reply.body)
+            with _uncollected(len(reply.body)):
+                return model.model_validate_json(reply.body)
         except ValidationError as error:
             raise _unexpected(reply, error) from None
 
     return parse
+
+
+@contextmanager
+def _uncollected(size: int) -> Iterator[None]:
+    """For the block, no garbage is collected if a body is large.
+
+    Its hits are made by the ten thousand, which lets Python look for garbage among all that a program holds, several times over, and
+    there is none: it took half of the time that a batch of 1,000 queries was read in.
+    """
+    if size < _LARGE_BODY or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def discard(reply: Reply) -> None:

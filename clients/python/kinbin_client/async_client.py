@@ -28,7 +28,7 @@ from kinbin_client._requests import (
     Scope,
     collection_scope,
 )
-from kinbin_client._terms import AddMode, AddTerms
+from kinbin_client._terms import AddMode, AddTerms, Versions
 from kinbin_client._terms import Asked as TermsAsked
 from kinbin_client._transport import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, AsyncSender, Connection, TimeoutSetting
 from kinbin_client.models import (
@@ -210,12 +210,16 @@ class _AsyncStored(Writing, Explaining, _AsyncHandle, AsyncBrowsing):
         """
         return await self._sender.run(_flows.get(self.name, ids, include, self._retry))
 
-    async def delete(self, ids: Sequence[str | int] | None = None, filter: Filter | None = None) -> DeleteResult:
+    async def delete(
+        self, ids: Sequence[str | int] | None = None, filter: Filter | None = None, *, if_versions: Versions | None = None
+    ) -> DeleteResult:
         """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
+
+        `if_versions`, with ids: the version that each has to have (`versions`), or None; `Conflict` where one has another.
 
         Usage: `await collection.delete(["a"])`, `await collection.delete(filter={"year": {"$lt": 2000}})`
         """
-        return await self._do(_requests.delete(self.name, ids, filter))
+        return await self._do(_requests.delete(self.name, ids, filter, if_versions))
 
 
 class AsyncCollection(_AsyncStored, AsyncDeduplicated, _AsyncSearchable):

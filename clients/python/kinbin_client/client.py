@@ -28,7 +28,7 @@ from kinbin_client._requests import (
     Scope,
     collection_scope,
 )
-from kinbin_client._terms import AddMode, AddTerms
+from kinbin_client._terms import AddMode, AddTerms, Versions
 from kinbin_client._terms import Asked as TermsAsked
 from kinbin_client._transport import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Connection, SyncSender, TimeoutSetting
 from kinbin_client.models import (
@@ -227,12 +227,16 @@ class _Stored(Writing, Explaining, _Handle, Browsing):
         """
         return self._sender.run(_flows.get(self.name, ids, include, self._retry))
 
-    def delete(self, ids: Sequence[str | int] | None = None, filter: Filter | None = None) -> DeleteResult:
+    def delete(
+        self, ids: Sequence[str | int] | None = None, filter: Filter | None = None, *, if_versions: Versions | None = None
+    ) -> DeleteResult:
         """Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
+
+        `if_versions`, with ids: the version that each has to have (`versions`), or None; `Conflict` where one has another.
 
         Usage: `collection.delete(["a"])`, `collection.delete(filter={"year": {"$lt": 2000}})`
         """
-        return self._do(_requests.delete(self.name, ids, filter))
+        return self._do(_requests.delete(self.name, ids, filter, if_versions))
 
 
 class Collection(_Stored, Deduplicated, _Searchable):

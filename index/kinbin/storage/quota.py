@@ -11,9 +11,10 @@ from kinbin.storage.headers import Fields
 from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["Quota", "put_quota", "quota_of"]
+__all__ = ["QUOTA", "Quota", "put_quota", "quota_of"]
 
-_KEY = b"quota"
+QUOTA = b"quota"
+"""The key of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,16 @@ class Quota:
 
     items: int | None = None
     bytes: int | None = None
+
+    @classmethod
+    def decode(cls, data: object) -> Quota:
+        """From JSON.
+
+        Raises:
+            CorruptData: a field is absent or malformed.
+        """
+        fields = Fields(data, "what the collection may hold")
+        return cls(fields.whole_or_none("items", 0), fields.whole_or_none("bytes", 0))
 
     def refuse(self, items: int, new: int, more: int, used: Callable[[], int]) -> None:
         """Refuse a write that leaves so many items, some of them new, and needs so many bytes more than are used.
@@ -41,14 +52,10 @@ class Quota:
 
 def quota_of(reader: Reader) -> Quota:
     """What is set for the collection that is read."""
-    value = reader._get(META, _KEY)
-    if value is None:
-        return Quota()
-    what = "what the collection may hold"
-    fields = Fields(fmt.decode_json(value, what), what)
-    return Quota(fields.whole_or_none("items", 0), fields.whole_or_none("bytes", 0))
+    value = reader._get(META, QUOTA)
+    return Quota() if value is None else Quota.decode(fmt.decode_json(value, "what the collection may hold"))
 
 
 def put_quota(writer: Writer, quota: Quota) -> None:
     """Set it."""
-    writer._put(META, _KEY, fmt.encode_json({"items": quota.items, "bytes": quota.bytes}))
+    writer._put(META, QUOTA, fmt.encode_json({"items": quota.items, "bytes": quota.bytes}))

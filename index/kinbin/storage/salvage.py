@@ -18,10 +18,11 @@ from typing import BinaryIO
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage import format as fmt
 from kinbin.storage.answered import DUE
-from kinbin.storage.changes import CHANGES
+from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
 from kinbin.storage.headers import numbers
+from kinbin.storage.quota import QUOTA, Quota
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
 
 __all__ = ["PartKey", "Salvage", "Saved"]
@@ -30,7 +31,7 @@ PartKey = tuple[int, bytes, int]
 """Run, part, index."""
 _BIG = 0x01
 _RUN_KEY = struct.Struct(">IcI")
-_META_KEYS = (b"config", b"manifest", b"state")
+_META_KEYS = (b"config", b"manifest", b"state", INDEXES, QUOTA)
 
 
 @dataclass
@@ -40,6 +41,10 @@ class Saved:
     config: object = None
     """JSON of the configuration; None: lost."""
     manifest: list[int] | None = None
+    indexes: Declared | None = None
+    """The payload indexes that were declared."""
+    quota: Quota = field(default_factory=Quota)
+    """What the collection may hold."""
     items: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     """Id → row and payload."""
     owners: dict[int, list[bytes]] = field(default_factory=dict)
@@ -363,6 +368,12 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
         # The key of a record may be damaged: its content tells what it is.
         if isinstance(data, dict) and "hash_version" in data:
             out.config = data if out.config is None else out.config
+            return True
+        if only is None and isinstance(data, dict) and data.keys() == {"kinds", "mark"}:
+            out.indexes = Declared.decode(data) if out.indexes is None else out.indexes
+            return True
+        if only is None and isinstance(data, dict) and data.keys() == {"items", "bytes"}:
+            out.quota = Quota.decode(data) if out.quota == Quota() else out.quota
             return True
         if only is None and key not in (b"links", b"moved") and isinstance(data, list):
             out.manifest = numbers(data, "the list of runs") if out.manifest is None else out.manifest

@@ -10,13 +10,14 @@ import typer
 from kinbin_service.cli.options import (
     DEFAULT_KERNEL,
     DISTANCE_NAMES,
-    INDEX_KIND_NAMES,
     KERNEL_NAMES,
     KIND_NAMES,
+    IndexOption,
     JsonOption,
     PlaceDataOption,
     UrlOption,
     distance_name,
+    indexes_of,
     kernel_and_parameters,
     kernel_name,
     kind_name,
@@ -78,14 +79,7 @@ def create_command(
         list[str] | None,
         typer.Option(metavar="NAME:KERNEL[:DIM]", help="A field, for items of several vectors; once for each. In the place of the above."),
     ] = None,
-    index: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD:KIND",
-            help=f"A field of payloads that filters ask for, as year:number; may be repeated. {INDEX_KIND_NAMES} "
-            "A collection that is there gets it as well.",
-        ),
-    ] = None,
+    index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
@@ -94,7 +88,7 @@ def create_command(
     The kernel, its parameters, the dimension and the sampler of a collection never change.
     """
     config: dict[str, Any] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
-    config |= {"items": items, "distance": distance, "indexes": _indexes(index or [])}
+    config |= {"items": items, "distance": distance, "indexes": indexes_of(index)}
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
         fields = _fields(field or [])
         own = _parameters(parameter or [], fields)
@@ -106,15 +100,6 @@ def create_command(
     kind = _kind(about)
     done = "created" if made else f"is there already, with {about['count']:,} items"
     typer.echo(f"{name}: {done}: {kind}")
-
-
-def _indexes(options: list[str]) -> dict[str, str] | None:
-    """The payload indexes that were asked for; whoever makes them says what is wrong with one."""
-    split = [one.rpartition(":") for one in options]
-    for field, _, kind in split:
-        if not field or not kind:
-            raise typer.BadParameter("--index takes a field and a kind, as year:number")
-    return {field: kind for field, _, kind in split} or None
 
 
 def _kind(about: dict[str, Any]) -> str:

@@ -17,10 +17,12 @@ from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
     DISTANCE_NAMES,
     KERNEL_NAMES,
+    IndexOption,
     JsonOption,
     PlaceDataOption,
     UrlOption,
     distance_name,
+    indexes_of,
     kernel_and_parameters,
     kernel_name,
     numbers_of,
@@ -91,6 +93,7 @@ def import_command(
             min=1, metavar="N", help="Dimension, when it is created. Default: the length of dense vectors; sparse ones need none."
         ),
     ] = None,
+    index: IndexOption = None,
     file_format: Annotated[
         Format, typer.Option("--format", help="Format of the files; auto goes by the name, then the first bytes.")
     ] = Format.AUTO,
@@ -200,7 +203,8 @@ def import_command(
         thumbnails=thumbnails,
         string=string,
     )
-    add = AddOptions(rows=batch, mode=mode.value, wanted=Wanted(distance or kernel, dim, numbers_of(parameter or [])))
+    wanted = Wanted(distance or kernel, dim, numbers_of(parameter or []), indexes=indexes_of(index))
+    add = AddOptions(rows=batch, mode=mode.value, wanted=wanted)
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):
         console = error_console()
         bad = BadRows(bad_rows) if skip_bad else None

@@ -19,17 +19,18 @@ __all__ = [
     "DEFAULT_DATA",
     "DEFAULT_KERNEL",
     "DISTANCE_NAMES",
-    "INDEX_KIND_NAMES",
     "KERNEL_NAMES",
     "KIND_NAMES",
     "CollectionOption",
     "DataOption",
     "FilterOption",
+    "IndexOption",
     "JsonOption",
     "PlaceDataOption",
     "UrlOption",
     "distance_name",
     "existing_database",
+    "indexes_of",
     "kernel_and_parameters",
     "kernel_name",
     "kind_name",
@@ -63,8 +64,17 @@ KERNEL_NAMES = f"One of {', '.join(kinbin.KERNELS)}, a product of two or three, 
 """The kernels, as `kinbin.KERNELS` names them."""
 DEFAULT_KERNEL = "ngmm"
 KIND_NAMES = f"One of {', '.join(kinbin.KINDS)}."
-INDEX_KIND_NAMES = f"KIND is one of {', '.join(kinbin.INDEX_KINDS)}."
+_INDEX_KIND_NAMES = f"KIND is one of {', '.join(kinbin.INDEX_KINDS)}."
 DISTANCE_NAMES = f"One of {', '.join(kinbin.OBJECT_KERNELS)}."
+IndexOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--index",
+        metavar="FIELD:KIND",
+        help=f"A field of payloads that filters ask for, as year:number; may be repeated. {_INDEX_KIND_NAMES} "
+        "A collection that is there gets it as well.",
+    ),
+]
 
 
 def kind_name(name: str) -> str:
@@ -112,6 +122,18 @@ def kernel_and_parameters(kernel: str | None, parameters: Mapping[str, Any] | No
     from kinbin_service.importing import told_parameters
 
     return " ".join([f"kernel {kernel}", *([told_parameters(parameters, " ")] if parameters else [])])
+
+
+def indexes_of(given: list[str] | None) -> dict[str, str] | None:
+    """The payload indexes that were asked for, by field; whoever makes them says what is wrong with a field. Raises BadParameter."""
+    split = [one.rpartition(":") for one in given or []]
+    for field, _, kind in split:
+        if not field or not kind:
+            raise typer.BadParameter("--index takes a field and a kind, as year:number")
+        if kind not in kinbin.INDEX_KINDS:
+            known = ", ".join(kinbin.INDEX_KINDS)
+            raise typer.BadParameter(f"{kind} is no kind of index: there are {known}{suggestion(kind, kinbin.INDEX_KINDS)}")
+    return {field: kind for field, _, kind in split} or None
 
 
 def parsed_json(text: str, option: str) -> Any:

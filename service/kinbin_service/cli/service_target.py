@@ -89,6 +89,8 @@ class ServiceTarget:
                 self._fields = tuple(info.fields)
                 return
             check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters, info.items), replace(wanted, items=first.items))
+            for field, kind in (wanted.indexes or {}).items():
+                self._collection.add_index(field, kind)  # type: ignore[arg-type]  # the service knows the kinds
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch."""

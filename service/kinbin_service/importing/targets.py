@@ -80,6 +80,8 @@ class Wanted:
     parameters: Mapping[str, Any] | None = None
     """Of the kernel."""
     items: str = "vectors"
+    indexes: Mapping[str, str] | None = None
+    """Payload indexes, by field; a collection that is there gets those that it lacks."""
 
 
 def told_parameters(values: Mapping[str, Any], between: str = ", ") -> str:
@@ -167,6 +169,8 @@ class DatabaseTarget:
             config = self._collection.config
             have = Wanted(config.kernel, config.dim, config.parameters, config.items)
             check_alike(self.name, have, replace(wanted, items=first.items))
+            if wanted.indexes:
+                self._collection.change_indexes(wanted.indexes)
 
     def add(self, batch: Batch, mode: str) -> Added:
         """Add a batch in one transaction."""
@@ -216,6 +220,8 @@ def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
         config = {"items": batch.items, "kernel": wanted.kernel, "dim": batch.dim if wanted.dim is None else wanted.dim}
     if wanted.parameters:
         config["parameters"] = dict(wanted.parameters)
+    if wanted.indexes:
+        config["indexes"] = dict(wanted.indexes)
     with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:
         try:
             trial.create_collection("trial", **config).add(batch.ids, batch.vectors, payloads=batch.payloads)

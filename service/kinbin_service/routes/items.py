@@ -39,6 +39,8 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["items"])
 
+DELETES = frozenset({"bad_id", "bad_parameter", "duplicate_id", "storage_full", "version_conflict"})
+
 
 async def index(request: Request, name: str) -> Response:
     """Add or replace items in one transaction; the answer means durable, and found by every worker. A stream is many of them."""
@@ -122,20 +124,22 @@ async def get_items(request: Request, name: Name) -> Response:
 
 @router.post(
     "/v1/collections/{name}/delete",
-    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | FILTERED | {"bad_id", "storage_full"}),
+    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | FILTERED | DELETES),
 )
 async def delete_items(request: Request, name: Name) -> Response:
     """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
+
+    With `if_versions` nothing is deleted unless every item has the version that is named for it (409 `version_conflict`).
 
     More than 10,000 matches go in several transactions, and `atomic` is false: every item that is deleted matched when it was, and
     items that begin to match during the request may stay.
     """
     async with received_json(request, DeleteRequest) as asked:
-        request.state.place = Place("ids")
+        request.state.place = Place("ids", asked.ids or ())
         database = service_of(request).database
 
         def delete() -> bytes:
-            done = database.collection(name).delete(ids=asked.ids, filter=asked.filter)
+            done = database.collection(name).delete(ids=asked.ids, filter=asked.filter, if_versions=asked.if_versions)
             return encode({"deleted": done.deleted, "count": done.count, "atomic": done.atomic})
 
         return reply(await service_of(request).work(request, delete, writes=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
@@ -291,12 +291,19 @@ class GetRequest(BaseModel):
     include: StoredInclude = ["vector", "payload"]
 
 
+_DELETES: list[JsonValue] = [{"ids": ["a"]}, {"ids": ["a", "b"], "if_versions": [17, None]}, {"filter": {"year": {"$lt": 2000}}}]
+
+
 class DeleteRequest(BaseModel):
     """Items to delete: by id, or all that a filter matches."""
 
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"ids": ["a"]}, {"filter": {"year": {"$lt": 2000}}}]})
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": _DELETES})
     ids: Annotated[list[Id], Field(max_length=largest("batch_items"), fail_fast=True)] | None = None
     filter: Filter | None = None
+    if_versions: Annotated[
+        list[Version | None] | None,
+        Field(max_length=largest("batch_items"), description="with ids: what each has to be, or nothing is deleted; null: any"),
+    ] = None
 
     @model_validator(mode="after")
     def _names_one_thing(self) -> Self:
