@@ -78,6 +78,18 @@ if TYPE_CHECKING:
     from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
     from kinbin.spaces.space import Kernel
     from kinbin.storage.commits import watch_commits
+    from kinbin.trying import tune
+    from kinbin.tuning.records import (
+        BandsForecast,
+        CurrentSetting,
+        ModeRecall,
+        Rebuilt,
+        RecallReport,
+        SimilarityHistogram,
+        Suggestion,
+        Tuning,
+        WalkForecast,
+    )
     from kinbin.upkeep.thresholds import Thresholds, set_upkeep
     from kinbin.warmup import Compiling, warm_up
     from kinbin.warmup.display import showing_compilation
@@ -97,6 +109,7 @@ __all__ = [
     "AliasNotFound",
     "Answer",
     "AnswerBatch",
+    "BandsForecast",
     "Cell",
     "CheckReport",
     "Closed",
@@ -109,6 +122,7 @@ __all__ = [
     "Compiling",
     "CorruptData",
     "Costs",
+    "CurrentSetting",
     "CursorExpired",
     "Database",
     "DeleteResult",
@@ -129,6 +143,7 @@ __all__ = [
     "KeyReused",
     "KinbinError",
     "Limit",
+    "ModeRecall",
     "Option",
     "Page",
     "Pair",
@@ -136,10 +151,13 @@ __all__ = [
     "Problem",
     "Query",
     "QueryOptions",
+    "Rebuilt",
+    "RecallReport",
     "RepairReport",
     "Rest",
     "SearchCancelled",
     "SharedBands",
+    "SimilarityHistogram",
     "SnapshotInfo",
     "SnapshotNotFound",
     "SnapshotReport",
@@ -148,10 +166,13 @@ __all__ = [
     "StorageBusy",
     "StorageError",
     "StorageFull",
+    "Suggestion",
     "Term",
     "Thresholds",
     "Tokens",
+    "Tuning",
     "VersionConflict",
+    "WalkForecast",
     "Walked",
     "cancelled_by",
     "image_pixels",
@@ -162,6 +183,7 @@ __all__ = [
     "shingles",
     "showing_compilation",
     "token_feature",
+    "tune",
     "warm_up",
     "watch_commits",
 ]
@@ -197,6 +219,10 @@ _HOMES = {
     "kinbin.rows.shingles": "shingles",
     "kinbin.rows.tokens": "token_feature",
     "kinbin.storage.commits": "watch_commits",
+    "kinbin.trying": "tune",
+    "kinbin.tuning.records": (
+        "BandsForecast CurrentSetting ModeRecall Rebuilt RecallReport SimilarityHistogram Suggestion Tuning WalkForecast"
+    ),
     "kinbin.upkeep.thresholds": "Thresholds set_upkeep",
     "kinbin.snapshots.kept": "Snapshots",
     "kinbin.warmup": "Compiling warm_up",

@@ -62,6 +62,7 @@ from kinbin.storage.transactions import Reader
 from kinbin.stored import configuration_of, what_is_stored
 from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
+from kinbin.tuning.tuned import Tuned
 from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.indexing import Indexing
 from kinbin.upkeep.linking import Linker, Progress, is_due, is_enough
@@ -73,7 +74,7 @@ __all__ = ["Collection"]
 _Planned = tuple[Plan, Wanted, Masks, Any]
 
 
-class Collection(Browsed, Duplicated, Explained, Front[tuple[Reader, View]]):
+class Collection(Browsed, Duplicated, Explained, Tuned, Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may
@@ -377,7 +378,9 @@ class Collection(Browsed, Duplicated, Explained, Front[tuple[Reader, View]]):
     def stats(self) -> dict[str, Any]:
         """Sizes, runs and predictions, and what failed in the background of this process, as plain data."""
         background = self.background()
-        with self._reading() as (_, view):
+        with self._reading() as (reader, view):
+            # Another process may have rebuilt it.
+            self.config = replace(self.config, bands=reader.configuration().bands, rows=reader.configuration().r)
             told = describe(self.name, self.config, view, plan_query(view, self._space, 0.9), self._store.size_on_disk())
             if self._pools is not None:
                 told["pools"] = self._pools.describe(view)

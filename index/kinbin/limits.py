@@ -54,6 +54,9 @@ LIMITS: dict[str, Limit] = {
         Limit("idempotency_keys", 1_000_000, "keys a collection and day", "each answer is kept for a day"),
         Limit("fields", 16, "fields a collection", "each is a store of its own, which every write waits for"),
         Limit("indexes", 32, "payload indexes a collection", "each is held in memory, and brought forward after every write"),
+        Limit("tuned_rows", 1_000, "sampled rows or queries of tune and recall", "each is searched for by an exact scan"),
+        Limit("tuned_k", 100, "neighbours that tune looks at", "eight times as many are hashed for each sampled row"),
+        Limit("tuned_choices", 256, "settings that tune judges", "each takes some 10 ms"),
         Limit("postings", 400_000, "postings read a query", "bounds the time of a query on degenerate data; answers tell"),
         Limit(
             "postings_per_row", 2, "postings read a query and stored row, where that is more", "a scan costs as much as 20 postings a row"

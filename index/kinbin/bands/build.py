@@ -38,7 +38,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.headers import RunHeader
 from kinbin.storage.store import Store
 
-__all__ = ["Cancelled", "Parts", "write_run"]
+__all__ = ["Cancelled", "Parts", "slot_bits_of", "write_run"]
 
 _SLICE_BYTES = 4 << 20
 _NOT_RESERVED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -138,7 +138,7 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     n = len(source)
     by_similarity, contrast = sample_contrast(source, recipe.space, recipe.wide)
     height, width = choose_bands(by_similarity, n, r=recipe.r, bands=recipe.bands) if recipe.space.hashes else (1, 0)
-    slot_bits = min(24, max(4, (n - 1).bit_length() - 2))
+    slot_bits = slot_bits_of(n)
     posting = np.dtype("<u2") if n <= 65_536 else np.dtype("<u4")
 
     def check() -> None:
@@ -163,6 +163,11 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     with store.write() as writer:
         writer.put_header(parts.number, header)
     return parts.number
+
+
+def slot_bits_of(rows: int) -> int:
+    """Bits of a key that choose the slot of a band's table, in a run of so many rows: two to four rows a slot."""
+    return min(24, max(4, (rows - 1).bit_length() - 2))
 
 
 @contextmanager

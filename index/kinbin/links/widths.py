@@ -152,6 +152,10 @@ class CalibrationTable:
         columns = np.concatenate([self.recall, hard]).T.tolist()
         return [{"pool": pool} | dict(zip(names, column, strict=True)) for pool, column in zip(self.pools.tolist(), columns, strict=True)]
 
+    def recall_for(self, k: int) -> NDArray[np.float64]:
+        """(P,) recall of the k nearest, of each pool; of more than were calibrated that of the most that were."""
+        return _recall_at(self.recall, min(k, CALIBRATED_K[-1]))
+
     def width_for(self, k: float, aim: float, least: float) -> Width:
         """The smallest pool whose calibrated recall of the k nearest reached `aim`, and `least` in every group of queries.
 

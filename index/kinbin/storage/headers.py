@@ -140,7 +140,7 @@ def numbers(data: object, what: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a collection was created with; it never changes."""
+    """What a collection was created with; only `bands` and `r` ever change, by a rebuild."""
 
     kernel: str
     dim: int | None

@@ -85,7 +85,7 @@ class Reader:
         return self._trees.identity_record
 
     def configuration(self) -> Configuration:
-        """What the collection was created with."""
+        """What the collection was created with, or has been rebuilt with."""
         return Configuration.decode(self._json(b"config", "the collection's configuration"))
 
     def field_names(self) -> FieldNames:
@@ -382,6 +382,10 @@ class Writer(Reader):
     def put_manifest(self, runs: list[int]) -> None:
         """Replace the list of runs."""
         self._put(META, b"manifest", fmt.encode_json(runs))
+
+    def put_configuration(self, configuration: Configuration) -> None:
+        """Replace the configuration: only how many bands of how many hashes runs have may be another one."""
+        self._put(META, b"config", fmt.encode_json(configuration.encode()))
 
     def put_depths(self, data: dict[str, Any]) -> None:
         """Replace what was measured of the depths of candidates."""

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,25 @@ class Upkeep:
                 except Cancelled:
                     raise Closed("the database was closed") from None
 
+    def rebuild(self, r: int | None, bands: int | None) -> None:
+        """Everything into one run of so many bands of r hashes, as all runs that come later; None: chosen for each run.
+
+        Queries go on; what they are answered from is the old runs until the swap. A crash before it leaves these, and the new choice.
+
+        Raises:
+            Closed: the collection was closed meanwhile.
+        """
+        with self.elected(wait=True):
+            self.remove_orphans()
+            with self._store.write() as writer:
+                writer.put_configuration(replace(writer.configuration(), r=r, bands=bands))
+            with self._store.read() as reader:
+                view = current(self._views, reader)
+            try:
+                self._perform(Task(0, len(view.runs), seal=view.fresh.rows > 0))
+            except Cancelled:
+                raise Closed("the database was closed") from None
+
     def shrink(self) -> None:
         """Give disk back: see `storage.shrinking`."""
         with self.elected(wait=True):
@@ -156,9 +175,12 @@ class Upkeep:
         with self._store.pinned():
             with self._store.read() as reader:
                 view = current(self._views, reader)
+                chosen = reader.configuration()
+            # Another process may have rebuilt the collection with others since it was opened here.
+            recipe = replace(self._recipe, r=chosen.r, bands=chosen.bands)
             runs = view.runs[task.first : task.last]
             source = gather(runs, view.fresh if task.seal else None)
-            number = write_run(self._store, source, self._recipe, self.stop) if len(source) else None
+            number = write_run(self._store, source, recipe, self.stop) if len(source) else None
             sealed = view.state.sequence if task.seal else None
         with self._store.write() as writer:
             self._swap(writer, [run.number for run in runs], number, source.row_numbers, sealed)

@@ -87,7 +87,7 @@ def _bands(database: Database) -> None:
 
 
 def _links(database: Database) -> None:
-    """Building links, extending them, and walking."""
+    """Building links, extending them, walking, and predicting what bands would do."""
     for name in database.collections():
         collection = database.collection(name)
         collection.link()
@@ -96,6 +96,7 @@ def _links(database: Database) -> None:
         collection.link()
         for mode in ("links", "exact"):
             collection.query(_vectors(name)[0], mode=mode)
+        collection.tune(3, sample=8, choices=[(1, 8)])
         collection.check()
     _objects(database)
     _kernels(database)

@@ -1,0 +1,1 @@
+"""Which settings suit a collection: predicted from a sample, and measured."""

@@ -1,0 +1,164 @@
+"""The settings that are weighed against each other, and the one that is suggested."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from time import thread_time_ns
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.bands.contrast import BINS
+from kinbin.errors import InvalidInput, SearchCancelled
+from kinbin.hashing import MAX_ROWS
+from kinbin.options import QueryOptions
+from kinbin.parameters import at_most, is_number
+from kinbin.query.plan import Plan, plan_query
+from kinbin.query.route import Wanted
+from kinbin.query.search import Searcher
+from kinbin.query.view import View
+from kinbin.storage.transactions import Reader
+from kinbin.tuning.hashed import Hashed
+from kinbin.tuning.layouts import Layout, as_it_is, forecast, in_one_run, table_bytes
+from kinbin.tuning.records import BandsForecast, CurrentSetting, SimilarityHistogram, Suggestion, Tuning
+from kinbin.tuning.sampling import FINE_BINS, Drawn, draw, without_own
+from kinbin.tuning.walks import walks_of
+
+__all__ = ["checked_choices", "tuned"]
+
+Choice = tuple[int, int]
+
+CHOICES: tuple[Choice, ...] = tuple((rows, bands) for rows in range(1, MAX_ROWS + 1) for bands in (64, 128, 200))
+"""(rows, bands) that are judged unless others are asked for."""
+_MOST_BANDS = 255
+_AT_ONCE, _TIMES = 64, 3
+"""Sampled rows that are searched for together, so few that one thread does it, and how often; its own time is counted."""
+_FOUND = ("scores", "runs", "rows")
+_ALIKE = 1.15
+"""Settings that take so much more time are as good, if they take less room."""
+
+
+def checked_choices(choices: Iterable[Choice] | None) -> tuple[Choice, ...]:
+    """Settings to judge, checked, each once.
+
+    Raises:
+        InvalidInput: code "bad_parameter" or "over_limit".
+    """
+    if choices is None:
+        return CHOICES
+    text = f"choices are pairs of rows (1 to {MAX_ROWS}) and bands (1 to {_MOST_BANDS}), at least one"
+    listed: list[Choice] = []
+    for one in choices if isinstance(choices, Iterable) else ():
+        pair = tuple(one) if isinstance(one, list | tuple) else ()
+        if len(pair) != 2 or not all(is_number(x) and hasattr(x, "__index__") for x in pair):
+            raise InvalidInput.of("bad_parameter", text, field="choices")
+        if not (1 <= pair[0] <= MAX_ROWS and 1 <= pair[1] <= _MOST_BANDS):
+            raise InvalidInput.of("bad_parameter", text, field="choices")
+        listed.append((int(pair[0]), int(pair[1])))
+        at_most("tuned_choices", len(listed), "choices")
+    if not listed:
+        raise InvalidInput.of("bad_parameter", text, field="choices")
+    return tuple(dict.fromkeys(listed))
+
+
+def tuned(
+    searcher: Searcher, at: tuple[Reader, View], asked: QueryOptions, drawing: tuple[int, int], choices: Sequence[Choice],
+    cancel: threading.Event | None,
+) -> Tuning:  # fmt: skip
+    """See `Tuned.tune`. drawing: how many rows to draw, and by which seed.
+
+    Raises:
+        InvalidInput: the collection has fewer than two rows. SearchCancelled. CorruptData.
+    """
+    view = at[1]
+    if view.live_rows < 2:
+        raise InvalidInput.of("bad_parameter", "there are fewer than two different items: nothing has a neighbour", field="sample")
+
+    def check() -> None:
+        if cancel is not None and cancel.is_set():
+            raise SearchCancelled("the work was cancelled")
+
+    k, target = asked.k, float(asked.target_recall)
+    drawn = draw(searcher, at, *drawing[:1], k, drawing[1], cancel)
+    there = as_it_is(view)
+    judged = [in_one_run(*choice, view.live_rows) for choice in choices]
+    hashed = Hashed(drawn, searcher.sampler, searcher.wide, [one.hashed for one in (*judged, *there)], check)
+    bands = []
+    for layout in judged:
+        check()
+        bands.append(_judged(drawn, hashed, layout, searcher, (k, target)))
+    plan = plan_query(view, searcher.space, target)
+    current = _current(searcher, at, (drawn, hashed), there, asked)
+    return Tuning(
+        len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks_of(plan.links, k, drawn.row_ns), current,
+        _suggested(bands, current, plan, target),
+    )  # fmt: skip
+
+
+def _judged(drawn: Drawn, hashed: Hashed, layout: Layout, searcher: Searcher, asked: tuple[int, float]) -> BandsForecast:
+    told = forecast(drawn, hashed, [layout], searcher.space, asked)
+    return BandsForecast(
+        layout.r, layout.bands, round(told.recall, 5), round(told.uncertified, 5), round(told.postings, 1), round(told.verified, 1),
+        round(table_bytes(layout), 1), round(told.ns / 1e3, 2),
+    )  # fmt: skip
+
+
+def _current(
+    searcher: Searcher, at: tuple[Reader, View], sampled: tuple[Drawn, Hashed], layouts: Sequence[Layout], asked: QueryOptions
+) -> CurrentSetting:
+    """What the bands that are there are expected to do, and what they do: the sampled rows are searched for twice, and timed."""
+    drawn, hashed = sampled
+    told = forecast(drawn, hashed, layouts, searcher.space, (asked.k, float(asked.target_recall)))
+    plan = plan_query(at[1], searcher.space, float(asked.target_recall))
+    wanted = Wanted(asked.k + 1, 0.0, float(asked.target_recall), "bands")
+    found, ns = [], 0.0
+    for start in range(0, len(drawn), _AT_ONCE):
+        some, times = drawn.rows.slice(start, min(start + _AT_ONCE, len(drawn))), []
+        found.append(searcher.search(at, plan, some, wanted, None).answers)
+        for _ in range(_TIMES):
+            began = thread_time_ns()
+            searcher.search(at, plan, some, wanted, None)
+            times.append(thread_time_ns() - began)
+        ns += min(times)
+    scores, _, _ = without_own(drawn.places, *(np.concatenate([getattr(one, name) for one in found]) for name in _FOUND))
+    k = min(asked.k, drawn.scores.shape[1])
+    recall = float((scores[:, :k] >= drawn.scores[:, k - 1 : k]).mean())
+    largest = max(layouts, key=lambda layout: layout.rows)
+    return CurrentSetting(
+        largest.r, largest.bands, len(layouts) - 1, round(told.recall, 5), round(recall, 5), round(told.ns / 1e3, 2),
+        round(ns / len(drawn) / 1e3, 2),
+    )  # fmt: skip
+
+
+def _histogram(drawn: Drawn, k: int) -> SimilarityHistogram:
+    pairs = drawn.histogram.sum(axis=0).reshape(BINS, FINE_BINS // BINS).sum(axis=1)
+    nearest = drawn.collide[:, :k][drawn.addresses[:, :k] != 0]
+    neighbours, edges = np.histogram(np.clip(nearest, 0.0, 1.0), BINS, (0.0, 1.0))
+    return SimilarityHistogram(tuple(edges.tolist()), _shares(pairs), _shares(neighbours.astype(np.float64)))
+
+
+def _shares(counts: NDArray[np.float64]) -> tuple[float, ...]:
+    shares: list[float] = (counts / max(1.0, float(counts.sum()))).round(8).tolist()
+    return tuple(shares)
+
+
+def _suggested(bands: Sequence[BandsForecast], current: CurrentSetting, plan: Plan, target: float) -> Suggestion:
+    """The setting that is cheapest in mode `auto`, which scans for whom bands cannot certify, of those whose recall reaches the target."""
+    scan_us = plan.scan_ns / 1e3
+
+    def cost(one: BandsForecast) -> float:
+        return one.microseconds + one.uncertified * scan_us
+
+    reaching = [one for one in bands if one.recall >= target]
+    if not reaching:
+        best = max(bands, key=lambda one: (one.recall, -one.microseconds))
+        return Suggestion(best.rows, best.bands, f"none reaches {target:g}: this one finds the most, {best.recall:.3f}")
+    least = min(map(cost, reaching))
+    best = min((one for one in reaching if cost(one) <= _ALIKE * least), key=lambda one: (one.bytes_per_row, cost(one)))
+    why = f"recall {best.recall:.3f} in {best.microseconds:,.0f} µs by bands"
+    if best.uncertified > 0.0:
+        why += f", {best.uncertified:.1%} of the queries left to a scan of {scan_us:,.0f} µs in auto"
+    if least * _ALIKE >= scan_us:
+        why += "; bands are no faster than scans here"
+    return Suggestion(best.rows, best.bands, f"{why}; now {current.recall:.3f} in {current.microseconds:,.0f} µs")

@@ -1,0 +1,191 @@
+"""What a search by bands is expected to find and to take, of any rows per band and number of bands.
+
+Everything follows from the law of collision: a row whose hashes agree with the query's with probability p shares Binomial(L, p**r) of L
+bands of r hashes. A search verifies rows by shared bands, most first, and stops at the level that the k-th score so far allows
+(`bands.search`); here the same is done with the bands that each sampled row shares with its true neighbours (`hashed`). So the recall that
+is predicted is that of the search as it is, for its target, and not 1 - (1 - p**r)**L, which it would have if every row that shares a
+band were verified. How many other rows share bands follows from the law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinbin.bands.build import slot_bits_of
+from kinbin.bands.contrast import aim_of, postings_cap
+from kinbin.costs import COSTS
+from kinbin.hashing import similarity_needed
+from kinbin.query.view import View
+from kinbin.rows.topk import NOTHING
+from kinbin.segments.descriptors import FRESH_BANDS
+from kinbin.spaces.space import Space
+from kinbin.tuning.hashed import Hashed
+from kinbin.tuning.sampling import Drawn
+
+__all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "table_bytes"]
+
+_HALVINGS = 20
+_CACHED_ROWS = 524_288
+_FRESH_BITS = 16
+_SWEEP_NS = 0.06
+"""A row that is passed over: its count is cleared, and looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How some of the rows are laid out in bands."""
+
+    r: int
+    bands: int
+    rows: int
+    """How many of the rows lie so, dead ones included."""
+    bits: int
+    """Of a band's key that a search compares: its table has a slot for each value of them."""
+    fresh: bool = False
+    """Whether these are rows whose keys are compared one by one."""
+
+    @property
+    def hashed(self) -> tuple[int, int, int]:
+        """What decides how many bands a row shares."""
+        return self.r, self.bands, self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a search by bands is expected to do."""
+
+    recall: float
+    uncertified: float
+    postings: float
+    verified: float
+    ns: float
+
+
+def in_one_run(r: int, bands: int, rows: int) -> Layout:
+    """The layout of a run of so many rows (see `bands.build.write_run`)."""
+    return Layout(r, bands, rows, slot_bits_of(rows))
+
+
+def as_it_is(view: View) -> list[Layout]:
+    """The layouts of the runs of a view, and that of the fresh rows."""
+    runs = [Layout(run.header.r, run.header.bands, run.rows, run.header.slot_bits) for run in view.runs]
+    return [*runs, Layout(1, FRESH_BANDS, view.fresh.rows, _FRESH_BITS, fresh=True)]
+
+
+def table_bytes(layout: Layout) -> float:
+    """Bytes a row of the tables of a run's bands."""
+    posting = 2 if layout.rows <= 1 << 16 else 4
+    return layout.bands * (posting + 4.0 * ((1 << layout.bits) + 1) / max(1, layout.rows))
+
+
+def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Space, asked: tuple[int, float]) -> Forecast:
+    """What searches for these sampled rows are expected to find and take, if rows lie so. asked: k and the target recall.
+
+    layouts: one, in which all rows lie; or one for each run, and one for the fresh rows (`as_it_is`). Cost: some 10 ms a layout.
+    """
+    k, target = asked
+    total = max(1, sum(layout.rows for layout in layouts))
+    read = np.zeros(len(drawn.histogram))
+    for layout in layouts:
+        if not layout.fresh:
+            read += layout.bands * (drawn.histogram @ _sharing(layout, hashed.agree)) * (layout.rows / total)
+    most = postings_cap(total)
+    needs = [_need(space, layout, aim_of(target)) for layout in layouts]
+    stops, recall, verified = _searched(drawn, hashed, layouts, _Stopping(k, needs))
+    far = drawn.farther()
+    for place, layout in enumerate(layouts):
+        if layout.rows:
+            by_level = far @ _tails(layout, hashed.agree) * (layout.rows / total)
+            verified += float(np.take_along_axis(by_level, stops[: len(by_level), place, None], axis=1).mean())
+    kth = drawn.scores[:, min(k, drawn.scores.shape[1]) - 1]
+    sure = max(_need(space, layout, target)[1] for layout in layouts if layout.rows or len(layouts) == 1)
+    uncertified = 1.0 if float(read.mean()) > most else float(np.mean(kth < sure))
+    postings = float(np.minimum(read, most).mean())
+    return Forecast(recall, uncertified, postings, verified, _ns(drawn, hashed, layouts, (postings, verified, total)))
+
+
+def _sharing(layout: Layout, collide: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probability that a band counts a row as shared, by the probability that hashes agree."""
+    agrees = collide**layout.r
+    shared: NDArray[np.float64] = agrees + (1.0 - agrees) / (1 << layout.bits)
+    return shared
+
+
+def _need(space: Space, layout: Layout, aim: float) -> NDArray[np.float64]:
+    """(L + 1,) the score of the k-th answer at which all rows of so many shared bands suffice for an aim; rises."""
+    need: NDArray[np.float64] = space.scores_vouching(similarity_needed(layout.r, layout.bands, aim).copy())
+    return need
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopping:
+    """By what a search decides that it has verified enough."""
+
+    k: int
+    needs: Sequence[NDArray[np.float64]]
+    """Of each layout, see `_need`."""
+
+    def levels(self, layouts: Sequence[Layout], reached: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(q, parts) the lowest levels that are verified where the k-th score is what was reached (q,)."""
+        stops = np.ones((len(reached), len(layouts)), np.int64)
+        for place, layout in enumerate(layouts):
+            stops[:, place] = np.clip(np.searchsorted(self.needs[place], reached, side="right") - 1, 1, layout.bands)
+        return stops
+
+
+def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping: _Stopping) -> tuple[NDArray[np.int64], float, float]:
+    """The levels (q, parts) at which searches stop, the share of the k nearest that they have found, and the listed rows they verify.
+
+    The lower the level, the better the k-th row of those that were verified; so the level is where one meets the other, found by halving.
+    """
+    there = drawn.scores > NOTHING
+    kth = drawn.scores[:, min(stopping.k, drawn.scores.shape[1]) - 1]
+    near = there & (drawn.scores >= kth[:, None])
+    wanted = np.maximum(np.minimum(near.sum(axis=1), stopping.k), 1)
+    parts = np.zeros_like(drawn.parts) if len(layouts) == 1 else drawn.parts
+    counts = np.choose(parts, [hashed.shared(*layout.hashed) for layout in layouts])
+    counts = np.where(there, counts, 0)
+    low, high = np.zeros(len(drawn)), np.maximum(drawn.scores[:, 0], 0.0) + 1e-12
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        verified = counts >= np.take_along_axis(stopping.levels(layouts, middle), parts, axis=1)
+        enough = _kth_of(drawn.scores, verified, stopping.k) >= middle
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    stops = stopping.levels(layouts, low)
+    verified = counts >= np.take_along_axis(stops, parts, axis=1)
+    found = np.minimum((verified & near).sum(axis=1), wanted) / wanted
+    return stops, float(found.mean()), float(verified.sum(axis=1).mean())
+
+
+def _kth_of(scores: NDArray[np.float64], verified: NDArray[np.bool_], k: int) -> NDArray[np.float64]:
+    """(q,) the k-th score of the rows that were verified; NOTHING where they are fewer. scores (q, m): best first."""
+    ranks = np.cumsum(verified, axis=1)
+    place = (ranks >= k).argmax(axis=1)
+    kth: NDArray[np.float64] = np.where(ranks[:, -1] >= k, scores[np.arange(len(scores)), place], NOTHING)
+    return kth
+
+
+def _tails(layout: Layout, agree: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(FINE_BINS, L + 1) the probability that a row shares so many bands or more."""
+    shared = np.clip(_sharing(layout, agree), 1e-300, 1.0 - 1e-15)[:, None]
+    counts = np.arange(layout.bands + 1)
+    ways = np.array([math.lgamma(layout.bands + 1) - math.lgamma(c + 1) - math.lgamma(layout.bands - c + 1) for c in counts.tolist()])
+    exactly = np.exp(ways + counts * np.log(shared) + (layout.bands - counts) * np.log1p(-shared))
+    tails: NDArray[np.float64] = np.cumsum(exactly[:, ::-1], axis=1)[:, ::-1]
+    return tails
+
+
+def _ns(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], counted: tuple[float, float, int]) -> float:
+    """The time of a query, one of many that are asked together. counted: postings and verified rows, and all rows."""
+    postings, verified, total = counted
+    posting = COSTS.posting if total <= _CACHED_ROWS else COSTS.far_posting
+    ns = postings * posting + verified * drawn.row_ns + total * _SWEEP_NS
+    for layout in layouts:
+        ns += layout.rows * COSTS.fresh if layout.fresh else layout.bands * COSTS.band
+    used = [(layout.r, layout.bands) for layout in layouts if layout.rows]
+    return ns + (hashed.ns(max(r for r, _ in used), max(bands for _, bands in used)) if used else 0.0)

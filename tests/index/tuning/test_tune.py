@@ -1,0 +1,172 @@
+"""What `tune` predicts of bands and walks, held against what searches do."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import bundled
+import kinbin
+import naive
+from linked import still
+
+CHOICES = ((1, 64), (3, 128), (8, 70))
+K, ASKED = 10, 100
+KERNELS = ("ngmm", "chi2", "cosine")
+
+
+def all_scores(Q: NDArray[np.float32], X: NDArray[np.float32], kernel: str = "ngmm") -> NDArray[np.float64]:
+    """(m, n) exact scores, by the definition."""
+    return np.array([naive.dense_scores(kernel, q, X) for q in Q])
+
+
+@pytest.fixture(scope="module")
+def patches() -> dict[str, NDArray[np.float32]]:
+    """Colours of 3,000 patches of photographs, and of 100 others that are queries."""
+    X = bundled.BUNDLED["photographs"]()
+    return {"rows": X["X_train"][:3_000], "queries": X["X_test"][:ASKED]}
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def tuned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, patches: dict[str, NDArray[np.float32]]
+) -> Iterator[tuple[kinbin.Collection, kinbin.Tuning]]:
+    """A collection of these patches in one run, and what is predicted of it."""
+    with still(), kinbin.open(tmp_path_factory.mktemp("tune")) as database:
+        collection = database.create_collection("patches", kernel=request.param, dim=512, seed=5)
+        collection.add([str(i) for i in range(3_000)], patches["rows"])
+        collection.compact()
+        yield collection, collection.tune(K, choices=CHOICES)
+
+
+def test_predicted_recall_and_work_are_those_of_the_rebuilt_collection(
+    tuned: tuple[kinbin.Collection, kinbin.Tuning], patches: dict[str, NDArray[np.float32]]
+) -> None:
+    """Of every setting: its recall with the sampled rows to .002, with queries that are no rows to .03; rows scored within twice."""
+    collection, told = tuned
+    truth = all_scores(patches["queries"], patches["rows"], collection.config.kernel)
+    for forecast in told.bands:
+        collection.rebuild(forecast.rows, forecast.bands)
+        current = collection.tune(K, choices=[(forecast.rows, forecast.bands)]).current
+        assert current.recall == forecast.recall
+        assert current.measured_recall == pytest.approx(forecast.recall, abs=0.002)
+        answers = collection.query_batch(patches["queries"], k=K, mode="bands")
+        recalls = [naive.recall(answer.scores, row, K) for answer, row in zip(answers, truth, strict=True)]
+        assert np.mean(recalls) == pytest.approx(forecast.recall, abs=0.03)
+        verified = np.mean([answer.verified for answer in answers])
+        assert verified / 2.0 <= forecast.verified <= 2.0 * verified
+        bounds = np.array([answer.recall_lower_bound or 0.0 for answer in answers])
+        assert np.mean(bounds < 0.9) == pytest.approx(forecast.uncertified, abs=0.1)
+
+
+def test_settings_differ(tuned: tuple[kinbin.Collection, kinbin.Tuning]) -> None:
+    """Long bands are read less and find less, so that predictions have something to tell apart."""
+    short, _, long = tuned[1].bands
+    assert short.recall > long.recall + 0.02
+    assert short.postings > 20 * long.postings
+    assert short.bytes_per_row < long.bytes_per_row
+
+
+def test_the_histogram_is_of_all_pairs_and_of_true_neighbours(tmp_path: Path, patches: dict[str, NDArray[np.float32]]) -> None:
+    """Shares by bins add up to 1, and are those of the exact kernel: of all pairs of sampled rows, and of their k nearest."""
+    rows = patches["rows"][:400]
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("patches", dim=512)
+        collection.add([str(i) for i in range(400)], rows)
+        told = collection.tune(K, sample=400, choices=[(1, 8)]).similarity_histogram
+    scores = all_scores(rows, rows)
+    np.fill_diagonal(scores, -1.0)
+    nearest = -np.sort(-scores, axis=1)[:, :K]
+    expected, edges = np.histogram(nearest, 64, (0.0, 1.0))
+    assert told.edges == pytest.approx(edges)
+    # A score at a border may be printed to either side of it.
+    assert told.neighbours == pytest.approx(expected / nearest.size, abs=2e-3)
+    assert sum(told.pairs) == pytest.approx(1.0, abs=1e-5)
+    mean = scores[scores >= 0.0].mean()
+    assert np.dot(told.pairs, edges[:-1] + 1 / 128) == pytest.approx(mean, abs=0.02)
+
+
+def test_rows_that_are_fresh_dead_or_in_several_runs_count_as_they_are(tmp_path: Path, patches: dict[str, NDArray[np.float32]]) -> None:
+    """The current setting is predicted over all runs, each with its bands, and the fresh rows; dead rows are nobody's neighbours."""
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("patches", dim=512, seed=3, rows=5, bands=60)
+        collection.add([str(i) for i in range(1_500)], patches["rows"][:1_500])
+        collection.compact()
+        collection.add([str(i) for i in range(1_500, 3_000)], patches["rows"][1_500:])
+        collection.delete([str(i) for i in range(0, 3_000, 5)])
+        told = collection.tune(K, sample=150, choices=[(5, 60)])
+    assert (told.current.rows, told.current.bands, told.current.runs) == (5, 60, 1)
+    assert told.current.measured_recall == pytest.approx(told.current.recall, abs=0.01)
+    assert told.current.recall > told.bands[0].recall + 0.004
+
+
+def test_walks_are_told_when_there_are_links(tmp_path: Path, patches: dict[str, NDArray[np.float32]]) -> None:
+    """Without links there are none; with links wider ones find and take more, and no width is less than k."""
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("patches", dim=512)
+        collection.add([str(i) for i in range(3_000)], patches["rows"])
+        assert collection.tune(20, sample=20, choices=[(3, 128)]).walks == ()
+        collection.link()
+        walks = collection.tune(20, sample=20, choices=[(3, 128)]).walks
+        stored = {step["pool"]: step for step in collection.stats()["links"]["calibration"]}
+    assert walks
+    assert min(walk.width for walk in walks) >= 20
+    assert [walk.microseconds for walk in walks] == sorted(walk.microseconds for walk in walks)
+    assert all(stored[walk.width]["recall@100"] <= walk.recall <= stored[walk.width]["recall@10"] + 1e-5 for walk in walks)
+
+
+def test_the_suggestion_reaches_the_target(tuned: tuple[kinbin.Collection, kinbin.Tuning]) -> None:
+    """What is suggested is one of the settings that reach the target; where none does, the one that finds the most, and it says so."""
+    collection, told = tuned
+    assert any((one.rows, one.bands) == (told.suggested.rows, told.suggested.bands) and one.recall >= 0.9 for one in told.bands)
+    poor = collection.tune(K, sample=50, choices=[(8, 4), (8, 16)])
+    assert (poor.suggested.rows, poor.suggested.bands) == (8, 16)
+    assert poor.suggested.why.startswith("none reaches 0.9")
+
+
+def test_before_anything_is_built(tmp_path: Path, patches: dict[str, NDArray[np.float32]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix, dense or sparse, is tuned for without a database, and nothing is left of it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dense = kinbin.tune(patches["rows"][:800], sample=100, choices=CHOICES)
+    sparse = kinbin.tune(sp.csr_matrix(patches["rows"][:800]), sample=100, choices=CHOICES, kernel="minmax")
+    assert dense.bands[0].recall > 0.95
+    assert dense.current.runs == sparse.current.runs == 1
+    assert abs(sparse.current.recall - sparse.current.measured_recall) <= 0.002
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_tuned_is_refused(db: kinbin.Database) -> None:
+    """Items without hashes, a lone row, choices, samples and k out of range: each is told before anything is searched."""
+    words = db.create_collection("words", items="strings", distance="levenshtein")
+    with pytest.raises(kinbin.InvalidInput, match="tune is about bands"):
+        words.tune()
+    few = db.create_collection("few", dim=2)
+    few.add(["a"], [[1.0, 2.0]])
+    with pytest.raises(kinbin.InvalidInput, match="fewer than two"):
+        few.tune()
+    wrong: dict[str, Any]
+    for wrong in ({"choices": [(9, 64)]}, {"choices": []}, {"choices": [(1, 256)]}, {"choices": [3]}, {"sample": 1_001}, {"k": 101}):
+        with pytest.raises(kinbin.InvalidInput):
+            few.tune(**wrong)
+    with pytest.raises(kinbin.InvalidInput, match="seed"):
+        few.tune(seed=-1)
+
+
+def test_it_can_be_cancelled(db: kinbin.Database, patches: dict[str, NDArray[np.float32]]) -> None:
+    """An event that is set ends the work."""
+    collection = db.create_collection("patches", dim=512)
+    collection.add([str(i) for i in range(300)], patches["rows"][:300])
+    gone = threading.Event()
+    gone.set()
+    with pytest.raises(kinbin.SearchCancelled):
+        collection.tune(cancel=gone)
+    with pytest.raises(kinbin.SearchCancelled):
+        collection.recall(cancel=gone)
