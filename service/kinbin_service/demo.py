@@ -1,4 +1,4 @@
-"""`make run`: a server with 1,797 handwritten digits in it, a first query with its certificate, and what to try next.
+"""`make run`: a server with handwritten digits and pieces of photographs, a query with its certificate, and where to look.
 
     python -m kinbin_service.demo --data ./kinbin-data --host 127.0.0.1 --port 8080 [--once]
 
@@ -194,8 +194,9 @@ def _load_digits() -> _Digits:
 
 
 def _fill(console: Console, data: Path, digits: _Digits) -> bool:
-    """Load the digits into "default" if it is empty or was filled by half; whether they are in it."""
+    """Load the digits into "default" if it is empty or was filled by half; whether they are in it. With them come the photographs."""
     import kinbin
+    from kinbin_service import photographs
     from kinbin_service.default_collection import NAME, add_to_default
     from kinbin_service.kernels import FIRST
 
@@ -205,12 +206,17 @@ def _fill(console: Console, data: Path, digits: _Digits) -> bool:
     with kinbin.open(data) as database:
         if NAME in database.collections() and (collection := database.collection(NAME)).count() > 0:
             first, last = collection.get([ids[0], ids[-1]], include=())
-            if first is None or last is not None:
-                return first is not None
+            if first is None:
+                return False
+            if last is not None:
+                photographs.fill(database)
+                return True
         began = time.monotonic()
         add_to_default(database, ids, digits.images, [{"digit": number} for number in digits.shown], {"mode": "upsert", "atomic": True})
         seconds = time.monotonic() - began
-    _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "{NAME}" in {seconds:.1f} s.')
+        _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "{NAME}" in {seconds:.1f} s.')
+        if added := photographs.fill(database):
+            _say(console, f'Added {added:,} pieces of two photographs (32 × 32 pixels, by colour) to the collection "{photographs.NAME}".')
     return True
 
 
@@ -259,7 +265,13 @@ def _show_addresses(console: Console, address: str) -> None:
     key = "" if api_key() is None else f' -H "Authorization: Bearer {secret}"'
     body = orjson.dumps({"id": f"digit-{_QUERY:04d}", "k": 5, "filter": {"digit": {"$ne": 8}}, "include": ["payload"]}).decode()
     console.print()
-    for path, what in (("/docs", "the API"), ("/openapi.json", "the same for programs"), ("/healthz", "health"), ("/v1/limits", "limits")):
+    for path, what in (
+        ("/dashboard", "the dashboard: search the photographs by eye"),
+        ("/docs", "the API"),
+        ("/openapi.json", "the same for programs"),
+        ("/healthz", "health"),
+        ("/v1/limits", "limits"),
+    ):
         _say(console, f"  {address}{path:<14} {what}")
     _say(console, "\nTry the nearest digits that are no 8:\n")
     _say(console, f"  curl -s {address}/query{key} -H 'content-type: application/json' -d {shlex.quote(body)}")

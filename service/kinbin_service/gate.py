@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
+from kinbin_service.dashboard import PATHS as DASHBOARD_PATHS
 from kinbin_service.hosts import Hosts
 from kinbin_service.keys import KEY, Keys, check, needed
 from kinbin_service.limits import body_limit, is_stream
@@ -36,7 +37,7 @@ __all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 """Paths that need no key, and that any host may ask for: orchestrators probe them, by the address of a container. They tell a state."""
 
-DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"})
+DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"}) | DASHBOARD_PATHS
 """Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
 
 IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/limits", "/metrics"}

@@ -193,6 +193,8 @@ def test_serve_ends_with_sigterm(data: Path, spawn: Spawn, free_port: int) -> No
 def test_demo_once(shown: Shown) -> None:
     """`--once` loads the digits, prints a query with its certificate, addresses and a request to paste, and ends."""
     assert "Added 1,797 handwritten digits" in shown.out
+    assert "Added 4,880 pieces of two photographs" in shown.out
+    assert f"http://127.0.0.1:{shown.port}/dashboard" in shown.out
     assert "Certificate: mean recall is at least" in shown.out
     assert "score 1.000" in shown.out
     assert f"curl -s http://127.0.0.1:{shown.port}/query" in shown.out
@@ -200,6 +202,12 @@ def test_demo_once(shown: Shown) -> None:
         digits = database.collection("default")
         assert digits.count() == 1_797
         assert digits.count({"digit": 0}) == 178
+        photographs = database.collection("photographs")
+        (item,) = photographs.get(["patch-0000"])
+        assert item is not None
+        assert item.payload is not None
+        assert item.payload["image"].startswith("data:image/webp;base64,")
+        assert photographs.count({"photograph": "flower"}) == 2_440
 
 
 @pytest.mark.parametrize(("number", "key"), [(signal.SIGINT, None), (signal.SIGTERM, "secret-of-the-test")])

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 cc8175deff30b3a50a22ca7863f8a818868fa9fcb9c785408a2cdc6a6901637b, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 602704877f1c7d4cd2cf58bc1817f6fd3b8683883c8acefa8dd5f131da5f1440, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -81,6 +81,8 @@ export interface paths {
         /**
          * Delete items
          * @description By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
+         *
+         *     With `if_versions` nothing is deleted unless every item has the version that is named for it (409 `version_conflict`).
          *
          *     More than 10,000 matches go in several transactions, and `atomic` is false: every item that is deleted matched when it was, and
          *     items that begin to match during the request may stay.
@@ -1187,6 +1189,16 @@ export interface components {
          *       ]
          *     }
          * @example {
+         *       "ids": [
+         *         "a",
+         *         "b"
+         *       ],
+         *       "if_versions": [
+         *         17,
+         *         null
+         *       ]
+         *     }
+         * @example {
          *       "filter": {
          *         "year": {
          *           "$lt": 2000
@@ -1207,6 +1219,12 @@ export interface components {
             filter?: {
                 [key: string]: unknown;
             } | null;
+            /**
+             * If Versions
+             * @description with ids: what each has to be, or nothing is deleted; null: any
+             * @default null
+             */
+            if_versions?: (number | null)[] | null;
         };
         /**
          * DroppedAnswer
@@ -3846,6 +3864,7 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];

@@ -1,0 +1,87 @@
+// Items as people see them: a thumbnail, pixels, bars or text.
+import { h, short } from "./dom.js";
+import { pixels } from "./pictures.js";
+
+const PICTURE = /^data:image\/(png|jpeg|webp|gif|svg\+xml);base64,/;
+const SERVED = /^\/[^/].*\.(png|jpe?g|webp|gif|svg)$/i;
+
+// The first field of a payload that is a picture: a data: address, or a path of this server.
+export function thumbnail(payload) {
+  if (!payload) return null;
+  return Object.values(payload).find((value) => typeof value === "string" && (PICTURE.test(value) || SERVED.test(value))) ?? null;
+}
+
+export const VIEWS = [
+  ["auto", "what fits"],
+  ["thumbnails", "thumbnails"],
+  ["pixels", "pixels"],
+  ["bars", "bars"],
+  ["text", "text"],
+];
+
+const isSquare = (length) => Number.isInteger(Math.sqrt(length)) && length >= 16 && length <= 65536;
+
+export function viewOf(item, view) {
+  if (view !== "auto") return view;
+  if (thumbnail(item.payload)) return "thumbnails";
+  if (Array.isArray(item.vector)) return isSquare(item.vector.length) ? "pixels" : "bars";
+  return Array.isArray(item.series) && typeof item.series[0] === "number" ? "bars" : "text"; // series of several dimensions have no one line
+}
+
+// The figure of one item. Charts are loaded when the first bars are drawn.
+export async function figure(item, view) {
+  const drawn = viewOf(item, view);
+  const picture = thumbnail(item.payload);
+  if (drawn === "thumbnails" && picture) return h("img", { src: picture, alt: `picture of ${item.id}`, class: "thumbnail" });
+  if (drawn === "pixels" && Array.isArray(item.vector) && isSquare(item.vector.length)) {
+    const canvas = pixels(item.vector);
+    canvas.className = "thumbnail";
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `the ${item.vector.length} values of ${item.id} as pixels`);
+    return canvas;
+  }
+  const { x, values } = numbers(item);
+  if (drawn === "bars" && values.length) {
+    const { chart } = await import("./charts.js");
+    return chart({
+      about: `${values.length} values of ${item.id}`,
+      x,
+      xLabel: "",
+      yLabel: "",
+      height: 130,
+      legend: false,
+      series: [{ label: "value", values, drawn: item.series ? "line" : "bars" }],
+    });
+  }
+  return h("p", { class: "words" }, words(item));
+}
+
+// The numbers of an item, by place or by feature; none for what is no row of numbers.
+function numbers({ vector, series }) {
+  if (vector && !Array.isArray(vector)) {
+    const pairs = (vector.indices || []).map((feature, at) => [feature, vector.values[at]]).sort((a, b) => a[0] - b[0]);
+    return { x: pairs.map(([feature]) => feature), values: pairs.map(([, value]) => value) };
+  }
+  const values = (vector || series || []).filter((value) => typeof value === "number");
+  return { x: values.map((_, at) => at), values };
+}
+
+// A string that is stored, or the longest text of the payload.
+function words(item) {
+  if (typeof item.string === "string") return item.string;
+  const texts = Object.values(item.payload || {}).filter((value) => typeof value === "string" && !PICTURE.test(value));
+  return texts.sort((a, b) => b.length - a.length)[0] || (item.points ? `${item.points.length} points` : "");
+}
+
+// A payload in one line, without its pictures.
+export function summary(payload) {
+  return Object.entries(payload || {})
+    .filter(([, value]) => !(typeof value === "string" && PICTURE.test(value)))
+    .map(
+      ([name, value]) =>
+        `${name}: ${typeof value === "number" ? short(value) : cut(typeof value === "string" ? value : JSON.stringify(value), 80)}`,
+    )
+    .join(", ");
+}
+
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most)} …` : text);

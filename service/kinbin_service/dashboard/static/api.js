@@ -1,0 +1,90 @@
+// Requests to this very server. A key is asked for when it is needed, and is kept in a variable of this page only.
+
+let key = null;
+let askForKey = async () => null;
+
+export class Problem extends Error {
+  constructor(status, told) {
+    super(told.detail || told.title || `status ${status}`);
+    this.status = status;
+    this.code = told.code || "";
+    this.errors = told.errors || [];
+  }
+
+  // A route that this server does not have (yet): 404 of the router, 405 of another method's route, or 501.
+  get missingRoute() {
+    return this.status === 501 || this.status === 405 || (this.status === 404 && this.code === "not_found");
+  }
+}
+
+export function onKeyNeeded(ask) {
+  askForKey = ask;
+}
+export function setKey(given) {
+  key = given || null;
+}
+export const hasKey = () => key !== null;
+
+// Relative to the page: a proxy may have put the server below a path of its own.
+export const address = (path) => new URL(path.replace(/^\//, ""), document.baseURI).href;
+export const server = () => new URL(".", document.baseURI).href.replace(/\/$/, "");
+export const collectionPath = (name, word = "") => `/v1/collections/${encodeURIComponent(name)}${word && `/${word}`}`;
+
+// {content, milliseconds}: the JSON of an answer, and the time to its last byte. Problem for any other status.
+export async function timed(method, path, body, { signal, text } = {}) {
+  for (;;) {
+    const headers = key === null ? {} : { authorization: `Bearer ${key}` };
+    if (body !== undefined) headers["content-type"] = "application/json";
+    const began = performance.now();
+    const response = await fetch(address(path), {
+      method,
+      headers,
+      signal,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+    });
+    const received = await response.text();
+    const milliseconds = performance.now() - began;
+    if (response.status === 401) {
+      const given = await askForKey(key !== null);
+      if (given !== null) {
+        key = given;
+        continue;
+      }
+    }
+    const content = parsed(received);
+    if (!response.ok && !text) throw new Problem(response.status, content || {});
+    return { content: text ? received : content, milliseconds, status: response.status };
+  }
+}
+
+export async function ask(method, path, body, options) {
+  return (await timed(method, path, body, options)).content;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+const known = new Map();
+
+// The description of a collection, asked for anew each time unless `kept`.
+export async function describe(name, { signal, kept = false } = {}) {
+  if (!kept || !known.has(name)) known.set(name, await ask("GET", collectionPath(name), undefined, { signal }));
+  return known.get(name);
+}
+
+// At most so many at once, in order.
+export async function each(values, run, most = 4) {
+  const waiting = values.entries();
+  const worker = async () => {
+    for (const [position, value] of waiting) await run(value, position);
+  };
+  await Promise.all(Array.from({ length: Math.min(most, values.length) }, worker));
+}

@@ -1,0 +1,116 @@
+// The frame: which page is shown, navigation, the key, and what is said when a page fails.
+import { ask, describe, hasKey, onKeyNeeded, setKey } from "./api.js";
+import { dialog, field, h, replace } from "./dom.js";
+import { trouble } from "./trouble.js";
+
+const SERVER = [
+  ["", "Collections"],
+  ["console", "Console"],
+];
+const COLLECTION = [
+  ["query", "Query"],
+  ["scores", "Scores"],
+  ["recall", "Recall"],
+  ["buckets", "Buckets"],
+  ["map", "Map"],
+  ["duplicates", "Duplicates"],
+  ["items", "Items"],
+  ["snapshots", "Snapshots"],
+  ["console", "Console"],
+];
+const main = document.getElementById("main");
+let leaving = new AbortController();
+let first = true;
+
+// "#/c/photos/query?id=a" as {page, name, options}
+function place() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [word, name, page] = path.split("/").map(decodeURIComponent);
+  const options = Object.fromEntries(new URLSearchParams(query));
+  return word === "c" ? { page: page || "query", name, options } : { page: word || "collections", name: null, options };
+}
+
+async function show() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const { page, name, options } = place();
+  const listed = name === null ? ["collections", "console"] : COLLECTION.map(([word]) => word);
+  navigate(page, name);
+  const heading = h("h1", {}, listed.includes(page) ? titleOf(page) : "No such page");
+  document.title = `${name ? `${name}: ` : ""}${heading.textContent} – Kinbin`;
+  const holder = h("div", { class: "page", "aria-busy": "true" });
+  replace(main, heading, holder);
+  if (!first) main.focus({ preventScroll: true });
+  first = false;
+  if (!listed.includes(page)) {
+    replace(holder, h("p", {}, h("a", { href: "#/" }, "All collections")));
+    return;
+  }
+  try {
+    const [module, info] = await Promise.all([import(`./pages/${page}.js`), name === null ? null : describe(name, { signal })]);
+    if (!signal.aborted) await module.show({ holder, heading, name, info, options, signal });
+  } catch (error) {
+    if (!signal.aborted) replace(holder, trouble(error));
+  } finally {
+    holder.removeAttribute("aria-busy");
+  }
+}
+
+function titleOf(page) {
+  const [, text] = [...SERVER, ...COLLECTION].find(([word]) => word === page || (page === "collections" && word === ""));
+  return text;
+}
+
+function navigate(page, name) {
+  const link = (href, text, here) => h("a", { href, "aria-current": here ? "page" : null }, text);
+  const key = h(
+    "button",
+    {
+      type: "button",
+      onclick: async () => {
+        if (hasKey()) setKey(null);
+        else setKey(await typedKey(false));
+        show();
+      },
+    },
+    hasKey() ? "Forget key" : "Key",
+  );
+  replace(
+    document.getElementById("server-nav"),
+    SERVER.map(([word, text]) => link(`#/${word}`, text, name === null && (word || "collections") === page)),
+    h("a", { href: "docs" }, "API"),
+    key,
+  );
+  const below = document.getElementById("collection-nav");
+  below.hidden = name === null;
+  if (name === null) return;
+  replace(
+    below,
+    h("b", {}, name),
+    COLLECTION.map(([word, text]) => link(`#/c/${encodeURIComponent(name)}/${word}`, text, word === page)),
+  );
+}
+
+let asking = null;
+
+// One dialog for however many requests wait for a key; it stays in this page's memory, and is gone with it.
+function typedKey(wrong) {
+  asking ||= (async () => {
+    const input = h("input", { type: "password", autocomplete: "off", required: true, autofocus: true });
+    const text = wrong ? "The server does not take this key." : "This server asks for a key. It stays in the memory of this page.";
+    const given = await dialog("API key", [h("p", {}, text), field("Key", input)], { action: "Use it", submit: () => input.value.trim() });
+    asking = null;
+    return given;
+  })();
+  return asking;
+}
+
+onKeyNeeded(typedKey);
+window.addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#/") || !location.hash) show();
+});
+show().then(async () => {
+  const limits = await ask("GET", "/livez").catch(() => null);
+  if (limits) document.querySelector(".brand").title = `Kinbin ${limits.version}`;
+});

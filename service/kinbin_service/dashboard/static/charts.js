@@ -1,0 +1,100 @@
+// Charts by uPlot (vendor/), in the colours of the page; each has a name for those who do not see it.
+import uPlot from "./vendor/uPlot.esm.js";
+import { h } from "./dom.js";
+
+const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export const colour = (number) => token(COLOURS[number % COLOURS.length]);
+export const colours = COLOURS.length;
+const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const faint = (value) => `${value}55`;
+
+// line, steps, bars and points: how a series is drawn.
+const PATHS = {
+  line: () => ({ width: 2, points: { show: false } }),
+  steps: (stroke) => ({ width: 1, fill: faint(stroke), paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }),
+  bars: (stroke) => ({ width: 1, fill: faint(stroke), paths: uPlot.paths.bars({ size: [0.8, 60] }), points: { show: false } }),
+  points: (stroke, size) => ({ width: 0, paths: () => null, points: { show: true, size: size || 8, fill: stroke, stroke } }),
+};
+
+// series: [{label, values, drawn, scale, size}], beside x, ascending. about: one sentence that says what is to be seen.
+// places: x are 1, 2, …, and `names`, if there are any, stand below them.
+export function chart({
+  about,
+  x,
+  xLabel,
+  yLabel,
+  y2Label,
+  series,
+  height = 280,
+  ranges = {},
+  legend = true,
+  places = false,
+  names,
+  hooks = {},
+}) {
+  const holder = h("figure", { class: "chart" });
+  const drawing = h("div", { role: "img", "aria-label": about });
+  holder.append(drawing, h("figcaption", {}, about));
+  const width = () => Math.max(200, holder.clientWidth || 600);
+  let plot = null;
+  const draw = () => {
+    plot?.destroy();
+    const options = {
+      width: width(),
+      height,
+      legend: { show: legend, live: series.some((one) => one.drawn !== "points") },
+      hooks,
+      cursor: { points: { show: false }, drag: { x: false, y: false } },
+      scales: {
+        x: { time: false, range: places ? [0.4, x.length + 0.6] : ranges.x },
+        y: { range: ranges.y },
+        right: { range: ranges.right },
+      },
+      axes: [
+        axis(
+          xLabel,
+          places ? { incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, at) => at.map((one) => (names ? (names[one - 1] ?? "") : one)) } : {},
+        ),
+        axis(yLabel, { size: 56 }),
+        ...(y2Label ? [axis(y2Label, { scale: "right", side: 1, grid: { show: false } })] : []),
+      ],
+      series: [{ label: xLabel || "x" }, ...series.map(drawnAs)],
+    };
+    plot = new uPlot(options, [x, ...series.map((one) => one.values)], drawing);
+    holder.plot = plot;
+  };
+  const resized = new ResizeObserver(() => {
+    if (!holder.isConnected) return;
+    if (!plot) draw();
+    else if (Math.abs(plot.width - holder.clientWidth) > 2) plot.setSize({ width: width(), height });
+  });
+  resized.observe(holder);
+  dark.addEventListener("change", () => {
+    if (holder.isConnected && plot) draw();
+  });
+  holder.update = (values) => {
+    values.forEach((one, number) => {
+      series[number].values = one;
+    });
+    plot?.setData([x, ...values]);
+  };
+  return holder;
+}
+
+const axis = (label, more) => ({
+  stroke: token("--text"),
+  grid: { stroke: token("--line"), width: 1 },
+  ticks: { stroke: token("--line") },
+  label,
+  labelSize: 22,
+  font: "12px system-ui",
+  labelFont: "12px system-ui",
+  ...more,
+});
+
+function drawnAs({ label, scale = "y", drawn = "line", size }, number) {
+  const stroke = colour(number);
+  return { label, scale, stroke, ...PATHS[drawn](stroke, size) };
+}

@@ -1,0 +1,201 @@
+// How similar the items are to each other, under the S-curve of banding: what r and L would find, and what they would cost.
+import { ask, collectionPath } from "../api.js";
+import { trouble } from "../trouble.js";
+import { chart } from "../charts.js";
+import { bytes, dialog, field, h, integer, percent, replace, say, short, table } from "../dom.js";
+import { snippets } from "../snippets.js";
+
+const POINTS = 400;
+// Larger collections are measured when somebody asks for it: each sampled row is an exact scan.
+const AT_ONCE = 100000;
+const grid = Array.from({ length: POINTS + 1 }, (_, at) => at / POINTS);
+
+export const sCurve = (rows, bands) => grid.map((s) => 1 - (1 - s ** rows) ** bands);
+
+export async function show({ holder, name, info, signal }) {
+  const run = (info.stats.runs || []).at(-1);
+  const slider = (most, value) => h("input", { type: "range", min: 1, max: most, value });
+  const rows = slider(8, run?.r || 4);
+  const bands = slider(255, run?.bands || 64);
+  const told = h("output", {});
+  const drawing = h("div", {});
+  const results = h("div", {});
+  let histogram = null;
+  let plot = null;
+  const heights = () =>
+    histogram
+      ? [stepped(histogram.edges, histogram.pairs), stepped(histogram.edges, histogram.neighbours)]
+      : [grid.map(() => null), grid.map(() => null)];
+  const move = () => {
+    const [r, L] = [Number(rows.value), Number(bands.value)];
+    told.textContent = `r = ${r} rows in each of L = ${L} bands. Half of the items of similarity ${(1 - 0.5 ** (1 / L)) ** (1 / r) < 0.001 ? "0" : ((1 - 0.5 ** (1 / L)) ** (1 / r)).toFixed(3)} are found${found(histogram, r, L)}.`;
+    rows.setAttribute("aria-valuetext", `${r} rows`);
+    bands.setAttribute("aria-valuetext", `${L} bands`);
+    plot?.update([...heights(), sCurve(r, L)]);
+  };
+  const draw = () => {
+    plot = chart({
+      about:
+        "How similar all pairs and nearest neighbours of a sample are, by the chance s that one of their hashes agrees (of min-max kernels, their score); and the probability 1 − (1 − s^r)^L that bands find such a pair",
+      x: grid,
+      xLabel: "s: chance that a hash agrees",
+      yLabel: "share of pairs, of the highest",
+      y2Label: "P(found)",
+      height: 340,
+      ranges: { x: [0, 1], y: [0, 1.05], right: [0, 1.05] },
+      series: [
+        { label: "all pairs", drawn: "steps", values: heights()[0] },
+        { label: "nearest neighbours", drawn: "steps", values: heights()[1] },
+        { label: "S-curve", scale: "right", values: sCurve(Number(rows.value), Number(bands.value)) },
+      ],
+    });
+    replace(drawing, plot);
+    move();
+  };
+  rows.addEventListener("input", move);
+  bands.addEventListener("input", move);
+  const measure = formOf(name, signal, results, (made) => {
+    histogram = made.similarity_histogram;
+    draw();
+  });
+  replace(
+    holder,
+    measure.form,
+    h(
+      "div",
+      { class: "panel" },
+      h("div", { class: "row fields" }, field("r: rows of a band", rows), field("L: bands", bands)),
+      h("p", { class: "hint", "aria-live": "polite" }, told),
+      drawing,
+    ),
+    results,
+  );
+  draw();
+  if (info.count <= AT_ONCE) await measure.run();
+}
+
+// "…, and of the sampled neighbours 97.1 %": the mean of the curve over the histogram of neighbours.
+function found(histogram, r, L) {
+  const total = histogram?.neighbours.reduce((all, one) => all + one, 0);
+  if (!total) return "";
+  const mean =
+    histogram.neighbours.reduce((all, count, bin) => {
+      const s = Math.max(0, (histogram.edges[bin] + histogram.edges[bin + 1]) / 2);
+      return all + count * (1 - (1 - s ** r) ** L);
+    }, 0) / total;
+  return `, and ${percent(mean)} of the sampled neighbours`;
+}
+
+function stepped(edges, counts) {
+  const most = Math.max(...counts, 1e-12);
+  let bin = 0;
+  return grid.map((s) => {
+    while (bin < counts.length - 1 && s >= edges[bin + 1]) bin += 1;
+    return s < edges[0] || s > edges.at(-1) ? 0 : counts[bin] / most;
+  });
+}
+
+function formOf(name, signal, results, drawn) {
+  const k = h("input", { type: "number", min: 1, max: 1000, value: 10 });
+  const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: 0.9 });
+  const sample = h("input", { type: "number", min: 1, max: 10000, value: 200 });
+  const button = h("button", { class: "primary" }, "Measure");
+  const run = async () => {
+    const body = { k: Number(k.value), target_recall: Number(recall.value), sample: Number(sample.value) };
+    const path = collectionPath(name, "tune");
+    button.disabled = true;
+    replace(results, h("p", {}, "Measuring on a sample …"));
+    try {
+      const made = await ask("POST", path, body, { signal });
+      drawn(made);
+      replace(results, ...tuned(name, made), snippets("POST", path, body));
+    } catch (error) {
+      if (!signal.aborted) replace(results, trouble(error), snippets("POST", path, body));
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const form = h(
+    "form",
+    {
+      class: "panel row fields",
+      onsubmit: (event) => {
+        event.preventDefault();
+        run();
+      },
+    },
+    field("k", k),
+    field("Target recall", recall),
+    field("Sample", sample),
+    button,
+  );
+  return { form, run };
+}
+
+function tuned(name, made) {
+  const { current, suggested, bands, walks } = made;
+  const better = h("button", { type: "button", onclick: () => rebuild(name, suggested) }, "Rebuild so");
+  const now =
+    current && current.bands
+      ? `Now: ${layout(current)}, recall ${percent(current.recall)} predicted and ${percent(current.measured_recall)} measured.`
+      : "";
+  return [
+    h("p", {}, h("b", {}, `Suggested: ${layout(suggested)}. `), `${suggested.why}. `, now),
+    better,
+    bands.length ? recallAndTime(made) : null,
+    table(
+      "What bands would do",
+      ["Rows", "Bands", "Recall", "Postings", "Scored", "Bytes a row", "Time"],
+      bands.map((one) => [
+        integer(one.rows),
+        integer(one.bands),
+        percent(one.recall),
+        integer(one.postings),
+        integer(one.verified),
+        bytes(one.bytes_per_row),
+        time(one.microseconds),
+      ]),
+    ),
+    walks.length
+      ? table(
+          "What walks do",
+          ["Width", "Recall", "Time"],
+          walks.map((one) => [integer(one.width), percent(one.recall), time(one.microseconds)]),
+        )
+      : h("p", { class: "hint" }, "There are no links yet, so there are no walks."),
+  ];
+}
+
+const layout = ({ rows, bands }) => `${integer(rows)} rows in each of ${integer(bands)} bands`;
+const time = (microseconds) => (typeof microseconds === "number" ? `${short(Number(microseconds.toFixed(1)))} µs` : "–");
+
+// Every setting by its predicted time and recall, and the present one as it was predicted and measured.
+function recallAndTime({ bands, walks, current }) {
+  const points = [
+    ...bands.map((one) => ["bands", one.microseconds, one.recall]),
+    ...walks.map((one) => ["walks", one.microseconds, one.recall]),
+    ...(current.bands ? [["now, predicted", current.microseconds, current.recall]] : []),
+    ...(current.bands ? [["now, measured", current.measured_microseconds ?? current.microseconds, current.measured_recall]] : []),
+  ].sort((a, b) => a[1] - b[1]);
+  const series = (label, size) => ({
+    label,
+    size,
+    drawn: "points",
+    values: points.map(([of, , recall]) => (of === label ? recall : null)),
+  });
+  return chart({
+    about: "Predicted recall and time of each setting, and the present one as it was predicted and measured",
+    x: points.map(([, microseconds]) => microseconds),
+    xLabel: "µs a query",
+    yLabel: "recall",
+    ranges: { y: [Math.max(0, Math.min(...points.map(([, , recall]) => recall)) - 0.05), 1.01] },
+    series: [series("bands", 7), series("walks", 7), series("now, predicted", 12), series("now, measured", 12)],
+  });
+}
+
+async function rebuild(name, { rows, bands }) {
+  const path = collectionPath(name, "rebuild");
+  const text = `All rows are laid out in ${bands} bands of ${rows} rows. Queries and adds go on meanwhile.`;
+  const done = await dialog("Rebuild", h("p", {}, text), { action: "Rebuild", submit: () => ask("POST", path, { rows, bands }) });
+  if (done) say(`${integer(done.count)} rows lie in new bands.`);
+}

@@ -1,0 +1,382 @@
+"""The dashboard in headless Chromium, against real servers with real data: what a person does, and what they must see."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+import orjson
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+import kinbin
+from browser import PHONE, WIDE, Looked, browsing, found
+from kinbin_service import photographs
+from service_process import ServerProcess
+
+KEY = "secret-of-the-test"
+TITLES = {
+    "": "Collections", "console": "Console", "c/photographs/query": "Query", "c/photographs/scores": "Scores",
+    "c/photographs/recall": "Recall", "c/photographs/buckets": "Buckets", "c/photographs/map": "Map",
+    "c/photographs/duplicates": "Duplicates", "c/photographs/items": "Items", "c/photographs/snapshots": "Snapshots",
+    "c/photographs/console": "Console",
+}  # fmt: skip
+"""Every page, by its place."""
+ASKS = {"c/photographs/scores": "tune", "c/photographs/recall": "recall", "c/photographs/map": "map"}
+"""What pages ask for when they are opened."""
+
+
+class Site(NamedTuple):
+    """Two running servers, the second of which asks for a key, and a browser."""
+
+    open: str
+    keyed: str
+    browser: Browser
+    routes: frozenset[str]
+
+    def has(self, word: str) -> bool:
+        """Whether the server has this route of a collection."""
+        return f"/v1/collections/{{name}}/{word}" in self.routes
+
+
+def fill(data: Path) -> None:
+    """Photographs with thumbnails (a third of them), digits, words and strings."""
+    patches = photographs.cut()
+    some = slice(0, None, 3)
+    with kinbin.open(data) as database:
+        pictures = database.create_collection("photographs", dim=512)
+        pictures.add(patches.ids[some], patches.histograms[some], payloads=patches.payloads[some])
+        pictures.compact()
+        words = database.create_collection("words")
+        words.add(
+            ["a", "b", "c"], [["red", "fox"], ["blue", "fox"], ["green", "tree"]], payloads=[{"text": "a red fox"}, None, {"year": 2020}]
+        )
+        database.create_collection("names", items="strings").add(["a", "b"], ["kitten", "sitting"])
+        database.create_collection("scales", dim=50).add(["low", "high"], np.vstack([np.arange(1, 51), np.arange(50, 0, -1)]))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Both servers and the browser, started once for all tests of this file."""
+    found()
+    folder = tmp_path_factory.mktemp("dashboard")
+    server, locked = ServerProcess(folder / "open"), ServerProcess(folder / "keyed", api_key=KEY)
+    with ExitStack() as ended:
+        for one in (locked, server):
+            one.launch()
+            ended.callback(one.close)
+            if one is locked:
+                fill(folder / "open")
+        browser = ended.enter_context(browsing())
+        locked.wait_until_ready()
+        server.wait_until_ready()
+        headers = {"x-api-key": KEY}
+        assert locked.client.put("/v1/collections/secret", json={"dim": 3}, headers=headers).status_code == 201
+        items = [{"id": f"item-{n}", "vector": [n, 1, 2]} for n in range(1, 6)]
+        assert locked.client.post("/v1/collections/secret/index", json={"items": items}, headers=headers).status_code == 200
+        paths = server.client.get("/openapi.json").json()["paths"]
+        yield Site(f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{locked.port}", browser, frozenset(paths))
+
+
+@pytest.fixture
+def look(site: Site) -> Iterator[Any]:
+    """A function that opens a window on the open server; at the end nothing may have gone wrong in any of them."""
+    opened: list[Looked] = []
+
+    def look(address: str = site.open, **how: Any) -> Looked:
+        opened.append(Looked(site.browser, address, **{**WIDE, **how}))
+        return opened[-1]
+
+    yield look
+    for one in opened:
+        assert all(url.startswith((one.address, "data:")) for url in one.requested), "something was fetched from elsewhere"
+        one.context.close()
+    assert [wrong for one in opened for wrong in one.wrong] == []
+
+
+def picture(colour: tuple[int, int, int]) -> dict[str, Any]:
+    """A picture of one colour, as a file that is chosen."""
+    file = io.BytesIO()
+    Image.new("RGB", (40, 40), colour).save(file, "PNG")
+    return {"name": "picture.png", "mimeType": "image/png", "buffer": file.getvalue()}
+
+
+@pytest.fixture(scope="module", params=[WIDE, PHONE], ids=["wide and light", "phone and dark"])
+def window(request: pytest.FixtureRequest, site: Site) -> Iterator[Looked]:
+    """One window that goes from page to page."""
+    looked = Looked(site.browser, site.open, **request.param)
+    yield looked
+    looked.context.close()
+
+
+@pytest.mark.parametrize("place", TITLES)
+def test_every_page_is_sound(site: Site, window: Looked, place: str) -> None:
+    """Each page has its heading, nothing serious for axe-core, nothing in the console and nothing beside the window.
+
+    A page whose route the server lacks says so.
+    """
+    window.wrong.clear()
+    page = window.open(place)
+    assert page.locator("h1").inner_text() == TITLES[place]
+    missing = place in ASKS and not site.has(ASKS[place])
+    assert page.locator(".missing").count() == missing
+    assert page.locator(".trouble:not(.missing)").all_inner_texts() == []
+    assert window.findings() == []
+    assert window.sideways() <= 0
+    # The browser itself notes the one request that was answered with 404.
+    assert [wrong for wrong in window.wrong if not (missing and "404" in wrong)] == []
+
+
+def test_collections_tell_how_they_are(look: Any) -> None:
+    """The first page is there within a second, and tells rows, bytes, runs, links, upkeep and failures of each collection."""
+    looked = look()
+    began = time.perf_counter()
+    page = looked.open()
+    row = page.get_by_role("row").filter(has_text="photographs")
+    cells = row.get_by_role("cell").all_inner_texts()
+    assert time.perf_counter() - began < 1
+    assert cells[0] == "vectors, ngmm"
+    assert cells[1] == "1,627"
+    assert int(cells[4].replace(",", "")) >= 1
+    assert re.fullmatch(r"[\d.]+ MiB", cells[3])
+    assert re.fullmatch(r"[\d.]+ %", cells[5])
+    assert cells[6:] == ["nothing to do", "none"]
+    row.get_by_role("link", name="photographs").click()
+    page.get_by_role("heading", name="Query", exact=True).wait_for()
+
+
+def answer_of(page: Page) -> tuple[list[str], float]:
+    """Ids of the answer on the page, and the milliseconds that it took until it was there."""
+    took = page.locator(".took")
+    took.wait_for()
+    return page.locator(".cards .id").all_inner_texts(), float(took.get_attribute("data-milliseconds") or "inf")
+
+
+def test_queries_by_id_by_picture_and_by_json(site: Site, look: Any) -> None:
+    """Each way to ask gives what the route gives, with thumbnails, scores and the certificate, in less than 100 ms."""
+    page = look().open("c/photographs/query?id=patch-0300")
+    answer_of(page)
+    page.get_by_label("k", exact=True).fill("5")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".cards > .card")).to_have_count(5)
+    ids, took = answer_of(page)
+    body = {"id": "patch-0300", "k": 5}
+    expected = httpx.post(f"{site.open}/v1/collections/photographs/query", json=body).json()
+    assert ids == [hit["id"] for hit in expected["results"]]
+    assert took < 100
+    assert f"score {expected['results'][0]['score']:.4f}" in page.locator(".card").first.inner_text()
+    assert f"Recall bound {expected['recall_lower_bound']:.4f}" in page.locator(".certificate").inner_text()
+    assert page.locator(".card img.thumbnail").count() == 5
+    assert page.evaluate("[...document.querySelectorAll('img.thumbnail')].every(one => one.naturalWidth === 32)")
+    page.get_by_role("radio", name="JSON").check()
+    page.get_by_label("Body of the query").fill(orjson.dumps(body | {"k": 3, "include": ["payload"]}).decode())
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".cards > .card")).to_have_count(3)
+    assert answer_of(page)[0] == ids[:3]
+    page.get_by_label("a picture").check()
+    page.get_by_label("Picture: drop one here, or choose a file").set_input_files(picture((200, 20, 20)))
+    expect(page.locator(".cards > .card")).to_have_count(5)
+    histogram = [0.0] * 512
+    histogram[(200 // 32 * 8 + 20 // 32) * 8 + 20 // 32] = 1_024.0
+    expected = httpx.post(f"{site.open}/v1/collections/photographs/query", json={"vector": histogram, "k": 5}).json()
+    assert answer_of(page)[0] == [hit["id"] for hit in expected["results"]]
+
+
+def test_queries_by_text_and_answers_as_text_and_bars(look: Any) -> None:
+    """Words are counted in lower case, strings are asked for as they are; answers without pictures are text, or bars of their values."""
+    page = look().open("c/words/query")
+    page.get_by_label("a text").check()
+    page.get_by_role("textbox", name="Text").fill("Red RED fox!")
+    page.get_by_role("button", name="Search").click()
+    page.locator(".cards .words", has_text="a red fox").wait_for()
+    assert answer_of(page)[0][0] == "a"
+    page.locator("summary").click()
+    assert '"tokens":{"red":2,"fox":1}' in page.get_by_label("curl of this request").inner_text()
+    page = look().open("c/names/query")
+    page.get_by_label("a text").check()
+    page.get_by_role("textbox", name="Text").fill("smitten")
+    page.get_by_role("button", name="Search").click()
+    page.locator(".cards .words", has_text="kitten").first.wait_for()
+    assert answer_of(page)[0][0] == "a"
+    page = look().open("c/scales/query?id=low")
+    page.locator(".card canvas").first.wait_for()
+    assert page.get_by_role("img", name="50 values of high").count() == 1
+
+
+def test_a_failed_query_says_why(look: Any) -> None:
+    """What the server refuses is said with its code, and a body that is no JSON is told before it is sent."""
+    looked = look()
+    page = looked.open("c/photographs/query")
+    page.get_by_label("Filter (JSON)").fill("{")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("This is no JSON").wait_for()
+    page.get_by_label("Filter (JSON)").fill('{"year": {"$near": 1}}')
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("422 bad_filter").wait_for()
+    page.goto(f"{looked.address}/dashboard#/c/nowhere/query")
+    page.get_by_text("404 collection_not_found").wait_for()
+    # The browser itself notes each of the two refusals.
+    assert len(looked.wrong) == 2
+    looked.wrong.clear()
+
+
+def test_why_an_item_scored_so(site: Site, look: Any) -> None:
+    """The explain view shows parts that add up to the score, bands and walk; or says that the server has no such route."""
+    looked = look()
+    page = looked.open("c/photographs/query?id=patch-0300")
+    page.get_by_role("button", name="Why?").first.click()
+    page.get_by_role("heading", name="Why patch-").wait_for()
+    if not site.has("explain"):
+        page.locator(".why .missing").wait_for()
+        looked.wrong.clear()
+        return
+    page.get_by_role("table", name="The largest parts").wait_for()
+    score = page.locator(".card").first.inner_text()
+    told = page.locator(".why").inner_text()
+    assert f"Score {float(re.search(r'score ([0-9.]+)', score)[1]):.3f}"[:10] in told  # type: ignore[index]
+    assert "bands of" in told
+    assert looked.findings() == []
+
+
+def test_the_curve_follows_the_sliders(look: Any) -> None:
+    """The S-curve is 1 - (1 - s^r)^L of the sliders' r and L, by mouse and by keyboard."""
+    looked = look()
+    page = looked.open("c/photographs/scores")
+    for name, value in (("r: rows of a band", 3), ("L: bands", 20)):
+        page.get_by_label(name).fill(str(value))
+    page.get_by_label("r: rows of a band").press("ArrowRight")
+    assert "r = 4 rows in each of L = 20 bands" in page.locator("output").inner_text()
+    drawn = page.evaluate("document.querySelector('.chart').plot.data")
+    assert drawn[3] == pytest.approx([1 - (1 - s**4) ** 20 for s in drawn[0]])
+    looked.wrong = [wrong for wrong in looked.wrong if "404" not in wrong]
+
+
+def test_items_are_filtered_edited_and_deleted(site: Site, look: Any) -> None:
+    """Pages follow the scroll; a filter, an edited payload and a deleted item are what the server then says."""
+    page = look().open("c/photographs/items")
+    first = page.locator(".item .id").all_inner_texts()
+    page.get_by_role("button", name="Next page").click()
+    page.get_by_text("page 2").wait_for()
+    assert len(first) == 50
+    assert set(first).isdisjoint(page.locator(".item .id").all_inner_texts())
+    page.get_by_label("Filter (JSON)").fill('{"photograph": "flower", "x": 0}')
+    page.get_by_role("button", name="Show").click()
+    expected = httpx.post(f"{site.open}/v1/collections/photographs/count", json={"filter": {"photograph": "flower", "x": 0}}).json()[
+        "count"
+    ]
+    page.get_by_text(f"{expected} items; page 1").wait_for()
+    page.get_by_label("Or one id").fill("patch-0003")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Edit payload of patch-0003").click()
+    page.get_by_label("JSON", exact=True).fill("{")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("alert").filter(has_text="JSON").wait_for()
+    page.get_by_label("JSON", exact=True).fill('{"seen": true}')
+    page.get_by_label("This", exact=True).select_option("merge")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("The payload of patch-0003 is stored.").wait_for()
+    ids = {"ids": ["patch-0003"]}
+    stored = httpx.post(f"{site.open}/v1/collections/photographs/get", json=ids).json()["items"][0]["payload"]
+    assert stored["seen"] is True
+    assert "photograph" in stored
+    page.get_by_role("button", name="Delete patch-0003").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert httpx.post(f"{site.open}/v1/collections/photographs/get", json=ids).json()["missing"] == []
+    page.get_by_role("button", name="Delete patch-0003").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_text("patch-0003 is deleted.").wait_for()
+    assert httpx.post(f"{site.open}/v1/collections/photographs/get", json=ids).json()["missing"] == ["patch-0003"]
+
+
+def test_snapshots_are_made_verified_restored_and_deleted(site: Site, look: Any) -> None:
+    """Each step of a snapshot's life is done from its page."""
+    page = look().open("c/words/snapshots")
+    page.get_by_role("button", name="Make a snapshot").click()
+    verify = page.get_by_role("button", name="Verify")
+    verify.wait_for()
+    verify.click()
+    page.get_by_text("All 3 items are proved.").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename.startswith("words-")
+    page.get_by_role("button", name="Restore").click()
+    page.get_by_label("Its name").fill("words-again")
+    page.locator("dialog button.primary").click()
+    page.get_by_text("The collection words-again is there.").wait_for()
+    assert httpx.get(f"{site.open}/v1/collections/words-again").json()["count"] == 3
+    page.get_by_role("button", name="Delete").click()
+    page.locator("dialog button.danger").click()
+    page.get_by_text("There are none yet.").wait_for()
+    assert httpx.get(f"{site.open}/v1/collections/words/snapshots").json()["snapshots"] == []
+    assert httpx.delete(f"{site.open}/v1/collections/words-again").status_code == 200
+
+
+def test_the_console_shows_requests_that_work(look: Any) -> None:
+    """The console sends what it says, and the curl and the Python that it shows give the same ids."""
+    page = look().open("c/photographs/console")
+    body = '{"id": "patch-0300", "k": 4, "filter": {"photograph": "flower"}}'
+    page.get_by_label("Body (JSON)").fill(body)
+    page.get_by_role("button", name="Send").click()
+    page.get_by_text("200,").wait_for()
+    ids = [hit["id"] for hit in orjson.loads(page.get_by_label("Answer").inner_text())["results"]]
+    assert len(ids) == 4
+    curl = page.get_by_label("curl of this request").inner_text()
+    told = subprocess.run(["bash", "-c", curl], capture_output=True, check=True, timeout=20).stdout
+    assert [hit["id"] for hit in orjson.loads(told)["results"]] == ids
+    python = page.get_by_label("Python of this request").inner_text()
+    assert "collection.query_id(" in python
+    told = subprocess.run([sys.executable, "-c", python], capture_output=True, check=True, timeout=20).stdout
+    assert re.findall(r"patch-\d+", told.decode()) == ids
+    page.get_by_label("Path").fill("/v1/collections/photographs/indexes")
+    assert "httpx.request" in page.get_by_label("Python of this request").inner_text()
+
+
+def test_a_key_is_asked_for_and_kept_in_memory_only(site: Site, look: Any) -> None:
+    """With keys the page asks for one, says when it is wrong, and keeps it nowhere: a reload asks again, and no snippet holds it."""
+    looked = look(site.keyed)
+    page = looked.page
+    page.goto(f"{site.keyed}/dashboard")
+    for given, told in (("wrong", "The server does not take this key."), (KEY, "secret")):
+        page.get_by_label("Key", exact=True).fill(given)
+        page.get_by_role("button", name="Use it").click()
+        page.get_by_text(told).first.wait_for()
+    page.get_by_role("link", name="secret").click()
+    ids, _ = answer_of(page)
+    assert len(ids) == 4
+    page.locator("summary").click()
+    assert "$KINBIN_API_KEY" in page.get_by_label("curl of this request").inner_text()
+    assert KEY not in page.content()
+    kept = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href, history.state])")
+    assert kept == orjson.dumps([{}, {}, "", page.url, None]).decode()
+    page.reload()
+    page.get_by_label("Key", exact=True).wait_for()
+    looked.wrong = [wrong for wrong in looked.wrong if "401" not in wrong]
+
+
+def test_the_keyboard_reaches_everything(look: Any) -> None:
+    """From the first Tab on: the content can be skipped to, and a search be done, without a mouse."""
+    page = look().open("c/words/query?id=a")
+    answer_of(page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "From here":
+            break
+    page.keyboard.press("Enter")
+    page.locator(".asked").wait_for()
+    assert page.evaluate("document.activeElement.matches('body, button, main')")
+    page.get_by_role("link", name="Items").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Items").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
