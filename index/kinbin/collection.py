@@ -405,7 +405,7 @@ class Collection(Browsed, Duplicated, Explained, Tuned, Front[tuple[Reader, View
                 return CheckReport(False, 0, 0, 0, problems)
             with self._store.read() as reader:
                 report = check_store(reader, self._recipe, progress)
-                return report.with_problems(self._indexing.problems(reader))
+            return report.with_problems(self._indexing.problems())
         except CorruptData as error:
             return CheckReport(False, 0, 0, 0, [str(error)])
 

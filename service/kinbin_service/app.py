@@ -14,7 +14,19 @@ from kinbin_service.compression import Packing
 from kinbin_service.gate import Gate
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
-from kinbin_service.routes import collections, dashboard, duplicates, explaining, indexes, items, operations, queries, snapshots, writes
+from kinbin_service.routes import (
+    collections,
+    compacting,
+    dashboard,
+    duplicates,
+    explaining,
+    indexes,
+    items,
+    operations,
+    queries,
+    snapshots,
+    writes,
+)  # fmt: skip
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
 from kinbin_service.tracing import Tracing
@@ -42,7 +54,9 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
         # Generated clients call their methods by these names, which are those of the functions, and stay.
         generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
-    for part in (items, indexes, queries, explaining, duplicates, collections, writes, snapshots, operations, dashboard):
+    for part in (
+        items, indexes, queries, explaining, duplicates, collections, compacting, writes, snapshots, operations, dashboard,
+    ):  # fmt: skip
         app.include_router(part.router)
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)

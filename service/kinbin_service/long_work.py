@@ -59,7 +59,7 @@ class LongWork:
         if self._busy:
             raise Refusal(
                 "overloaded",
-                "this worker makes, verifies or restores a snapshot, or looks for duplicates, just now; try again",
+                "this worker is busy with a snapshot, a compaction or a search for duplicates; try again",
                 limit="long_work",
             )
 

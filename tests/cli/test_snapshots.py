@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -61,6 +62,16 @@ def test_compacting_from_the_command_line(run: Run, filled: Path) -> None:
     assert shrunk["after_bytes"] < shrunk["before_bytes"] == plain["after_bytes"]
     assert shrunk["freed_bytes"] == shrunk["before_bytes"] - shrunk["after_bytes"]
     assert run("check", "--data", filled).exit_code == 0
+
+
+@pytest.mark.server
+def test_compacting_through_a_service(run: Run, served: Any, tmp_path: Path) -> None:
+    """With --url the service compacts, and says as much of it."""
+    (tmp_path / "x.ndjson").write_text('{"id": "a", "vector": [1, 2, 3]}\n')
+    assert run("import", tmp_path / "x.ndjson", "--url", served.address, "--collection", "merged").exit_code == 0
+    told = orjson.loads(run("compact", "--url", served.address, "--collection", "merged", "--shrink", "--json").stdout)["merged"]
+    assert told["freed_bytes"] == told["before_bytes"] - told["after_bytes"]
+    assert "no collection" in run("compact", "--url", served.address, "--collection", "none").stderr
 
 
 def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinbin
-from kinbin_client import AsyncClient, Chunking, Conflict, Holds, InvalidArgument, InvalidInput, NotFound, _requests
+from kinbin_client import AsyncClient, Chunking, Conflict, Holds, InvalidArgument, InvalidInput, NotFound, _requests, _writes
 from kinbin_client.retry import Repeat
 from service_app import running_app, warm_up_once
 
@@ -55,6 +55,16 @@ async def test_payloads_and_versions(client: AsyncClient) -> None:
             await held.add(["a"], [[1.0, 1.0]], if_versions=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="2 payloads came with 1 ids"):
         await held.set_payload(["a"], [{}, {}])
+
+
+async def test_a_collection_is_compacted(client: AsyncClient) -> None:
+    """Everything is merged by one call, of both halves of the client, whose answer says what the files take."""
+    done = await client.collection("held").compact()
+    assert done.freed_bytes == done.before_bytes - done.after_bytes
+    shrunk = await client.collection("held").compact(shrink=True)
+    assert 0 < shrunk.after_bytes < done.after_bytes
+    asked = _writes.compact("held", True).request
+    assert (asked.path, asked.body, asked.timeout) == ("/v1/collections/held/compact", b'{"shrink":true}', 3_600.0)
 
 
 async def test_deletes_are_conditional(client: AsyncClient) -> None:

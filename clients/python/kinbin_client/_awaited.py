@@ -14,7 +14,7 @@ from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import AsyncSender
 from kinbin_client.insights import Explanation
-from kinbin_client.models import AddResult, Facets, Holds, Item, Page, PayloadResult
+from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult
 from kinbin_client.retry import Retry
 
 __all__ = ["Aliasing", "AsyncBrowsing", "Explaining", "Writing"]
@@ -148,6 +148,13 @@ class Writing:
         found = await self._sender.run(_flows.get(self.name, ids, ("version",), self._retry))
         known = {item.id: item.version or 0 for item in found.items}
         return [known.get(id_as_text(identifier), 0) for identifier in ids]
+
+    async def compact(self, *, shrink: bool = False) -> CompactReport:
+        """Merge everything into one run now, and with shrink give disk that nothing uses back; answered when it is done.
+
+        Usage: `(await collection.compact(shrink=True)).freed_bytes`
+        """
+        return await self._sender.run(_flows.send(_writes.compact(self.name, shrink), self._retry))
 
     async def limits(self) -> Holds:
         """What the collection may hold at most.

@@ -12,10 +12,10 @@ from kinbin_client._requests import Operation, Request, collection_path, id_list
 from kinbin_client._responses import discard, model_parser
 from kinbin_client._terms import Versions
 from kinbin_client.errors import InvalidArgument
-from kinbin_client.models import Holds, PayloadResult
+from kinbin_client.models import CompactReport, Holds, PayloadResult
 from kinbin_client.retry import Repeat
 
-__all__ = ["alias", "aliases", "drop_alias", "holds", "payloads", "set_holds"]
+__all__ = ["alias", "aliases", "compact", "drop_alias", "holds", "payloads", "set_holds"]
 
 
 class _Aliases(BaseModel):
@@ -23,6 +23,8 @@ class _Aliases(BaseModel):
 
 
 _parse_payloads = model_parser(PayloadResult)
+_parse_compacted = model_parser(CompactReport)
+_LONG_SECONDS = 3_600.0
 _parse_holds = model_parser(Holds)
 _parse_aliases = model_parser(_Aliases)
 
@@ -59,6 +61,13 @@ def set_holds(name: str, items: int | None, size: int | None) -> Operation[Holds
     """Set it."""
     body = to_json({"items": items, "bytes": size}, "limits")
     return Operation(json_request("PUT", f"{collection_path(name)}/limits", body), _parse_holds)
+
+
+def compact(name: str, shrink: bool) -> Operation[CompactReport]:
+    """Merge everything now: of minutes, and the same again does no harm."""
+    body = to_json({"shrink": shrink}, "request")
+    sent = json_request("POST", f"{collection_path(name)}/compact", body)
+    return Operation(Request(sent.method, sent.path, sent.body, sent.headers, sent.repeat, _LONG_SECONDS), _parse_compacted)
 
 
 def _path(name: str) -> str:

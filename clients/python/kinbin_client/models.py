@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "AnswerBatch",
     "CollectionInfo",
+    "CompactReport",
     "Debug",
     "DeleteResult",
     "FacetValue",
@@ -201,6 +202,14 @@ class Holds(_Model):
     items: int | None = None
     bytes: int | None = None
     count: int
+
+
+class CompactReport(_Model):
+    """What a compaction did to the files: bytes on disk before and after it; `freed_bytes` below 0: they grew."""
+
+    before_bytes: int
+    after_bytes: int
+    freed_bytes: int
 
 
 class DeleteResult(_Model):

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from kinbin.errors import Closed, CorruptData, InvalidInput, StorageError, suggestion
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, InvalidInput, StorageError, suggestion
 from kinbin.indexes.file import load, save, saved_sequence
 from kinbin.indexes.index import Index
 from kinbin.indexes.kinds import INDEX_KINDS
@@ -38,6 +38,8 @@ _VERSIONS = 3
 """Of the index that are kept: snapshots that began before the last commit are still searched."""
 _LEAST_BACKLOG, _BACKLOG_SHARE = 2_048, 8
 """A query brings the index forward over so many touched items, or one in so many of all; more are left to the background."""
+_LOOKS = 20
+"""Files that `check` looks at while others put newer ones in their place."""
 _LEAST_UNSAVED, _UNSAVED_SHARE = 4_096, 8
 """Touched items, or one in so many of all, after which the file is written anew."""
 
@@ -252,7 +254,13 @@ class Indexing:
     def _save(self, index: Index) -> None:
         """Write the file, and remove the log that it makes needless."""
         whole = index if len(index.parts) == 1 and not index.last and index.parts[0][1].all() else index.compacted()
-        save(whole, self._file)
+        try:
+            save(whole, self._file)
+        except StorageError:
+            if self._file.parent.exists():
+                raise
+            # Dropped meanwhile: nobody asks for it any more.
+            raise CollectionNotFound("the collection was removed") from None
         if whole is not index:
             self._adopt_compacted(whole)
         with self._store.write() as writer:
@@ -266,22 +274,33 @@ class Indexing:
 
     # -- telling
 
-    def problems(self, reader: Reader) -> list[str]:
-        """What is wrong with the file and the log, as sentences: both are derived, and are built anew. Cost: as of building."""
-        kinds = _declared(reader)
-        if not kinds or not self._file.exists():
-            return []
-        index = load(self._file)
-        if index is None:
-            return [f"the payload indexes on disk ({FILE}) are damaged: nothing is answered from them, they are built anew"]
-        if not index.covers(kinds):
-            return []
-        index = self._advanced(index, reader, patient=True)
-        if index is None:
-            return ["the log of the payload indexes does not continue what is on disk: they are built anew"]
-        if not index.compacted().equals(Index.built(reader, index.kinds, self._entries(reader))):
-            return ["the payload indexes are not those of the payloads: drop them and add them again"]
-        return []
+    def problems(self) -> list[str]:
+        """What is wrong with the file and the log, as sentences: both are derived, and are built anew. Cost: as of building.
+
+        The file is read before a snapshot is opened, so that it is of no later commit. Where others put a newer one in its place
+        meanwhile, and cut the log behind it, the newer one is looked at.
+        """
+        before: tuple[int, bytes] | None = None
+        for _ in range(_LOOKS):
+            there = self._file.exists()
+            index = load(self._file)
+            with self._store.read() as reader:
+                kinds = _declared(reader)
+                if not kinds or not there:
+                    return []
+                if index is None:
+                    return [f"the payload indexes on disk ({FILE}) are damaged: nothing is answered from them, they are built anew"]
+                if not index.covers(kinds):
+                    return []
+                now = self._advanced(index, reader, patient=True)
+                if now is not None and now.compacted().equals(Index.built(reader, now.kinds, self._entries(reader))):
+                    return []
+            if now is not None:
+                return ["the payload indexes are not those of the payloads: drop them and add them again"]
+            if before == (index.sequence, index.mark):
+                break
+            before = index.sequence, index.mark
+        return ["the log of the payload indexes does not continue what is on disk: they are built anew"]
 
     def describe(self) -> dict[str, Any] | None:
         """What `stats` tells; None: no index is declared."""

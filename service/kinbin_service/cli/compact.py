@@ -6,15 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, existing_database
+from kinbin_service.cli.options import CollectionOption, JsonOption, PlaceDataOption, UrlOption
 from kinbin_service.cli.output import failing_in_one_line, print_json
-from kinbin_service.cli.place import DatabasePlace
+from kinbin_service.cli.place import place
 
 __all__ = ["compact_command"]
 
 
 def compact_command(
-    data: DataOption = DEFAULT_DATA,
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
     collection: CollectionOption = None,
     shrink: Annotated[bool, typer.Option("--shrink", help="Give disk that nothing uses back as well. Needs free disk for a copy.")] = False,
     as_json: JsonOption = False,
@@ -24,9 +25,8 @@ def compact_command(
     With --shrink what lives is copied into a new file, which takes the place of the old one. It may run beside a service, which goes on;
     writers wait for 4 µs an item. The old file's space is free once every process that has it open has used the collection again.
     """
-    with failing_in_one_line(as_json), existing_database(data) as database:
-        there = DatabasePlace(database, str(data))
-        names = [collection] if collection is not None else database.collections()
+    with failing_in_one_line(as_json), place(data, url) as there:
+        names = [collection] if collection is not None else there.names()
         reports: dict[str, dict[str, Any]] = {}
         for name in names:
             done = there.collection(name).compact(shrink=shrink)
@@ -36,4 +36,4 @@ def compact_command(
     if as_json:
         print_json(reports)
     elif not reports:
-        typer.echo(f"{data} holds no collections")
+        typer.echo(f"{there.where} holds no collections")
