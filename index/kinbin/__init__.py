@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kinbin.indexes.kinds import INDEX_KINDS
     from kinbin.items.images import image_pixels
     from kinbin.items.kinds import KINDS
+    from kinbin.layouts.told import Map, MapPoint
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
     from kinbin.query.threads import set_threads
@@ -143,6 +144,8 @@ __all__ = [
     "KeyReused",
     "KinbinError",
     "Limit",
+    "Map",
+    "MapPoint",
     "ModeRecall",
     "Option",
     "Page",
@@ -209,6 +212,7 @@ _HOMES = {
     "kinbin.indexes.kinds": "INDEX_KINDS",
     "kinbin.items.images": "image_pixels",
     "kinbin.items.kinds": "KINDS",
+    "kinbin.layouts.told": "Map MapPoint",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
         "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FacetValue Facets FieldsConfig Group Hit "

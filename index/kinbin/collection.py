@@ -23,6 +23,7 @@ from kinbin.front import Entry, Front, check_adding
 from kinbin.hashing import content_hash, make_sampler
 from kinbin.hashing.roots import RootSampler
 from kinbin.inspection import check_store, describe
+from kinbin.layouts.mapping import Mapped
 from kinbin.options import AllOptions, QueryOptions, check_cancel, options_of, options_of_more
 from kinbin.options import Asked as OptionsAsked
 from kinbin.parameters import at_most, path_of
@@ -74,7 +75,7 @@ __all__ = ["Collection"]
 _Planned = tuple[Plan, Wanted, Masks, Any]
 
 
-class Collection(Browsed, Duplicated, Explained, Tuned, Front[tuple[Reader, View]]):
+class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Reader, View]]):
     """Items with an id, a vector and a payload, searched by one kernel.
 
     Threads: every method may be called from any thread; kernels release the GIL. Processes: several may

@@ -45,6 +45,7 @@ LIMITS: dict[str, Limit] = {
         Limit("exclude", 1_000, "ids a query", "each costs as much as a larger k"),
         Limit("include", 64, "names to include", "each is looked up in every payload that is answered"),
         Limit("offset", 10_000, "neighbours that are left out", "a page at an offset costs what all before it do: more is an export"),
+        Limit("map_sample", 2_000, "points a map", "all pairs are scored, and held in memory: 160 MB"),
         Limit("page", 1_000, "items a page", "one page is read from one short snapshot"),
         Limit("filter_depth", 8, "levels", "deeper filters are a mistake or an attack"),
         Limit("filter_terms", 256, "conditions and listed values", "every one is evaluated on every payload"),

@@ -22,11 +22,12 @@ from kinbin_service.routes import (
     explaining,
     indexes,
     items,
+    mapping,
     operations,
     queries,
     snapshots,
     writes,
-)  # fmt: skip
+)
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
 from kinbin_service.tracing import Tracing
@@ -55,7 +56,7 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
         generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
     for part in (
-        items, indexes, queries, explaining, duplicates, collections, compacting, writes, snapshots, operations, dashboard,
+        items, indexes, queries, explaining, mapping, duplicates, collections, compacting, writes, snapshots, operations, dashboard,
     ):  # fmt: skip
         app.include_router(part.router)
     app.add_exception_handler(Refusal, answer_refusal)

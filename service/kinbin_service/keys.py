@@ -37,8 +37,8 @@ OF_SERVER: dict[tuple[str, str], Need] = {
 OF_COLLECTION = {"GET": "read", "PUT": "admin", "DELETE": "admin"}
 """By the method, of a collection itself."""
 BY_WORD = {
-    "count": "read", "duplicates": "read", "explain": "read", "facets": "read", "get": "read", "query": "read", "recall": "read",
-    "scroll": "read", "tune": "read", "delete": "write", "index": "write", "payload": "write",
+    "count": "read", "duplicates": "read", "explain": "read", "facets": "read", "get": "read", "map": "read", "query": "read",
+    "recall": "read", "scroll": "read", "tune": "read", "delete": "write", "index": "write", "payload": "write",
 }  # fmt: skip
 """By the word behind a collection's name, whatever the method."""
 READ_BY_WORD = {"limits": "read"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kinbin
-from kinbin_client import AsyncClient, Client, InvalidInput, NotFound
+from kinbin_client import AsyncClient, Client, InvalidArgument, InvalidInput, NotFound
 
 
 def plain(found: Any) -> dict[str, Any]:
@@ -47,6 +47,26 @@ async def test_explanations_are_the_librarys(case: str, local_path: Path) -> Non
             assert plain(collection.explain(id="b", **about, **more)) == plain(there.explain(id="b", **about, **more))
     async with AsyncClient(path=local_path) as awaited:
         assert (await awaited.collection("c").explain(items[0], id="b", **more)).score == score
+
+
+async def test_maps_are_the_librarys(local_path: Path) -> None:
+    """What the library draws, both clients draw, of a collection and of a field."""
+    with Client(path=local_path) as client, kinbin.open(local_path) as database:
+        client.create_collection("c", kernel="chi2", dim=2)
+        client.collection("c").add([f"{i}" for i in range(8)], [[1, i] for i in range(8)], [{"label": i % 2} for i in range(8)])
+        drawn = client.collection("c").map(6, method="spectral", fields=("label",), seed=3, filter={"label": {"$gte": 0}})
+        told = database.collection("c").map(6, method="spectral", fields=("label",), seed=3)
+        assert [(point.id, point.payload) for point in drawn.points] == [(point.id, point.payload) for point in told.points]
+        assert [point.x for point in drawn.points] == pytest.approx([point.x for point in told.points], abs=1e-7)
+        client.create_collection("f", fields={"x": {"dim": 2}, "y": {"dim": 2}})
+        client.fields_collection("f").add(["a", "b"], {"x": [[1, 3], [3, 1]], "y": [[0, 1], [1, 1]]})
+        assert client.fields_collection("f").map(field="x").sample == 2
+        with pytest.raises(InvalidInput, match="at most 2000"):
+            client.collection("c").map(2_001)
+        with pytest.raises(InvalidArgument):
+            client.collection("c").map(fields="label")
+    async with AsyncClient(path=local_path) as awaited:
+        assert (await awaited.collection("c").map(fields=["label"])).sample == 8
 
 
 def test_a_field_is_explained(local_path: Path) -> None:

@@ -97,6 +97,9 @@ BODIES: dict[str, list[Any]] = {
         {"series": "x", "id": "a"}, {"vector": {"indices": [1, 1], "values": [1, 2]}, "id": "a"}, {"vector": [1, 2], "id": "a", "k": 1_001},
         {"vector": [1, 2], "id": "a", "feature_names": {"x": "y"}}, {"query_id": "a", "id": "a", "field": "x"},
     ],
+    "map_items": [
+        {"filter": {"$x": 1}}, {"filter": TERMS}, {"sample": 0}, {"sample": 9_999}, {"method": "x"}, {"fields": ["a..b"]}, {"field": "x"},
+    ],
     "put_limits": [{"items": -1}, {"bytes": 2**63}, {"items": "x"}],
     "put_alias": [{"collection": "none"}, {"collection": "A"}, {"collection": "other"}],
     "create_snapshot": [{"keep": 0}, {"keep": "x"}],
@@ -282,9 +285,9 @@ def test_operations_have_names_to_call_them_by() -> None:
     assert {
         "add_items", "add_items_default", "query", "query_default", "get_items", "delete_items", "scroll_items", "count_items",
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
-        "metrics", "write_payloads", "change_indexes", "count_facets", "explain", "find_duplicates", "put_limits", "get_limits",
-        "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot",
-        "verify_snapshot", "restore",
+        "metrics", "write_payloads", "change_indexes", "count_facets", "explain", "find_duplicates", "map_items", "put_limits",
+        "get_limits", "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot",
+        "restore",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()

@@ -157,7 +157,7 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
     assert {(method, path) for path, methods in described["paths"].items() for method in methods} == {
         ("post", "/index"), ("post", "/query"), ("get", "/v1/collections"),
         ("put", "/v1/collections/{name}"), ("get", "/v1/collections/{name}"), ("delete", "/v1/collections/{name}"),
-        *(("post", f"/v1/collections/{{name}}/{route}") for route in ("index", "query", "explain", "get", "delete", "scroll")),
+        *(("post", f"/v1/collections/{{name}}/{route}") for route in ("index", "query", "explain", "map", "get", "delete", "scroll")),
         *(("post", f"/v1/collections/{{name}}/{route}") for route in ("count", "payload", "facets", "indexes", "duplicates")),
         ("get", "/v1/collections/{name}/limits"), ("put", "/v1/collections/{name}/limits"),
         ("get", "/v1/aliases"), ("put", "/v1/aliases/{name}"), ("delete", "/v1/aliases/{name}"),

@@ -43,7 +43,7 @@ from kinbin_client.errors import (
     UnexpectedResponse,
     UnsupportedMedia,
 )
-from kinbin_client.insights import Cell, Constant, Explanation, Factor, Rest, SharedBands, Term, Walked
+from kinbin_client.insights import Cell, Constant, Explanation, Factor, Map, MapPoint, Rest, SharedBands, Term, Walked
 from kinbin_client.models import (
     AddResult,
     Answer,
@@ -112,6 +112,8 @@ __all__ = [
     "Item",
     "KinbinClientError",
     "Limit",
+    "Map",
+    "MapPoint",
     "NotFound",
     "Page",
     "Pair",

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from typing import Any, Protocol, TypeVar, Unpack
 
 from kinbin_client import _flows, _insights, _requests, _writes
-from kinbin_client._insights import ExplainTerms
+from kinbin_client._insights import ExplainTerms, MapTerms
 from kinbin_client._objects import One
 from kinbin_client._options import Filter, Include, id_as_text
 from kinbin_client._requests import IndexKind, Operation
 from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import AsyncSender
-from kinbin_client.insights import Explanation
+from kinbin_client.insights import Explanation, Map
 from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult
 from kinbin_client.retry import Retry
 
@@ -191,6 +191,16 @@ class Explaining:
         """
         flow = _insights.explained(self.name, (query, query_id), id, more, self._sender.kinds, self._retry)
         return await self._sender.run(flow)
+
+    async def map(self, sample: int = 1_000, **more: Unpack[MapTerms]) -> Map:
+        """A sample of the items in the plane, near where the kernel says near. The service needs scikit-learn for it.
+
+        `method`: "kernel_pca" or "spectral". `fields`: of payloads, that come with the points, as for colours. `seed`: of the draw.
+        `filter`: of the items that are drawn from. `field`: of a collection with several, the one whose kernel is meant.
+
+        Usage: `[(point.x, point.y) for point in (await collection.map(500, fields=["label"])).points]`
+        """
+        return await self._sender.run(_flows.send(_insights.mapped(self.name, sample, more), self._retry))
 
 
 class Aliasing:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from kinbin_client import _flows
 from kinbin_client._flows import Flow
 from kinbin_client._objects import KEYS, encode_object
-from kinbin_client._options import id_as_text
-from kinbin_client._requests import Operation, collection_path, json_request, object_json, to_json, vector_json
+from kinbin_client._options import Filter, id_as_text
+from kinbin_client._requests import Operation, collection_path, id_list, json_request, object_json, to_json, vector_json
 from kinbin_client._responses import model_parser
-from kinbin_client.insights import Explanation
+from kinbin_client.insights import Explanation, Map
 from kinbin_client.retry import Retry
 from kinbin_client.vectors import encode_vector
 
-__all__ = ["ExplainTerms", "explained"]
+__all__ = ["ExplainTerms", "MapTerms", "explained", "mapped"]
 
 _parse_explanation = model_parser(Explanation)
+_parse_map = model_parser(Map)
 
 
 class ExplainTerms(TypedDict, total=False):
@@ -28,6 +29,24 @@ class ExplainTerms(TypedDict, total=False):
     k: int
     s_curve: bool
     feature_names: Mapping[int, str] | list[str] | None
+
+
+class MapTerms(TypedDict, total=False):
+    """What a map is asked for besides; see `Collection.map`."""
+
+    field: str | None
+    method: str
+    fields: Iterable[str]
+    seed: int
+    filter: Filter | None
+
+
+def mapped(name: str, sample: int, more: MapTerms) -> Operation[Map]:
+    """A sample of the items in the plane."""
+    body: dict[str, Any] = {"sample": sample, **{key: value for key, value in more.items() if value is not None}}
+    if "fields" in more:
+        body["fields"] = id_list(more["fields"] if isinstance(more["fields"], str) else list(more["fields"]))
+    return Operation(json_request("POST", f"{collection_path(name)}/map", to_json(body, "map")), _parse_map)
 
 
 def explained(

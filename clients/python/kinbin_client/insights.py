@@ -1,4 +1,4 @@
-"""What the service tells of a collection for people to look at: why an item scores what it scores. Typed and immutable."""
+"""What the service tells of a collection for people to look at: why an item scores what it scores, and maps. Typed and immutable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-__all__ = ["Cell", "Constant", "Explanation", "Factor", "Rest", "SharedBands", "Term", "Walked"]
+__all__ = ["Cell", "Constant", "Explanation", "Factor", "Map", "MapPoint", "Rest", "SharedBands", "Term", "Walked"]
 
 
 class _Model(BaseModel):
@@ -117,3 +117,28 @@ class Explanation(_Model):
         if isinstance(sent, dict) and sent.get("factors") is None:
             return sent | {"factors": [sent]}
         return sent
+
+
+class MapPoint(_Model):
+    """An item in the plane; items with the same vector are one point."""
+
+    id: str
+    x: float
+    y: float
+    payload: dict[str, Any] | None = None
+    """The fields that were asked for."""
+
+
+class Map(_Model):
+    """A sample of the items, near items near each other."""
+
+    method: str
+    kernel: str
+    sample: int
+    rows: int
+    """Different vectors that were drawn from."""
+    points: list[MapPoint]
+    """In the order of their ids."""
+    explained: tuple[float, float] | None = None
+    """Of "kernel_pca", the share of the variance that each axis holds."""
+    took_ms: float | None = None

@@ -51,7 +51,7 @@ class Explained:
         Raises:
             InvalidInput: code "unknown_id": an item is not there; or something is malformed. CorruptData: a row is damaged.
 
-        Cost: 1 µs a feature, a search by links, and for objects what aligning takes: up to half a second.
+        Cost: 0.3 to 0.6 ms where rows are linked, and for objects what aligning takes: up to half a second.
         """
         about = about_of(query, query_id)
         row = about if isinstance(about, bytes) else self._one(about)

@@ -20,6 +20,7 @@ from kinbin.fields.combining import Combination, all_fields, combination_of
 from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
 from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
+from kinbin.fields.mapping import MappedFields
 from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.search import Search
 from kinbin.fields.shaping import answers_shaped
@@ -50,7 +51,7 @@ from kinbin.upkeep.linking import Progress
 __all__ = ["FieldsCollection"]
 
 
-class FieldsCollection(ExplainedFields, Front[Moment]):
+class FieldsCollection(ExplainedFields, MappedFields, Front[Moment]):
     """Items with an id, a payload and several vectors, each searched by a kernel of its own.
 
     Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is

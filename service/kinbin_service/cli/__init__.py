@@ -13,6 +13,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     snapshots.py     copies, and collections made of them    facets.py         the values of a field
     duplicates.py    near pairs, and clusters of them
     explain.py       why an item scores what it scores
+    explain.py       why an item scores what it scores       map.py             a sample in the plane
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -42,6 +43,7 @@ from kinbin_service.cli.import_ import import_command
 from kinbin_service.cli.inspection import check_command, stats_command
 from kinbin_service.cli.key import key_app
 from kinbin_service.cli.link import link_command
+from kinbin_service.cli.map import map_command
 from kinbin_service.cli.output import Commands
 from kinbin_service.cli.query import query_command
 from kinbin_service.cli.recover import recover_command
@@ -84,6 +86,7 @@ app.command("import")(import_command)
 app.command("query")(query_command)
 app.command("duplicates")(duplicates_command)
 app.command("explain")(explain_command)
+app.command("map")(map_command)
 app.command("export")(export_command)
 app.command("facets")(facets_command)
 app.command("delete")(delete_command)

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 import kinbin
 from kinbin_service.schemas.explaining import ExplainRequest
+from kinbin_service.schemas.mapping import MapRequest
 from kinbin_service.schemas.queries import FieldsQueryRequest, QueryEntry, QueryOptions, QueryRequest
 from kinbin_service.schemas.vectors import (
     STRICT,
@@ -365,6 +366,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     FieldsQueryRequest,
     GetRequest,
     IndexesRequest,
+    MapRequest,
     ObjectsAddRequest,
     QueryEntry,
     QueryOptions,

@@ -93,24 +93,75 @@ def test_terms_of_vectors_add_up(kernel: str, dim: int | None, db: kinbin.Databa
     assert snapped < 40
 
 
-@pytest.mark.parametrize("kernel", kinbin.KERNELS)
+def _unit(u: naive.Row) -> dict[int, float]:
+    length = math.sqrt(math.fsum(w * w for w in u.values()))
+    return {feature: w / length for feature, w in u.items()}
+
+
+def _shared(u: naive.Row, v: naive.Row, feature: int) -> float:
+    a, b = naive.split({feature: u.get(feature, 0.0)}), naive.split({feature: v.get(feature, 0.0)})
+    return sum(min(weight, b.get(key, 0.0)) for key, weight in a.items())
+
+
+def _ratio(u: naive.Row, v: naive.Row, feature: int) -> float:
+    most = math.fsum(abs(w) for w in (*u.values(), *v.values())) - math.fsum(_shared(u, v, one) for one in u)
+    return _shared(u, v, feature) / most
+
+
+def _both(u: naive.Row, v: naive.Row, feature: int, of: Any) -> float:
+    a, b = u.get(feature, 0.0), v.get(feature, 0.0)
+    return float(of(a, b)) if a and b else 0.0
+
+
+def _chi2(u: naive.Row, v: naive.Row, feature: int) -> float:
+    return _both(naive.normalised(u), naive.normalised(v), feature, lambda a, b: 2 * a * b / (a + b))
+
+
+def _js(u: naive.Row, v: naive.Row, feature: int) -> float:
+    def term(a: float, b: float) -> float:
+        return 0.5 * (a * math.log2((a + b) / a) + b * math.log2((a + b) / b))
+
+    return _both(naive.normalised(u), naive.normalised(v), feature, term)
+
+
+def _cosine(u: naive.Row, v: naive.Row, feature: int) -> float:
+    return _both(_unit(u), _unit(v), feature, lambda a, b: a * b)
+
+
+TWINS = {
+    **dict.fromkeys(("minmax", "gmm"), _ratio),
+    "ngmm": lambda u, v, f: _ratio(naive.normalised(u), naive.normalised(v), f),
+    **dict.fromkeys(("gint", "tv"), lambda u, v, f: _shared(naive.normalised(u), naive.normalised(v), f)),
+    **dict.fromkeys(("chi2", "exp_chi2", "acos_chi2"), _chi2),
+    "js": _js,
+    "hellinger": lambda u, v, f: _both(naive.normalised(u), naive.normalised(v), f, lambda a, b: math.sqrt(a * b)),
+    **dict.fromkeys(("cosine", "acos", "frbf"), _cosine),
+    "rbf": lambda u, v, f: (_unit(u).get(f, 0.0) - _unit(v).get(f, 0.0)) ** 2,
+}
+"""By kernel, what a feature adds to the sum, by the definition."""
+
+
+@pytest.mark.parametrize("kernel", [*kinbin.KERNELS, *PRODUCTS])
 def test_terms_are_those_of_the_definition(kernel: str, db: kinbin.Database, rng: np.random.Generator) -> None:
-    """What a listed feature adds is what the score loses without it, by the twin: each sum of terms is the twin's of fewer features."""
-    space = space_of(kernel)
-    X = rows(rng, signed=space.signed)
+    """Every feature's part is the twin's, to 1e-6; so is the order; the features beyond the limit are added up."""
+    X = rows(rng, signed=space_of(kernel).signed)
     collection = db.create_collection("c", kernel=kernel, dim=DIM, seed=1)
     collection.add(["a"], X[9:10])
-    told = collection.explain(X[10], id="a", limit=3)
-    twin = naive.sparse_scores(kernel, naive.row(X[10]), [naive.row(X[9])])[0]
-    assert told.score == pytest.approx(twin, abs=1e-6)
-    for factor in told.factors:
-        assert len(factor.terms) == 3
-        assert factor.rest.features == len(naive.row(X[10]).keys() | naive.row(X[9]).keys()) - 3
+    u, v = naive.row(X[10]), naive.row(X[9])
+    told, short = collection.explain(X[10], id="a"), collection.explain(X[10], id="a", limit=3)
+    for factor, first in zip(told.factors, short.factors, strict=True):
+        twin = {feature: TWINS[factor.kernel](u, v, feature) for feature in u.keys() | v.keys()}
+        found = {term.feature: term.part for term in factor.terms if term.feature is not None}
+        assert found == pytest.approx(twin, abs=1e-6)
+        assert factor.rest == kinbin.Rest(0, 0.0, factor.rest.min, factor.rest.max)
+        sizes = [abs(twin[feature]) for feature in found]
+        assert all(a >= b - 1e-6 for a, b in pairwise(sizes))
+        assert first.terms == factor.terms[:3]
+        assert first.rest.features == len(twin) - 3
+        assert first.rest.part == pytest.approx(math.fsum(term.part for term in factor.terms[3:]), abs=SUM)
         for term in factor.terms:
             assert term.feature is not None
-            raw = float(X[10, term.feature]), float(X[9, term.feature])
-            assert math.copysign(1, term.query) == math.copysign(1, raw[0]) or raw[0] == 0
-            assert (term.item == 0) == (raw[1] == 0)
+            assert (bool(term.query), bool(term.item)) == (term.feature in u, term.feature in v)
 
 
 @pytest.mark.parametrize("kernel", ["minmax", "gmm", "ngmm", "gint", "tv"])
