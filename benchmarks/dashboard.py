@@ -94,6 +94,7 @@ def main() -> int:
     wrong: list[str] = []
     with browsing() as browser:
         for keyed in (False, True):
+            (folder / "data.log").unlink(missing_ok=True)  # where a server is seen to become ready
             with ServerProcess(folder / "data", **({"api_key": KEY} if keyed else {})) as server:
                 for name, how in (("wide light", WIDE), ("phone dark", PHONE)):
                     looked = Looked(browser, f"http://127.0.0.1:{server.port}", **how)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from kinbin.costs import Costs
     from kinbin.database import Database, open
     from kinbin.duplicates.found import Cluster, Pair
+    from kinbin.duplicates.shingling import Shingler
     from kinbin.duplicates.stream import Duplicates
+    from kinbin.duplicates.texts import TextClusters, TextDuplicates
     from kinbin.errors import (
         AliasConflict,
         AliasNotFound,
@@ -160,6 +162,7 @@ __all__ = [
     "Rest",
     "SearchCancelled",
     "SharedBands",
+    "Shingler",
     "SimilarityHistogram",
     "SnapshotInfo",
     "SnapshotNotFound",
@@ -171,6 +174,8 @@ __all__ = [
     "StorageFull",
     "Suggestion",
     "Term",
+    "TextClusters",
+    "TextDuplicates",
     "Thresholds",
     "Tokens",
     "Tuning",
@@ -199,7 +204,9 @@ _HOMES = {
     "kinbin.costs": "Costs",
     "kinbin.database": "Database open",
     "kinbin.duplicates.found": "Cluster Pair",
+    "kinbin.duplicates.shingling": "Shingler",
     "kinbin.duplicates.stream": "Duplicates",
+    "kinbin.duplicates.texts": "TextClusters TextDuplicates",
     "kinbin.errors": (
         "AliasConflict AliasNotFound Closed CollectionExists CollectionNotFound CorruptData CursorExpired FormatMismatch InvalidInput "
         "ItemConflict KeyReused KinbinError Problem SearchCancelled SnapshotNotFound StorageBusy StorageError StorageFull VersionConflict"

@@ -33,11 +33,11 @@ PUBLIC = [
     "CurrentSetting", "CursorExpired", "Database", "DeleteResult", "Duplicates", "Explanation", "FacetValue", "Facets", "Factor",
     "FieldsCollection", "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item", "ItemConflict", "Kernel",
     "KeyReused", "KinbinError", "Limit", "Map", "MapPoint", "ModeRecall", "Option", "Page", "Pair", "PayloadResult", "Problem",
-    "Query", "QueryOptions", "Rebuilt", "RecallReport", "RepairReport", "Rest", "SearchCancelled", "SharedBands",
+    "Query", "QueryOptions", "Rebuilt", "RecallReport", "RepairReport", "Rest", "SearchCancelled", "SharedBands", "Shingler",
     "SimilarityHistogram", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse", "StorageBusy",
-    "StorageError", "StorageFull", "Suggestion", "Term", "Thresholds", "Tokens", "Tuning", "VersionConflict", "WalkForecast",
-    "Walked", "cancelled_by", "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles",
-    "showing_compilation", "token_feature", "tune", "warm_up", "watch_commits",
+    "StorageError", "StorageFull", "Suggestion", "Term", "TextClusters", "TextDuplicates", "Thresholds", "Tokens", "Tuning",
+    "VersionConflict", "WalkForecast", "Walked", "cancelled_by", "image_pixels", "measure_costs", "open", "set_threads",
+    "set_upkeep", "shingles", "showing_compilation", "token_feature", "tune", "warm_up", "watch_commits",
 ]  # fmt: skip
 
 
@@ -83,7 +83,6 @@ PARAMETERS = {
     "Collection.get": "(ids, include=('vector', 'payload'))",
     "Collection.scroll": "(after=None, limit=100, filter=None, include=('payload',), *, order_by=None, descending=False)",
     "Collection.explain": "(query=None, *, id, query_id=None, limit=50, k=10, s_curve=False, feature_names=None)",
-    "Collection.duplicates": ("(min_score=None, as_='pairs', *, max_distance=None, miss=0.01, filter=None, cancel=None, progress=None)"),
     "Collection.map": "(sample=1000, *, method='kernel_pca', fields=(), seed=0, filter=None, cancel=None)",
     "Collection.facets": "(field, filter=None, limit=20)",
     "Collection.add_index": "(field, kind, *, wait=False)",
@@ -95,6 +94,7 @@ PARAMETERS = {
     "Collection.check": "(progress=None)",
     "Collection.link": "(progress=None)",
     "Collection.compact": "(*, shrink=False)",
+    "Collection.duplicates": "(min_score=None, as_='pairs', *, max_distance=None, miss=0.01, filter=None, cancel=None, progress=None)",
     "Collection.close": "()",
     "Collection.snapshot": "(path, *, cancel=None)",
     "Collection.tune": "(k=10, target_recall=0.9, *, sample=200, seed=0, choices=None, cancel=None)",

@@ -286,8 +286,8 @@ def test_operations_have_names_to_call_them_by() -> None:
         "add_items", "add_items_default", "query", "query_default", "get_items", "delete_items", "scroll_items", "count_items",
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
         "metrics", "write_payloads", "change_indexes", "count_facets", "explain", "find_duplicates", "map_items", "put_limits",
-        "get_limits", "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot", "verify_snapshot",
-        "restore",
+        "get_limits", "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot",
+        "verify_snapshot", "restore",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()

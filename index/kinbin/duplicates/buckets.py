@@ -7,8 +7,9 @@ taken until that passes the memory they may have, and the rest in a later pass.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +45,12 @@ def all_pairs(n: int) -> Buckets:
     return Buckets(range(0), np.arange(n + 1), np.zeros(n, np.uint32), bounds, rows, np.zeros(1, np.uint8))
 
 
-def buckets_of(keys: NDArray[np.uint32], most: int) -> Iterator[Buckets]:
+def buckets_of(
+    keys: NDArray[np.uint32], most: int, *, whole: bool = True, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros
+) -> Iterator[Buckets]:
     """The buckets of keys (bands, n), several bands at a time, in order: about `most` rows in all their buckets, or one band.
 
+    whole: bands are not cut; otherwise what is beyond `most` may be a part of a band. zeros(size, dtype) makes what grows with n.
     Cost: 15 to 25 ns a key.
     """
     bands, n = keys.shape
@@ -57,8 +61,11 @@ def buckets_of(keys: NDArray[np.uint32], most: int) -> Iterator[Buckets]:
         for members, sizes in _band(keys[band]):
             parts.append((members, sizes))
             held += len(members)
+            if not whole and held >= most:
+                yield _listed(range(first, band + 1), parts, n, zeros)
+                first, parts, held = band, [], 0
         if band + 1 == bands or held >= most:
-            yield _listed(range(first, band + 1), parts, n)
+            yield _listed(range(first, band + 1), parts, n, zeros)
             first, parts, held = band + 1, [], 0
 
 
@@ -107,12 +114,14 @@ def _shared_keys(packed, members, sizes):
     return count, buckets
 
 
-def _listed(bands: range, parts: list[tuple[NDArray[np.uint32], NDArray[np.int64]]], n: int) -> Buckets:
+def _listed(
+    bands: range, parts: list[tuple[NDArray[np.uint32], NDArray[np.int64]]], n: int, zeros: Callable[[int, Any], NDArray[Any]]
+) -> Buckets:
     members = np.concatenate([np.empty(0, np.uint32), *(part[0] for part in parts)])
     sizes = np.concatenate([np.empty(0, np.int64), *(part[1] for part in parts)])
     parts.clear()
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    starts = np.zeros(n + 1, np.int64)
+    starts = zeros(n + 1, np.int64)
     of_rows = np.empty(len(members), np.uint32)
     _list_by_row(bounds, members, starts, of_rows)
     return Buckets(bands, starts, of_rows, bounds, members, np.zeros(max(1, len(sizes)), np.uint8))

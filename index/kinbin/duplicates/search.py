@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from kinbin.rows.scratch import Scratch
 from kinbin.segments.source import CHUNK, Source, iterate_rows, read_records
 from kinbin.spaces.space import Space
 
-__all__ = ["Budget", "Join", "Pairs", "folded_keys"]
+__all__ = ["Budget", "Join", "Pairs", "chunks_of", "folded_keys"]
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Rows a < b, by their places in the source, and what each pair scores."""
@@ -37,10 +38,13 @@ Codes = Callable[[Rows, int, int], NDArray[np.uint32]]
 """(rows, r, bands) → codes (n, r, bands)."""
 Progress = Callable[[str, int, int], object]
 """Told of (stage, rows done, rows)."""
+Zeros = Callable[[int, Any], NDArray[Any]]
+"""(size, dtype) → zeros."""
 _ROOM = 65_536
 """Pairs that are told at a time."""
 _SLICE = 500_000
 """Pairs that are scored before somebody is asked whether to go on: some 50 ms, of vectors."""
+_LOOKED_AT = 1 << 20
 _FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -52,6 +56,10 @@ class Budget:
     """Places in buckets, of 8 bytes; twice that while they are listed."""
     keys: int = 256 << 20
     """Bytes of keys; more of them lie in a file."""
+    row_bytes: int | None = None
+    """Bytes of rows that are read at a time, where the rooms of a source are the sizes of its rows. None: 4,096 rows."""
+    zeros: Zeros = np.zeros
+    """Makes what grows with the number of rows."""
 
 
 def folded_keys(codes: NDArray[np.uint32], plan: Plan) -> NDArray[np.uint32]:
@@ -64,6 +72,17 @@ def folded_keys(codes: NDArray[np.uint32], plan: Plan) -> NDArray[np.uint32]:
     for x in range(1, plan.fold):
         out = (out * _FOLD) ^ (parts[:, :, x] << np.uint64(32)) ^ (out >> np.uint64(29))
     return ((out * _FOLD) >> np.uint64(32)).astype(np.uint32)
+
+
+def chunks_of(which: NDArray[np.int64], rooms: NDArray[np.int64], budget: Budget) -> Iterator[NDArray[np.int64]]:
+    """Rows in turn, so many that they may be read at a time: at least one."""
+    first = 0
+    while first < len(which):
+        some = which[first : first + CHUNK]
+        if budget.row_bytes is not None:
+            some = some[: max(1, int(np.searchsorted(np.cumsum(rooms[some]), budget.row_bytes, "right")))]
+        yield some
+        first += len(some)
 
 
 class Join:
@@ -110,26 +129,24 @@ class Join:
 
         At the end following parents leads each row to the first row of its cluster.
         """
-        for buckets in self._passes(keys):
+        for buckets in self._passes(keys, whole=False):
             yield from self._joined(buckets, parents)
 
-    def _passes(self, keys: NDArray[np.uint32]) -> Iterator[Buckets]:
+    def _passes(self, keys: NDArray[np.uint32], *, whole: bool = True) -> Iterator[Buckets]:
         if len(self._source) < 2:
             return
         if not self.plan.bands:
             yield all_pairs(len(self._source))
             return
-        yield from buckets_of(keys, self._budget.places)
+        yield from buckets_of(keys, self._budget.places, whole=whole, zeros=self._budget.zeros)
 
     def _joined(self, buckets: Buckets, parents: NDArray[np.uint32]) -> Iterator[Pairs]:
         """What one pass finds."""
         source = self._source
         scratch = Scratch(self._wide)
-        marks = np.zeros(len(source), np.uint32), parents, np.empty(LISTED, np.int64)
+        marks = self._budget.zeros(len(source), np.uint32), parents, np.empty(LISTED, np.int64)
         lists = buckets.starts, buckets.of_rows, buckets.bounds, buckets.members, buckets.merged
-        which = np.flatnonzero(np.diff(buckets.starts)).astype(np.int64)
-        for first in range(0, len(which), CHUNK):
-            some = which[first : first + CHUNK]
+        for some in self._walked(buckets.starts):
             rows = read_records(source.addresses[some], source.rooms[some], self._wide)
             scratch.look_up(rows.most_nonzeros)
             if self._space.objects is not None:
@@ -149,6 +166,12 @@ class Join:
                 if count:
                     yield a[:count].copy(), b[:count].copy(), scores[:count].copy()
                 self._tell("comparing", int(some[min(int(self._counts[DONE]), len(some) - 1)]) + 1)
+
+    def _walked(self, starts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The rows that are in a bucket, some at a time."""
+        for first in range(0, len(starts) - 1, _LOOKED_AT):
+            which = first + np.flatnonzero(np.diff(starts[first : first + _LOOKED_AT + 1])).astype(np.int64)
+            yield from chunks_of(which, self._source.rooms, self._budget)
 
     def _tell(self, stage: str, done: int) -> None:
         if self._progress is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from kinbin.errors import InvalidInput
 
-__all__ = ["shingles"]
+__all__ = ["normalised_words", "shingles"]
 
 
 def shingles(text: str, *, words: int | None = None, characters: int | None = None) -> dict[str, int]:
@@ -31,9 +31,7 @@ def shingles(text: str, *, words: int | None = None, characters: int | None = No
         text.encode()
     except UnicodeEncodeError:
         raise InvalidInput.of("bad_parameter", "text holds a lone surrogate, which is no character", field="text") from None
-    parts = _alike(text).split()
-    if words is not None:
-        parts = [word for word in map(_bare, parts) if word]
+    parts = normalised_words(text, bare=words is not None)
     if not parts:
         what = "character" if words is None else "word"
         raise InvalidInput.of("bad_parameter", f"text has no {what} in it; leave it out, since nothing is similar to it", field="text")
@@ -41,6 +39,12 @@ def shingles(text: str, *, words: int | None = None, characters: int | None = No
         plain = " ".join(parts)
         return dict(Counter(plain[start : start + length] for start in range(max(1, len(plain) - length + 1))))
     return dict(Counter(" ".join(parts[start : start + length]) for start in range(max(1, len(parts) - length + 1))))
+
+
+def normalised_words(text: str, *, bare: bool) -> list[str]:
+    """What stands between white space in a text that was made alike where it reads alike. bare: without the punctuation around it."""
+    parts = _alike(text).split()
+    return [word for word in map(_bare, parts) if word] if bare else parts
 
 
 def _length(words: object, characters: object) -> int:

@@ -11,8 +11,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     repair.py        what is whole, made anew                key.py             API keys for a server's file
     alias.py         other names, and what collections may hold
     snapshots.py     copies, and collections made of them    facets.py         the values of a field
-    duplicates.py    near pairs, and clusters of them
-    explain.py       why an item scores what it scores
+    duplicates.py    near pairs, and clusters of them         dedup.py          a file of documents without its near duplicates
     explain.py       why an item scores what it scores       map.py             a sample in the plane
     place.py         a database or a service, asked alike    service_target.py  imports into a service
     options.py       what several commands take              output.py          what all of them print, and how they fail
@@ -34,6 +33,7 @@ from kinbin_service.cli.alias import alias_command, limit_command
 from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.compact import compact_command
+from kinbin_service.cli.dedup import dedup_command
 from kinbin_service.cli.delete import delete_command
 from kinbin_service.cli.duplicates import duplicates_command
 from kinbin_service.cli.explain import explain_command
@@ -87,6 +87,7 @@ app.command("query")(query_command)
 app.command("duplicates")(duplicates_command)
 app.command("explain")(explain_command)
 app.command("map")(map_command)
+app.command("dedup")(dedup_command)
 app.command("export")(export_command)
 app.command("facets")(facets_command)
 app.command("delete")(delete_command)

@@ -1,0 +1,100 @@
+"""`kinbin dedup`: a file of documents without its near duplicates. It needs no server and no database."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinbin_service.cli.options import JsonOption
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json
+
+__all__ = ["dedup_command"]
+
+
+def dedup_command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", exists=True, dir_okay=False, help="Documents: .ndjson, .jsonl, .csv, .tsv, .parquet, .txt (a line each)."
+        ),
+    ],
+    text: Annotated[str, typer.Option(metavar="COLUMN", help="Field or column with the text.")] = "text",
+    words: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N words. Default: 3.")] = None,
+    chars: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N characters instead.")] = None,
+    min_score: Annotated[float, typer.Option(metavar="J", help="Jaccard similarity from which two documents are near.")] = 0.8,
+    miss: Annotated[float, typer.Option(metavar="P", help="Most probability, of each near pair, to be overlooked.")] = 0.01,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write. Default: FILE with .dedup before its suffix.")] = None,
+    mark: Annotated[
+        bool, typer.Option("--mark", help="Write all documents, with cluster (number of its first document, from 0) and keep.")
+    ] = False,
+    memory: Annotated[int, typer.Option(min=256, metavar="MB", help="Memory to hold at most, besides the page cache.")] = 1_024,
+    work: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the work. Default: beside the output; removed at the end.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the hashes.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder of the work holds.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a file of documents without near duplicates: the first of each cluster stays, as it is.
+
+    Two documents are near whose sets of word (or character) shingles have a Jaccard similarity of --min-score; texts are compared in
+    Unicode NFKC, case folded, words without the punctuation around them. Clusters are what hangs together by near pairs (single linkage).
+    Every pair is verified exactly; a near pair is overlooked with probability --miss at most. Documents without a word are kept.
+
+    Broken off, even by a kill, the same command goes on where it was. The output is replaced when all of it is written.
+    """
+    if words is not None and chars is not None:
+        raise typer.BadParameter("give --words or --chars, not both")
+    target = out or file.with_name(f"{file.stem}.dedup{file.suffix}")
+    if target.suffix.lower() != file.suffix.lower():
+        raise typer.BadParameter(f"the output has the format of the input: end its name with {file.suffix}", param_hint="--out")
+    if target.exists() and target.samefile(file):
+        raise typer.BadParameter("the output is the input: name another file", param_hint="--out")
+    folder = work or target.with_name(f"{target.name}.work")
+    began = time.perf_counter()
+    with failing_in_one_line(as_json):
+        import kinbin
+        from kinbin_service.deduplicating import deduplicate, documents
+        from kinbin_service.importing import watch
+
+        if restart and folder.exists():
+            shutil.rmtree(folder)
+        source = documents(file, text)
+        about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": source_of(file, text)}
+        shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars)
+        try:
+            job = kinbin.TextDuplicates(folder, shingler=shingler, **about)
+        except kinbin.InvalidInput as error:
+            if error.problems[0].field != "work":
+                raise
+            raise Failure(f"{error}; --restart removes it and begins anew") from None
+        with job, watch(error_console()) as bar:
+            stages: list[str] = []
+
+            def progress(stage: str, done: int, total: int) -> None:
+                if stage not in stages:
+                    stages.append(stage)
+                    bar.start(f"{file.name}: {stage}", total, 0)
+                bar.advance(done, 0)
+
+            done = deduplicate(source, job, target, mark=mark, progress=progress)
+        job.remove()
+    seconds = round(time.perf_counter() - began, 2)
+    if as_json:
+        told = {"documents": done.documents, "kept": done.kept, "miss_probability": done.miss_probability, "compared": done.compared}
+        print_json({"file": str(file), "out": str(target), **told, "seconds": seconds})
+        return
+    typer.echo(
+        f"{target}: {done.kept:,} of {done.documents:,} documents are kept{' and marked' if mark else ''}, in {seconds:,} s; "
+        f"{done.compared:,} pairs were compared, a near one is overlooked with probability {done.miss_probability:.2g} at most"
+    )
+
+
+def source_of(file: Path, text: str) -> str:
+    """What tells this input from others, and from what it was before."""
+    about = file.stat()
+    return f"{file.resolve()} {text} {about.st_size} {about.st_mtime_ns}"

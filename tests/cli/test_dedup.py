@@ -1,0 +1,204 @@
+"""kinbin dedup: files of documents without their near duplicates, and work that is killed and goes on."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import Result
+
+import kinbin
+from kinbin_service.deduplicating import deduplicate, documents
+
+Run = Callable[..., Result]
+FOX = "the quick brown fox jumps over the lazy dog again and again and again today"
+TEXTS = [FOX, "something else that is not near at all, really nothing", f"{FOX}!", "", FOX.replace("today", "tonight"), "Ünïcode ﬁsh swim"]
+FIRSTS = [0, 1, 0, 3, 0, 5]
+
+
+def ndjson(texts: list[str]) -> bytes:
+    """A document a line, with other fields, and a blank line."""
+    lines = [orjson.dumps({"id": n, "text": text, "more": [n]}) for n, text in enumerate(texts)]
+    return b"\n".join([*lines[:2], b"", *lines[2:]])
+
+
+def test_the_first_of_each_cluster_stays(run: Run, tmp_path: Path) -> None:
+    """Lines that are kept are what they were, beside the input; the folder of the work is gone, and the summary says what was done."""
+    (tmp_path / "docs.ndjson").write_bytes(ndjson(TEXTS))
+    result = run("dedup", tmp_path / "docs.ndjson")
+    assert result.exit_code == 0, result.stderr
+    assert "4 of 6 documents are kept" in result.stdout
+    kept = (tmp_path / "docs.dedup.ndjson").read_bytes().splitlines()
+    lines = [line for line in ndjson(TEXTS).splitlines() if line]
+    assert kept == [lines[n] for n in (0, 1, 3, 5)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.dedup.ndjson", "docs.ndjson"]
+    told = orjson.loads(run("dedup", tmp_path / "docs.ndjson", "--json", "--chars", "5", "--min-score", "0.99").stdout)
+    assert (told["documents"], told["kept"]) == (6, 6)
+    assert told["miss_probability"] <= 0.01
+
+
+def test_all_formats_are_marked_and_cut_alike(run: Run, tmp_path: Path) -> None:
+    """CSV, TSV, lines and NDJSON have the same documents kept, and the same marks."""
+    rows = [["n", "body"], *([str(n), text] for n, text in enumerate(TEXTS))]
+    for name, delimiter in (("docs.csv", ","), ("docs.tsv", "\t")):
+        text = io.StringIO()
+        csv.writer(text, delimiter=delimiter).writerows(rows)
+        (tmp_path / name).write_text(text.getvalue())
+        assert run("dedup", tmp_path / name, "--text", "body", "--mark", "--out", tmp_path / f"marked.{name}").exit_code == 0
+        with (tmp_path / f"marked.{name}").open(newline="") as file:
+            header, *marked = csv.reader(file, delimiter=delimiter)
+        assert header == ["n", "body", "cluster", "keep"]
+        assert [row[:2] for row in marked] == rows[1:]
+        assert [(int(row[2]), row[3] == "true") for row in marked] == [(first, first == n) for n, first in enumerate(FIRSTS)]
+        assert run("dedup", tmp_path / name, "--text", "body").exit_code == 0
+        with (tmp_path / name.replace(".", ".dedup.")).open(newline="") as file:
+            assert list(csv.reader(file, delimiter=delimiter)) == [rows[0], *(rows[1 + n] for n in (0, 1, 3, 5))]
+    (tmp_path / "docs.ndjson").write_bytes(ndjson(TEXTS))
+    assert run("dedup", tmp_path / "docs.ndjson", "--mark").exit_code == 0
+    lines = [orjson.loads(line) for line in (tmp_path / "docs.dedup.ndjson").read_bytes().splitlines()]
+    assert [(one["cluster"], one["keep"]) for one in lines] == [(first, first == n) for n, first in enumerate(FIRSTS)]
+    (tmp_path / "docs.txt").write_text("\n".join(text for text in TEXTS if text))
+    assert run("dedup", tmp_path / "docs.txt", "--mark").exit_code == 0
+    assert [line.split("\t")[:2] for line in (tmp_path / "docs.dedup.txt").read_text().splitlines()][2] == ["0", "false"]
+
+
+def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
+    """Rows that are kept have all their columns; marks are two more."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is in no lock: pip install pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    table = pa.table({"n": pa.array(range(6), pa.int16()), "text": TEXTS})
+    parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=2)
+    assert run("dedup", tmp_path / "docs.parquet").exit_code == 0
+    assert parquet.read_table(tmp_path / "docs.dedup.parquet") == table.take([0, 1, 3, 5])
+    assert run("dedup", tmp_path / "docs.parquet", "--mark").exit_code == 0
+    marked = parquet.read_table(tmp_path / "docs.dedup.parquet")
+    assert marked.column("cluster").to_pylist() == FIRSTS
+    assert marked.drop_columns(["cluster", "keep"]) == table
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more", "code", "says"),
+    [
+        ("a.ndjson", b'{"text": 1}', [], 1, 'document 1 has no string in "text"'),
+        ("a.ndjson", b'{"text": "a"}\n\n{', [], 1, "document 2 is no JSON"),
+        ("a.ndjson", b'{"text": "a", "keep": 1}', ["--mark"], 1, 'have a field "keep" already'),
+        ("a.csv", b"a,b\n1,2\n", [], 1, 'there is no column "text" (there are a, b)'),
+        ("a.csv", b"text\nx,y\n", [], 1, "document 1 has 2 cells, the header 1"),
+        ("a.bin", b"", [], 1, "documents are in .ndjson"),
+        ("a.txt", b"\xff\n", [], 1, "no UTF-8"),
+        ("a.txt", b"a\n", ["--min-score", "0"], 1, "min_score is a similarity"),
+        ("a.txt", b"a\n", ["--words", "2", "--chars", "2"], 2, "not both"),
+        ("a.txt", b"a\n", ["--out", "b.csv"], 2, "has the format of the input"),
+    ],
+)
+def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, name: str, content: bytes, more: list[str], code: int, says: str) -> None:
+    """A file or option that is wrong ends with one line that says where, and leaves no output."""
+    (tmp_path / name).write_bytes(content)
+    result = run("dedup", tmp_path / name, *more)
+    assert result.exit_code == code
+    assert says in " ".join(result.stderr.replace("│", " ").split())
+    assert not list(tmp_path.glob("*.dedup.*[nvt]"))
+
+
+def test_a_folder_of_another_job_is_left_alone(run: Run, tmp_path: Path) -> None:
+    """Work on a file that has changed since is refused, and begun anew where that is asked for."""
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(b"{")
+    assert run("dedup", file).exit_code == 1
+    assert (tmp_path / "docs.dedup.ndjson.work").is_dir()
+    file.write_bytes(ndjson(TEXTS))
+    result = run("dedup", file)
+    assert (result.exit_code, "--restart removes it" in " ".join(result.stderr.split())) == (1, True)
+    assert run("dedup", file, "--restart").exit_code == 0
+    assert not (tmp_path / "docs.dedup.ndjson.work").exists()
+
+
+STAGES = {
+    "reading": ("kinbin.duplicates.texts", "_Note", 3),
+    "noting": ("kinbin.duplicates.work", "Work.note", 4),
+    "equal texts": ("kinbin.duplicates.identical", "_in_part", 2),
+    "rows": ("kinbin.duplicates.texts", "_rows", 2),
+    "hashing": ("kinbin.duplicates.texts", "folded_keys", 2),
+    "comparing": ("kinbin.duplicates.search", "join_rows", 2),
+    "clusters": ("kinbin.duplicates.texts", "_name", 1),
+    "writing": ("kinbin_service.deduplicating.files", "NdjsonDocuments._marked", 500),
+}
+"""By stage where the process is killed: module, function, at which call."""
+
+
+def job_of(folder: Path) -> kinbin.TextDuplicates:
+    """The job that is killed."""
+    return kinbin.TextDuplicates(folder / "work", shingler=kinbin.Shingler(words=2), min_score=0.6)
+
+
+def killed_in(folder: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Do the work in a process that is killed in a stage. Returns the signal that ended it."""
+    module, path, calls = STAGES[stage]
+    owner: Any = importlib.import_module(module)
+    *above, name = path.split(".")
+    for step in above:
+        owner = getattr(owner, step)
+    whole = kinbin.TextDuplicates.add if stage == "reading" else getattr(owner, name)
+    count = 0
+
+    def dying(*given: Any, **more: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(*given, **more)
+
+    if stage == "reading":
+        owner, name = kinbin.TextDuplicates, "add"
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        child = os.fork()
+    if child == 0:
+        setattr(owner, name, dying)
+        work_through(folder)
+        os._exit(0)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
+
+
+def work_through(folder: Path) -> None:
+    """All of the work, or what is left of it."""
+    with job_of(folder) as job:
+        deduplicate(documents(folder / "docs.ndjson", "text"), job, folder / "out.ndjson", mark=True)
+
+
+@pytest.mark.durability
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked with compiled kernels in them")
+def test_killed_work_goes_on_to_the_same_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in the middle of any stage, and done again from there, the output is what it is without a kill, byte by byte."""
+    monkeypatch.setattr("kinbin.duplicates.texts._NOTED_BYTES", 20_000)
+    monkeypatch.setattr("kinbin.duplicates.identical._SORTED", 400)
+    monkeypatch.setattr("kinbin.duplicates.search._SLICE", 10)
+    monkeypatch.setattr("kinbin.duplicates.search.CHUNK", 300)
+    monkeypatch.setattr("kinbin_service.deduplicating.files._BATCH", 200)
+    texts = [
+        " ".join(f"w{n * 7 % 911 + place * (1 + n % 5)}" for place in range(12 + (step == n % 3))) for n in range(400) for step in range(3)
+    ]
+    for name in ("whole", *STAGES):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "docs.ndjson").write_bytes(ndjson(texts))
+    work_through(tmp_path / "whole")
+    wanted = (tmp_path / "whole" / "out.ndjson").read_bytes()
+    assert 0 < wanted.count(b'"keep":false') < len(texts)
+    for stage in STAGES:
+        folder = tmp_path / stage
+        assert killed_in(folder, stage, monkeypatch) == signal.SIGKILL, stage
+        assert not (folder / "out.ndjson").exists()
+        read = job_of(folder)
+        assert (0 < read.documents < len(texts)) if stage in {"reading", "noting"} else read.documents == len(texts)
+        read.close()
+        work_through(folder)
+        assert (folder / "out.ndjson").read_bytes() == wanted, stage
