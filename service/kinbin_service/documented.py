@@ -9,7 +9,10 @@ from pydantic import BaseModel
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
-__all__ = ["FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "VECTORS", "bulk", "matrix", "parameters", "reference", "route", "without"]
+__all__ = [
+    "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "bulk", "matrix", "parameters", "reference", "route",
+    "without",
+]  # fmt: skip
 
 PROBLEMS = "x-problem-codes"
 """Where the document lists the codes of the errors that a route answers with; it has a response for each of their statuses."""
@@ -46,8 +49,13 @@ IDEMPOTENCY: dict[str, Any] = {
 IDS = "the ids of a matrix's rows, as a JSON array of strings or with commas; without it ids are made, sorted by time and row"
 
 
+REFERRED: dict[str, type[BaseModel]] = {}
+"""Models of requests that routes refer to by name."""
+
+
 def reference(*models: type[BaseModel]) -> dict[str, Any]:
-    """A reference to the schema of a model, or of any of several."""
+    """A reference to the schema of a model, or of any of several, which the document then holds."""
+    REFERRED.update({model.__name__: model for model in models})
     listed = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
     return listed[0] if len(listed) == 1 else {"anyOf": listed}
 

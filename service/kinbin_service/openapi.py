@@ -11,12 +11,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 import kinbin
-from kinbin_service.documented import PROBLEMS
+from kinbin_service.documented import PROBLEMS, REFERRED
 from kinbin_service.problems import CODES, MEDIA_TYPE
 from kinbin_service.schemas.answers import ProblemAnswer
-from kinbin_service.schemas.duplicates import DuplicatesRequest
-from kinbin_service.schemas.requests import REQUESTS, ItemIn
-from kinbin_service.schemas.snapshots import RestoreOptions, RestoreRequest, SnapshotRequest
+from kinbin_service.schemas.queries import QueryEntry, QueryOptions
+from kinbin_service.schemas.requests import AddOptions, ItemIn
+from kinbin_service.schemas.snapshots import RestoreOptions
 
 __all__ = ["COMMITTED", "CONTRACT_VERSION", "document", "text"]
 
@@ -58,9 +58,8 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _add_schemas(made: dict[str, Any]) -> None:
     """Request models, which the routes read themselves, and what they refer to."""
-    models = [
-        (model, "validation") for model in (*REQUESTS, DuplicatesRequest, RestoreOptions, RestoreRequest, SnapshotRequest, ProblemAnswer)
-    ]
+    named = {one.__name__: one for one in (AddOptions, QueryEntry, QueryOptions, RestoreOptions, ProblemAnswer)} | REFERRED
+    models = [(named[name], "validation") for name in sorted(named)]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # modes are literals
     schemas = made["components"]["schemas"]
     schemas.update(definitions["$defs"])

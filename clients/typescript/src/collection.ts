@@ -1,9 +1,8 @@
 /** A collection: what it holds, and how it is read and changed. */
 import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
 import { toJson } from "./json.js";
-import { collectionPath, idList, jsonRequest, post, split } from "./requests.js";
-import { Searchable } from "./searching.js";
-import type { Sender } from "./transport.js";
+import { Named } from "./named.js";
+import { idList, jsonRequest, post, split } from "./requests.js";
 import type { CallOptions, Filter, GetAnswer, Item, Page, Payload, Schemas } from "./types.js";
 
 /** What comes with stored items. */
@@ -35,22 +34,10 @@ export type Patch<P> = { [Field in keyof P]?: P[Field] | null };
 const IDS_A_GET = 1_000;
 
 /** A handle of one collection, made by `Client.collection` without asking whether it is there. `P` is the type of its payloads. */
-export class Collection<P extends object = Payload> extends Searchable<P> {
-  readonly #path: string;
-
-  /** @internal */
-  constructor(
-    sender: Sender,
-    readonly name: string,
-  ) {
-    const path = collectionPath(name);
-    super(sender, { index: `${path}/index`, query: `${path}/query` });
-    this.#path = path;
-  }
-
+export class Collection<P extends object = Payload> extends Named<P> {
   /** The configuration of the collection, and its statistics; NotFound if it is not there. */
   async info(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]> {
-    return this.ask({ method: "GET", path: this.#path }, options, "name", "count");
+    return this.ask({ method: "GET", path: this.path }, options, "name", "count");
   }
 
   /** Sizes, runs and predictions of its index. */
@@ -68,7 +55,7 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
     const listed = idList(ids);
     const found: GetAnswer<P> = { items: [], missing: [] };
     for (let start = 0; start < Math.max(1, listed.length); start += IDS_A_GET) {
-      const request = post(`${this.#path}/get`, { ids: listed.slice(start, start + IDS_A_GET), ...fields });
+      const request = post(`${this.path}/get`, { ids: listed.slice(start, start + IDS_A_GET), ...fields });
       const part = await this.ask<GetAnswer<P>>(request, call, "items", "missing").catch((error: unknown) => {
         throw error instanceof ApiError ? error.shift(start) : error;
       });
@@ -86,12 +73,12 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
   async delete(which: { ids: Iterable<string> } | { filter: Filter }, options: CallOptions = {}): Promise<Schemas["DeleteAnswer"]> {
     // Callers without types may send both, and would delete more than they meant.
     if ("ids" in which === "filter" in which) throw new InvalidArgument("delete takes exactly one of ids and filter");
-    return this.ask(post(`${this.#path}/delete`, "ids" in which ? { ids: idList(which.ids) } : which), options, "deleted");
+    return this.ask(post(`${this.path}/delete`, "ids" in which ? { ids: idList(which.ids) } : which), options, "deleted");
   }
 
   /** How many items there are (that fit a filter). */
   async count(filter: Filter | null = null, options: CallOptions = {}): Promise<number> {
-    return (await this.ask<Schemas["CountAnswer"]>(post(`${this.#path}/count`, { filter }), options, "count")).count;
+    return (await this.ask<Schemas["CountAnswer"]>(post(`${this.path}/count`, { filter }), options, "count")).count;
   }
 
   /**
@@ -101,7 +88,7 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
    */
   async facets(field: string, options: { filter?: Filter | null; limit?: number } & CallOptions = {}): Promise<Schemas["FacetsAnswer"]> {
     const { call, fields } = split(options);
-    return this.ask(post(`${this.#path}/facets`, { field, ...fields }), call, "values");
+    return this.ask(post(`${this.path}/facets`, { field, ...fields }), call, "values");
   }
 
   /**
@@ -110,12 +97,12 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
    * Usage: `await photos.addIndex("year", "number")`
    */
   async addIndex(field: string, kind: "number" | "keyword" | "datetime" | "geo", options: CallOptions = {}): Promise<void> {
-    await this.ask(post(`${this.#path}/indexes`, { add: { [field]: kind }, drop: [] }), options);
+    await this.ask(post(`${this.path}/indexes`, { add: { [field]: kind }, drop: [] }), options);
   }
 
   /** Drop the index of a field; InvalidInput if there is none. After a repeated request it may be gone already. */
   async dropIndex(field: string, options: CallOptions = {}): Promise<void> {
-    await this.ask(post(`${this.#path}/indexes`, { add: {}, drop: [field] }), options);
+    await this.ask(post(`${this.path}/indexes`, { add: {}, drop: [field] }), options);
   }
 
   /**
@@ -125,7 +112,7 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
    */
   async scroll(options: ScrollOptions & { after?: string | null } & CallOptions = {}): Promise<Page<P>> {
     const { call, fields } = split(options);
-    return this.ask(post(`${this.#path}/scroll`, fields), call, "items");
+    return this.ask(post(`${this.path}/scroll`, fields), call, "items");
   }
 
   /**
@@ -185,7 +172,7 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
   #payloads(mode: "replace" | "merge", items: readonly PayloadWrite<unknown>[], options: CallOptions): Promise<Schemas["PayloadAnswer"]> {
     const conditional = items.some(({ if_version }) => if_version !== undefined && if_version !== null);
     // On condition of a version the second would meet its own work.
-    return this.ask(post(`${this.#path}/payload`, { mode, items }, conditional ? "if-not-done" : "always"), options, "updated");
+    return this.ask(post(`${this.path}/payload`, { mode, items }, conditional ? "if-not-done" : "always"), options, "updated");
   }
 
   /** The version of each item, 0 where there is none: for `if_version`. */
@@ -198,7 +185,7 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
 
   /** What the collection may hold at most. */
   async limits(options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
-    return this.ask({ method: "GET", path: `${this.#path}/limits` }, options, "count");
+    return this.ask({ method: "GET", path: `${this.path}/limits` }, options, "count");
   }
 
   /**
@@ -208,6 +195,6 @@ export class Collection<P extends object = Payload> extends Searchable<P> {
    */
   async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
     const body = toJson({ items: limits.items ?? null, bytes: limits.bytes ?? null }, "limits");
-    return this.ask(jsonRequest("PUT", `${this.#path}/limits`, body), options, "count");
+    return this.ask(jsonRequest("PUT", `${this.path}/limits`, body), options, "count");
   }
 }

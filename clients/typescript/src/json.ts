@@ -2,7 +2,7 @@
  * JSON with whole numbers of 64 bits, and without surprises.
  *
  * Features of tokens are hashes of 63 bits, of which a JavaScript number holds 53. Those that do not fit are bigint, in both directions,
- * wherever an answer has `indices`; so a vector that was read can be sent again. What JSON.stringify would change silently (NaN and
+ * wherever an answer has `indices`, or a `feature`; so a vector that was read can be sent again. What JSON.stringify would change silently (NaN and
  * infinity to null, a Map to {}) is refused.
  */
 import { InvalidArgument } from "./errors.js";
@@ -17,7 +17,7 @@ class NoJson extends Error {
   }
 }
 
-const UNBOUND = /"indices":\s*\[[\d\s,]*\d{16}[\d\s,]*\]/;
+const UNBOUND = /"indices":\s*\[[\d\s,]*\d{16}[\d\s,]*\]|"feature":\s*\d{16,}/;
 const EACH_UNBOUND = new RegExp(UNBOUND, "g");
 const MARKED = /^\u0000\d{16,}$/;
 
@@ -83,7 +83,7 @@ function isTyped(value: object): value is TypedNumbers {
   return ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof BigInt64Array) && !(value instanceof BigUint64Array);
 }
 
-/** The value of a JSON text; SyntaxError if it is none. `indices` that no number holds come as bigint, but not those of payloads. */
+/** The value of a JSON text; SyntaxError if it is none. Features that no number holds come as bigint, but not what payloads call so. */
 export function fromJson(text: string): unknown {
   if (!UNBOUND.test(text)) return JSON.parse(text);
   // Only such numbers are marked, so that all else is read by JSON.parse.
@@ -96,6 +96,7 @@ function restored(value: unknown, ofPayload: boolean): unknown {
   if (typeof value !== "object" || value === null) return value;
   const restoredField = ([name, field]: [string, unknown]): [string, unknown] => {
     if (name === "indices" && Array.isArray(field)) return [name, field.map((one) => unmarked(one, ofPayload))];
+    if (name === "feature") return [name, unmarked(field, ofPayload)];
     return [name, restored(field, ofPayload || name === "payload")];
   };
   return Object.fromEntries(Object.entries(value).map(restoredField));

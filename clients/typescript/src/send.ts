@@ -1,6 +1,7 @@
 /** Requests sent, again where that is safe and may help, with the pauses between. */
 import { ApiError, ConnectionLost, KinbinClientError, UnexpectedResponse } from "./errors.js";
 import { fromJson } from "./json.js";
+import { unheard } from "./refusals.js";
 import { contentType, errorOf, type Reply } from "./replies.js";
 import { checkedRetry, mayRepeat, pauseOf } from "./retry.js";
 import { checkedTimeout, type Opened, type Request, type Sender } from "./transport.js";
@@ -19,6 +20,8 @@ async function repeated<T>(sender: Sender, request: Request, call: CallOptions, 
     try {
       return await attempt(timeout);
     } catch (error) {
+      const refusal = await unheard(error, sender, request, call);
+      if (refusal !== null) throw refusal;
       if (!(error instanceof KinbinClientError) || !mayRepeat(error, request.repeat ?? "always")) throw error;
       const pause = pauseOf(rule, failures, error instanceof ApiError ? error.retryAfter : null, Math.random());
       if (pause === null) throw error;

@@ -51,8 +51,7 @@ export class Sha256 {
       this.#compress();
       this.#block.fill(0);
     }
-    this.#view.setUint32(56, Math.floor(bytes / 2 ** 29));
-    this.#view.setUint32(60, (bytes * 8) >>> 0);
+    this.#view.setBigUint64(56, 8n * BigInt(bytes));
     this.#compress();
     return Array.from(this.#state, (word) => word.toString(16).padStart(8, "0")).join("");
   }

@@ -111,9 +111,9 @@ export class Sender {
       while (reader !== undefined) {
         const { done, value } = await reader.read();
         if (done) return;
-        watch.touch();
+        // Whoever takes the piece may be slow: only the service's silence counts.
+        watch.rest();
         yield value;
-        // Whoever took the piece may have been slow: only the service's silence counts.
         watch.touch();
       }
     } catch (error) {
@@ -178,7 +178,7 @@ class Watch {
 
   /** Count the silence from now on. */
   touch(): void {
-    clearTimeout(this.#timer);
+    this.rest();
     if (this.milliseconds === Infinity || this.signal.aborted) return;
     const late = (): void => {
       this.timedOut = true;
@@ -187,8 +187,13 @@ class Watch {
     this.#timer = setTimeout(late, Math.min(this.milliseconds, LONGEST_TIMER));
   }
 
-  end(): void {
+  /** Count it no more, until the next touch. */
+  rest(): void {
     clearTimeout(this.#timer);
+  }
+
+  end(): void {
+    this.rest();
     for (const signal of this.#signals) signal.removeEventListener("abort", this.#abort);
   }
 }

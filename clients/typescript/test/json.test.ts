@@ -36,6 +36,8 @@ test("features that no number holds are read as bigint and written again to the 
   assert.deepEqual(read.items[0].vector, { indices: [3, 9007199254740991, BigInt(large)], values: [1, 0.1234567890123456789] });
   assert.deepEqual(read.items[0].payload, (JSON.parse(text) as typeof read).items[0].payload);
   assert.equal(toJson(read.items[0].vector, "vector"), `{"indices":[3,9007199254740991,${large}],"values":[1,0.12345678901234568]}`);
+  const terms = fromJson(`{"terms":[{"feature": ${large},"part":1},{"feature":17}],"payload":{"feature":${large}}}`) as { payload: object };
+  assert.deepEqual(terms, { terms: [{ feature: BigInt(large), part: 1 }, { feature: 17 }], payload: { feature: Number(large) } });
   const small = '{"vector":{"indices":[1,2]},"at":0.12345678901234567}';
   assert.deepEqual(fromJson(small), JSON.parse(small));
   assert.throws(() => fromJson('{"indices":[12345678901234567890'), SyntaxError);

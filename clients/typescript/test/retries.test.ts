@@ -26,8 +26,9 @@ import {
   Forbidden,
 } from "kinbin-client";
 import { mayRepeat, pauseOf, retryAfterOf } from "../dist/retry.js";
+import { sleep } from "../dist/send.js";
 import { translated } from "../dist/transport.js";
-import { ADDED, all, FOUND, hangUp, json, problem, rejected, scripted, silence } from "./support.js";
+import { ADDED, all, type Behaviour, FOUND, hangUp, json, problem, rejected, scripted, silence } from "./support.js";
 
 const RULE = { attempts: 4, firstPause: 200, longestPause: 10_000, longestRetryAfter: 60_000 };
 
@@ -203,12 +204,36 @@ test("silence longer than the timeout is a Timeout, of the headers and in the mi
   for (const timeout of [0, -1, NaN]) await rejected(server.client().query([1], { timeout }), InvalidArgument);
 });
 
+test("who takes an answer slowly is not taken for a silent service", async () => {
+  const server = await scripted((response) => {
+    response.writeHead(200, { "content-type": "application/x-ndjson" }).write('{"lines":1}\n');
+    setTimeout(() => response.end('{"lines":2,"done":true}\n'), 100);
+  });
+  let lines = 0;
+  for await (const receipt of server.client({ timeout: 300 }).addLines("{}")) {
+    lines = receipt.lines;
+    await sleep(500, undefined);
+  }
+  assert.equal(lines, 2);
+});
+
 test("an answer that breaks off is a lost connection", async () => {
   const server = await scripted((response) => {
     response.writeHead(200, { "content-type": "application/json", "content-length": "1000" }).write("{");
     setTimeout(() => response.socket?.destroy(), 10);
   });
   await rejected(server.client({ retry: { attempts: 1 } }).query([1]), ConnectionLost);
+});
+
+test("a connection that breaks under a large body is asked about: too large, or repeated as any other", async () => {
+  const limits = (value: number): Behaviour => json({ limits: [{ name: "index_body_bytes", value, unit: "bytes", reason: "" }] });
+  const items = [{ id: "a", vector: [1], payload: { text: "ü".repeat(600_000) } }];
+  const strict = await scripted(hangUp, limits(1_200_000));
+  const error = await rejected(strict.client().add(items), TooLarge);
+  assert.deepEqual([error.code, error.limit, strict.requests.length], ["body_too_large", "index_body_bytes", 2]);
+  const lenient = await scripted(hangUp, limits(1_300_000), json(ADDED));
+  assert.equal((await lenient.client().add(items)).indexed, 1);
+  assert.deepEqual(lenient.requests.map(({ path }) => path), ["/index", "/v1/limits", "/index"]);
 });
 
 test("no connection is told as nothing sent", async () => {
@@ -222,6 +247,11 @@ test("no connection is told as nothing sent", async () => {
   assert.deepEqual([late.name, late instanceof ConnectionFailed], ["ConnectTimeout", true]);
   // What browsers say: nothing is known then.
   assert.equal(translated(new TypeError("Failed to fetch"), "http://a").name, "ConnectionLost");
+});
+
+test("a pause ends with the signal, if that was aborted before, too", async () => {
+  const reason = new Error("enough");
+  assert.equal(await rejected(sleep(60_000, AbortSignal.abort(reason)), Error), reason);
 });
 
 test("a call ends with its signal's reason: before it is sent, while it waits, between attempts, and in the middle of a stream", async () => {
@@ -331,4 +361,5 @@ test("waiting for a service ends when it is ready, at its deadline, and at once 
   assert.equal(failed.requests.length, 1);
   assert.equal(await never.client().ready(), false);
   await rejected(never.client().waitReady({ interval: 0 }), InvalidArgument);
+  await rejected(failed.client().ready(), ServerError);
 });

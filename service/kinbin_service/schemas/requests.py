@@ -9,9 +9,6 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
 import kinbin
-from kinbin_service.schemas.explaining import ExplainRequest
-from kinbin_service.schemas.mapping import MapRequest
-from kinbin_service.schemas.queries import FieldsQueryRequest, QueryEntry, QueryOptions, QueryRequest
 from kinbin_service.schemas.vectors import (
     STRICT,
     ByField,
@@ -27,10 +24,8 @@ from kinbin_service.schemas.vectors import (
     Version,
     largest,
 )
-from kinbin_service.schemas.writes import WRITE_REQUESTS
 
 __all__ = [
-    "REQUESTS",
     "AddOptions",
     "AddRequest",
     "CollectionRequest",
@@ -352,25 +347,3 @@ class FacetsRequest(BaseModel):
     field: Annotated[str, Field(description="a field of payloads, with dots into objects")]
     filter: Filter | None = None
     limit: Annotated[int, Field(ge=1, le=largest("page"), description="values at most, the most frequent first")] = 20
-
-
-REQUESTS: tuple[type[BaseModel], ...] = (
-    AddOptions,
-    AddRequest,
-    CollectionRequest,
-    CountRequest,
-    DeleteRequest,
-    ExplainRequest,
-    FacetsRequest,
-    FieldsAddRequest,
-    FieldsQueryRequest,
-    GetRequest,
-    IndexesRequest,
-    MapRequest,
-    ObjectsAddRequest,
-    QueryEntry,
-    QueryOptions,
-    QueryRequest,
-    ScrollRequest,
-    *WRITE_REQUESTS,
-)

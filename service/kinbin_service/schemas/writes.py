@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 from kinbin_service.schemas.vectors import STRICT, Id, Payload, Version, largest
 
 __all__ = [
-    "WRITE_REQUESTS",
     "AliasAnswer",
     "AliasDroppedAnswer",
     "AliasRequest",
@@ -102,6 +101,3 @@ class HoldsAnswer(BaseModel):
     items: int | None
     bytes: int | None
     count: int
-
-
-WRITE_REQUESTS: tuple[type[BaseModel], ...] = (AliasRequest, HoldsRequest, PayloadRequest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -128,7 +128,7 @@ def _cosine(u: naive.Row, v: naive.Row, feature: int) -> float:
     return _both(_unit(u), _unit(v), feature, lambda a, b: a * b)
 
 
-TWINS = {
+TWINS: dict[str, Callable[..., float]] = {
     **dict.fromkeys(("minmax", "gmm"), _ratio),
     "ngmm": lambda u, v, f: _ratio(naive.normalised(u), naive.normalised(v), f),
     **dict.fromkeys(("gint", "tv"), lambda u, v, f: _shared(naive.normalised(u), naive.normalised(v), f)),
