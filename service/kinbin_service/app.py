@@ -26,6 +26,7 @@ from kinbin_service.routes import (
     operations,
     queries,
     snapshots,
+    tuning,
     writes,
 )
 from kinbin_service.service import Service
@@ -56,7 +57,7 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
         generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
     for part in (
-        items, indexes, queries, explaining, mapping, duplicates, collections, compacting, writes, snapshots, operations, dashboard,
+        items, indexes, queries, explaining, mapping, duplicates, tuning, collections, compacting, writes, snapshots, operations, dashboard,
     ):  # fmt: skip
         app.include_router(part.router)
     app.add_exception_handler(Refusal, answer_refusal)

@@ -21,7 +21,12 @@ def all_limits(settings: Settings) -> dict[str, Limit]:
         Limit("query_body_bytes", settings.max_query_body_bytes, "bytes", "a query is held in memory"),
         Limit("body_bytes", settings.max_body_bytes, "bytes", "any other body is held in memory"),
         Limit("restore_body_bytes", settings.max_restore_bytes, "bytes", "an uploaded snapshot is held on disk"),
-        Limit("long_work", 1, "snapshots made, verified or restored at once in a worker", "each reads or writes a whole collection"),
+        Limit(
+            "long_work",
+            1,
+            "snapshots made, verified or restored, or collections rebuilt, at once in a worker",
+            "each reads or writes a whole collection",
+        ),
         Limit("answer_items", settings.max_answer_items, "k times queries", "an answer is held in memory"),
         Limit(
             "answer_contents", settings.max_answer_contents, "k times queries with include", "payloads and vectors are larger than scores"

@@ -57,11 +57,8 @@ class LongWork:
     def check(self) -> None:
         """Refuse where another request has the right."""
         if self._busy:
-            raise Refusal(
-                "overloaded",
-                "this worker is busy with a snapshot, a compaction or a search for duplicates; try again",
-                limit="long_work",
-            )
+            text = "this worker is busy with a snapshot, a compaction, a rebuild or a search for duplicates; try again"
+            raise Refusal("overloaded", text, limit="long_work")
 
     async def close(self) -> None:
         """Let what runs give up, and wait for it."""

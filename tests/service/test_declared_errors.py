@@ -103,6 +103,14 @@ BODIES: dict[str, list[Any]] = {
     "put_limits": [{"items": -1}, {"bytes": 2**63}, {"items": "x"}],
     "put_alias": [{"collection": "none"}, {"collection": "A"}, {"collection": "other"}],
     "create_snapshot": [{"keep": 0}, {"keep": "x"}],
+    "tune": [{"k": 101}, {"sample": 0}, {"choices": [{"rows": 9, "bands": 1}]}],
+    "given_recall": [
+        {"queries": queries}
+        for queries in (
+            [[1]], [[1, -1]], [[0, 0]], [[1, 1e20]], ["x"], [{"series": "x"}], [{"indices": [1, 1], "values": [1, 2]}], [[1, 2]] * 1_001,
+        )
+    ],
+    "rebuild": [{"rows": 9}, {"bands": "x"}],
 }  # fmt: skip
 BODIES |= {"add_items_default": BODIES["add_items"], "query_default": BODIES["query"]}
 NPY = {"content-type": "application/x-npy"}
@@ -125,6 +133,18 @@ RAW: dict[str, list[Sent]] = {
     "drop_collection": [Sent({}, collection="alias"), Sent({}, collection="c")],
     "put_alias": [Sent(*json_of({"collection": "c"})[:2], "c")],
     "drop_alias": [Sent({}, collection="none")],
+    "tune": [Sent(JSON, b"{}", "words")],
+    "rebuild": [Sent(JSON, b"{}", "words")],
+    "given_recall": [
+        Sent(JSON, b'{"queries":[{"string":"a"}],"modes":["bands"]}', "words"),
+        Sent(JSON, b'{"queries":[{"string":7}]}', "words"),
+    ],
+    "sampled_recall": [
+        Sent({}, query="?queries=x"),
+        Sent({}, query="?queries=1001"),
+        Sent({}, query="?k=1001"),
+        Sent({}, collection="words", query="?modes=bands"),
+    ],
     "get_snapshot": [Sent({"range": "bytes=99999999-"})],
     "restore": [Sent({"content-type": SNAPSHOT}, b"x", query="?name=new"), Sent({"content-type": SNAPSHOT}, b"x")],
 }
@@ -207,7 +227,7 @@ def good_body(name: str) -> Sent:
     bodies: dict[str, Any] = {
         "add_items": {"items": [ITEM]}, "query": {"vector": [1, 2]}, "get_items": {"ids": ["a"]}, "delete_items": {"ids": ["b"]},
         "create_collection": {"dim": 2}, "write_payloads": {"items": [{"id": "a", "payload": {}}]}, "count_facets": {"field": "a"},
-        "explain": {"query_id": "a", "id": "a"}, "find_duplicates": {"min_score": 0.5},
+        "explain": {"query_id": "a", "id": "a"}, "find_duplicates": {"min_score": 0.5}, "given_recall": {"queries": [[1, 2]]},
         "put_alias": {"collection": "c"}, "restore": {"collection": "c", "snapshot": "none", "name": "new"},
     }  # fmt: skip
     return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else Sent({})
@@ -222,6 +242,7 @@ async def test_every_route_names_its_errors(name: str, tmp_path: Path) -> None:
         database = app.service.database
         for made in ("c", "default"):
             database.create_collection(made, kernel="minmax", dim=2).add(["a"], [[1, 2]])
+        database.create_collection("words", items="strings", distance="levenshtein").add(["a"], ["a"])
         database.alias("alias", "c")
         special = kept(drive, database) if "snapshots" in OPERATIONS[name][2]["tags"] else []
         await drive.send(good_body(name))
@@ -287,7 +308,8 @@ def test_operations_have_names_to_call_them_by() -> None:
         "create_collection", "get_collection", "drop_collection", "list_collections", "livez", "readyz", "healthz", "list_limits",
         "metrics", "write_payloads", "change_indexes", "count_facets", "explain", "find_duplicates", "map_items", "put_limits",
         "get_limits", "put_alias", "drop_alias", "list_aliases", "create_snapshot", "list_snapshots", "get_snapshot", "delete_snapshot",
-        "verify_snapshot", "restore",
+        "verify_snapshot", "restore", "tune",
+        "sampled_recall", "given_recall", "rebuild",
     } <= OPERATIONS.keys()  # fmt: skip
     for name in OPERATIONS:
         assert name.isidentifier()

@@ -161,6 +161,8 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
         *(("post", f"/v1/collections/{{name}}/{route}") for route in ("count", "payload", "facets", "indexes", "duplicates")),
         ("get", "/v1/collections/{name}/limits"), ("put", "/v1/collections/{name}/limits"),
         ("get", "/v1/aliases"), ("put", "/v1/aliases/{name}"), ("delete", "/v1/aliases/{name}"),
+        *(("post", f"/v1/collections/{{name}}/{route}") for route in ("tune", "recall", "rebuild")),
+        ("get", "/v1/collections/{name}/recall"),
         *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits", "/metrics")),
         *((method, "/v1/collections/{name}/snapshots") for method in ("post", "get")),
         *((method, "/v1/collections/{name}/snapshots/{id}") for method in ("get", "delete")),
@@ -200,7 +202,7 @@ async def test_examples_of_the_document_work(app: App) -> None:
         dim = 3 if isinstance(vector, list) and not isinstance(vector[0], str) else None
         await app.put(f"/v1/collections/c{number}", {"dim": dim})
         await app.post(f"/v1/collections/c{number}/index", example["value"])
-    for route in ("query", "get", "scroll", "count", "facets", "indexes", "duplicates", "delete"):
+    for route in ("query", "get", "scroll", "count", "facets", "indexes", "duplicates", "tune", "recall", "rebuild", "delete"):
         content = described["paths"][f"/v1/collections/{{name}}/{route}"]["post"]["requestBody"]["content"]["application/json"]
         for example in content["examples"].values():
             several = route == "query" and any(f'"{word}"' in str(example["value"]).replace("'", '"') for word in ("vectors", "fields"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, Unpack
 
-from kinbin_client import _flows, _insights, _requests, _writes
+from kinbin_client import _flows, _insights, _requests, _tuning, _writes
 from kinbin_client._insights import ExplainTerms, MapTerms
 from kinbin_client._objects import One
 from kinbin_client._options import Filter, Include, id_as_text
@@ -14,10 +14,10 @@ from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import SyncSender
 from kinbin_client.insights import Explanation, Map
-from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult
+from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult, Rebuilt, RecallReport, Tuning
 from kinbin_client.retry import Retry
 
-__all__ = ["Aliasing", "Browsing", "Explaining", "Writing"]
+__all__ = ["Aliasing", "Browsing", "Explaining", "Tuned", "Writing"]
 
 T = TypeVar("T")
 
@@ -200,6 +200,52 @@ class Explaining:
         Usage: `[(point.x, point.y) for point in (collection.map(500, fields=["label"])).points]`
         """
         return self._sender.run(_flows.send(_insights.mapped(self.name, sample, more), self._retry))
+
+
+class Tuned:
+    """The part of a handle that predicts, measures and changes how rows lie in bands."""
+
+    name: str
+    _sender: SyncSender
+    _retry: Retry
+
+    def tune(
+        self, k: int = 10, target_recall: float = 0.9, *, sample: int = 200, seed: int = 0,
+        choices: Iterable[tuple[int, int]] | None = None,
+    ) -> Tuning:  # fmt: skip
+        """What bands of so many hashes, and walks, would find and take, by a sample of the stored rows; nothing is changed.
+
+        `choices`: pairs of (rows, bands) to judge; None: all usual ones.
+
+        Usage: `collection.tune(target_recall=0.95).suggested`
+        """
+        asked = {"k": k, "target_recall": target_recall, "sample": sample, "seed": seed}
+        return self._sender.run(_flows.send(_tuning.tune(self.name, asked, choices), self._retry))
+
+    def recall(
+        self, queries: Any = 100, k: int = 10, target_recall: float = 0.9, *, modes: Iterable[str] | None = None, seed: int = 0
+    ) -> RecallReport:
+        """Measured recall of every mode, against an exact scan: with so many stored rows, or with the vectors or objects that are given.
+
+        Usage:
+            collection.recall()
+            collection.recall(matrix, k=5, modes=["auto", "bands"])
+        """
+        asked = {"k": k, "target_recall": target_recall}
+        if isinstance(queries, int):
+            return self._sender.run(_flows.send(_tuning.sampled_recall(self.name, queries, asked, modes, seed), self._retry))
+
+        def build(items: str) -> _flows.Flow[RecallReport]:
+            return _flows.send(_tuning.measured_recall(self.name, queries, items, asked, modes), self._retry)
+
+        return self._sender.run(_flows.of_its_kind(self._sender.kinds, self.name, self._retry, build))
+
+    def rebuild(self, rows: int | None = None, bands: int | None = None) -> Rebuilt:
+        """Lay all rows out in other bands, while the collection is used; None: chosen by Kinbin. Returns when it is done.
+
+        Usage: `collection.rebuild(rows=3, bands=128)`
+        """
+        return self._sender.run(_flows.send(_tuning.rebuild(self.name, rows, bands), self._retry))
 
 
 class Aliasing:

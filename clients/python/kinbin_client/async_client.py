@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._awaited import Aliasing, AsyncBrowsing, Explaining, Writing
+from kinbin_client._awaited import Aliasing, AsyncBrowsing, Explaining, Tuned, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._duplicates import AsyncDeduplicated
 from kinbin_client._flows import Flow
@@ -222,7 +222,7 @@ class _AsyncStored(Writing, Explaining, _AsyncHandle, AsyncBrowsing):
         return await self._do(_requests.delete(self.name, ids, filter, if_versions))
 
 
-class AsyncCollection(_AsyncStored, AsyncDeduplicated, _AsyncSearchable):
+class AsyncCollection(_AsyncStored, AsyncDeduplicated, _AsyncSearchable, Tuned):
     """A handle of one collection; made by `AsyncClient.collection`, without asking whether the collection is there."""
 
 

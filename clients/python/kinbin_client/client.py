@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx
 
 from kinbin_client import _flows, _requests
-from kinbin_client._blocking import Aliasing, Browsing, Explaining, Writing
+from kinbin_client._blocking import Aliasing, Browsing, Explaining, Tuned, Writing
 from kinbin_client._chunks import Chunking, OfFields
 from kinbin_client._duplicates import Deduplicated
 from kinbin_client._flows import Flow
@@ -239,7 +239,7 @@ class _Stored(Writing, Explaining, _Handle, Browsing):
         return self._do(_requests.delete(self.name, ids, filter, if_versions))
 
 
-class Collection(_Stored, Deduplicated, _Searchable):
+class Collection(_Stored, Deduplicated, _Searchable, Tuned):
     """A handle of one collection; made by `Client.collection`, without asking whether the collection is there.
 
     As safe for threads as its client.

@@ -13,8 +13,10 @@ __all__ = [
     "AddResult",
     "Answer",
     "AnswerBatch",
+    "BandsForecast",
     "CollectionInfo",
     "CompactReport",
+    "CurrentSetting",
     "Debug",
     "DeleteResult",
     "FacetValue",
@@ -26,10 +28,17 @@ __all__ = [
     "Holds",
     "Item",
     "Limit",
+    "ModeRecall",
     "Page",
     "PayloadResult",
+    "Rebuilt",
+    "RecallReport",
+    "SimilarityHistogram",
     "SkippedItem",
     "Step",
+    "Suggestion",
+    "Tuning",
+    "WalkForecast",
 ]
 
 
@@ -281,6 +290,100 @@ class Facets(_Model):
     values: list[FacetValue]
     distinct: int
     items: int
+
+
+class SimilarityHistogram(_Model):
+    """How near rows are to each other, by the probability that one hash of a pair agrees: shares of all pairs, and of the k nearest."""
+
+    edges: list[float]
+    pairs: list[float]
+    neighbours: list[float]
+
+
+class BandsForecast(_Model):
+    """What a search by bands is expected to do if all rows lie in one run of `bands` bands of `rows` hashes."""
+
+    rows: int
+    bands: int
+    recall: float
+    uncertified: float
+    """Share of the queries that mode auto has to scan for."""
+    postings: float
+    verified: float
+    bytes_per_row: float
+    microseconds: float
+
+
+class WalkForecast(_Model):
+    """What walks of one width find and take."""
+
+    width: int
+    recall: float
+    microseconds: float
+
+
+class CurrentSetting(_Model):
+    """The bands that are there, predicted and measured with the same rows."""
+
+    rows: int
+    bands: int
+    runs: int
+    recall: float
+    measured_recall: float
+    microseconds: float
+    measured_microseconds: float
+
+
+class Suggestion(_Model):
+    """A setting for `rebuild`."""
+
+    rows: int
+    bands: int
+    why: str
+
+
+class Tuning(_Model):
+    """What `tune` says of a collection; `walks` is empty where no links were built."""
+
+    sample: int
+    k: int
+    target_recall: float
+    similarity_histogram: SimilarityHistogram
+    bands: list[BandsForecast]
+    walks: list[WalkForecast]
+    current: CurrentSetting
+    suggested: Suggestion
+
+
+class ModeRecall(_Model):
+    """What one mode found: mean recall, that of the query that fared worst, mean of the certificates and how many answers had one."""
+
+    mode: str
+    recall: float
+    lowest: float
+    certificate: float | None
+    certified: float
+    milliseconds: float
+    """Median of a query that is asked alone, without HTTP."""
+
+
+class RecallReport(_Model):
+    """Recall of each mode, measured against an exact scan; `sampled`: with stored rows, each left out of its own answers."""
+
+    queries: int
+    k: int
+    target_recall: float
+    sampled: bool
+    modes: list[ModeRecall]
+
+
+class Rebuilt(_Model):
+    """How rows lie after a rebuild: hashes a band and bands of the largest run, None if there are no rows."""
+
+    rows: int | None
+    bands: int | None
+    count: int
+    seconds: float
 
 
 class CollectionInfo(_Model):

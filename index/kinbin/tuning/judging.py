@@ -69,11 +69,11 @@ def tuned(
     """See `Tuned.tune`. drawing: how many rows to draw, and by which seed.
 
     Raises:
-        InvalidInput: the collection has fewer than two rows. SearchCancelled. CorruptData.
+        SearchCancelled. CorruptData.
     """
     view = at[1]
     if view.live_rows < 2:
-        raise InvalidInput.of("bad_parameter", "there are fewer than two different items: nothing has a neighbour", field="sample")
+        return _of_nothing(view, asked, choices)
 
     def check() -> None:
         if cancel is not None and cancel.is_set():
@@ -93,6 +93,19 @@ def tuned(
     return Tuning(
         len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks_of(plan.links, k, drawn.row_ns), current,
         _suggested(bands, current, plan, target),
+    )  # fmt: skip
+
+
+def _of_nothing(view: View, asked: QueryOptions, choices: Sequence[Choice]) -> Tuning:
+    """What is said where no row has a neighbour: every setting finds all there is."""
+    bands = tuple(BandsForecast(*choice, 1.0, 0.0, 0.0, 0.0, round(table_bytes(in_one_run(*choice, 1)), 1), 0.0) for choice in choices)
+    edges, none = tuple(i / BINS for i in range(BINS + 1)), (0.0,) * BINS
+    largest = max(as_it_is(view), key=lambda layout: layout.rows)
+    current = CurrentSetting(largest.r, largest.bands, len(view.runs), 1.0, 1.0, 0.0, 0.0)
+    why = "there are fewer than two different items: nothing has a neighbour"
+    return Tuning(
+        view.live_rows, asked.k, float(asked.target_recall), SimilarityHistogram(edges, none, none), bands, (), current,
+        Suggestion(*choices[0], why),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     duplicates.py    near pairs, and clusters of them         dedup.py          a file of documents without its near duplicates
     explain.py       why an item scores what it scores       map.py             a sample in the plane
     place.py         a database or a service, asked alike    service_target.py  imports into a service
+    tuning.py        settings predicted, recall measured, other bands
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
 Results go to standard output, progress and errors to standard error. With --json, results are one JSON document, and an error is the last
@@ -50,6 +51,7 @@ from kinbin_service.cli.recover import recover_command
 from kinbin_service.cli.repair import repair_command
 from kinbin_service.cli.serve import serve_command
 from kinbin_service.cli.snapshots import restore_command, snapshot_command, snapshots_command
+from kinbin_service.cli.tuning import rebuild_command, recall_command, tune_command
 
 __all__ = ["app"]
 
@@ -90,6 +92,9 @@ app.command("map")(map_command)
 app.command("dedup")(dedup_command)
 app.command("export")(export_command)
 app.command("facets")(facets_command)
+app.command("recall")(recall_command)
+app.command("tune")(tune_command)
+app.command("rebuild")(rebuild_command)
 app.command("delete")(delete_command)
 app.command("drop")(drop_command)
 app.command("alias")(alias_command)

@@ -28,7 +28,7 @@ from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
 from kinbin_service.settings import Settings
 
-__all__ = ["router"]
+__all__ = ["many_in", "router"]
 
 router = APIRouter(tags=["queries"])
 
@@ -54,14 +54,14 @@ def parse_query(request: Request, media_type: str, body: bytes, settings: Settin
         request.state.place = Place("queries", each=True)
         return _search_each(entries_of(query, content), settings)
     if query.queries is not None:
-        key, vectors = _many_in(query.queries)
+        key, vectors = many_in(query.queries)
         return _search_many(request, vectors, len(vectors), query.options(), settings, key)
     if query.positive is not None:
         return _search_examples(asked_of(query), settings)
     return _search_one(query, settings)
 
 
-def _many_in(given: Sequence[Any]) -> tuple[str, list[Any]]:
+def many_in(given: Sequence[Any]) -> tuple[str, list[Any]]:
     """Many queries and what they carry: objects under their key, or vectors as they are."""
     first = given[0] if given and isinstance(given[0], dict) else {}
     key = next((name for name in KEYS if name in first), VECTOR)

@@ -144,14 +144,15 @@ def test_before_anything_is_built(tmp_path: Path, patches: dict[str, NDArray[np.
 
 
 def test_what_cannot_be_tuned_is_refused(db: kinbin.Database) -> None:
-    """Items without hashes, a lone row, choices, samples and k out of range: each is told before anything is searched."""
+    """Items without hashes, choices, samples and k out of range: each is told before anything is searched; a lone row has no neighbours."""
     words = db.create_collection("words", items="strings", distance="levenshtein")
     with pytest.raises(kinbin.InvalidInput, match="tune is about bands"):
         words.tune()
     few = db.create_collection("few", dim=2)
     few.add(["a"], [[1.0, 2.0]])
-    with pytest.raises(kinbin.InvalidInput, match="fewer than two"):
-        few.tune()
+    told = few.tune(choices=[(2, 9)])
+    assert (told.sample, told.bands[0].recall, told.suggested.rows) == (1, 1.0, 2)
+    assert "fewer than two" in told.suggested.why
     wrong: dict[str, Any]
     for wrong in ({"choices": [(9, 64)]}, {"choices": []}, {"choices": [(1, 256)]}, {"choices": [3]}, {"sample": 1_001}, {"k": 101}):
         with pytest.raises(kinbin.InvalidInput):

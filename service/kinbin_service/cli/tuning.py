@@ -1,0 +1,154 @@
+"""`kinbin tune`, `kinbin recall` and `kinbin rebuild`: what settings would do, what searches find, and other bands."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinbin_service.cli.options import DEFAULT_COLLECTION, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name, numbers_of
+from kinbin_service.cli.output import error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.place import place
+
+if TYPE_CHECKING:
+    import kinbin
+
+__all__ = ["rebuild_command", "recall_command", "tune_command"]
+
+_NameOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
+_KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query.")]
+_TargetOption = Annotated[float, typer.Option("--target-recall", min=0.0, max=1.0, metavar="X", help="The recall that queries ask for.")]
+_SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw of rows.")]
+_FILE_ROWS = 50_000
+
+
+def tune_command(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Rows that are not stored yet, as kinbin import reads them.")
+    ] = None,
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
+    collection: _NameOption = DEFAULT_COLLECTION,
+    k: _KOption = 10,
+    target_recall: _TargetOption = 0.9,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query.")] = 200,
+    seed: _SeedOption = 0,
+    choices: Annotated[
+        list[str] | None, typer.Option("--choice", metavar="ROWSxBANDS", help="A setting to judge, as 3x128; may be repeated.")
+    ] = None,
+    kernel: Annotated[str, typer.Option(metavar="NAME", callback=kernel_name, help=f"Of the file. {KERNEL_NAMES}")] = "ngmm",
+    parameters: Annotated[list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="Of the kernel.")] = None,
+    most: Annotated[int, typer.Option("--rows", min=2, metavar="N", help="Rows of the file that are read.")] = _FILE_ROWS,
+    link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict recall, work and time of bands of so many hashes, and of walks: of a collection as it is, or of a file before it is imported.
+
+    Nothing is changed. `kinbin rebuild` lays a collection out as was chosen; `kinbin create --rows --bands` makes a new one so.
+    """
+    asked: dict[str, Any] = {"sample": sample, "seed": seed, "choices": _choices(choices)}
+    with failing_in_one_line(as_json):
+        if file is None:
+            with place(data, url) as there:
+                told = there.collection(collection).tune(k, target_recall, **asked)
+        else:
+            told = _of_file(
+                file, k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}, most
+            )
+    if as_json:
+        print_json(_plain(told))
+        return
+    _show(told)
+
+
+def recall_command(
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
+    collection: _NameOption = DEFAULT_COLLECTION,
+    queries: Annotated[int, typer.Option(min=1, metavar="N", help="Stored rows that are drawn, each as a query without itself.")] = 100,
+    k: _KOption = 10,
+    target_recall: _TargetOption = 0.9,
+    modes: Annotated[list[str] | None, typer.Option("--mode", metavar="MODE", help="auto, bands, links or exact; may be repeated.")] = None,
+    seed: _SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the recall of every mode against exact scans, with stored rows as queries."""
+    with failing_in_one_line(as_json), place(data, url) as there:
+        told = there.collection(collection).recall(queries, k, target_recall, modes=modes or None, seed=seed)
+    if as_json:
+        print_json(_plain(told))
+        return
+    typer.echo(f"{told.queries:,} stored rows as queries, k {told.k}, target recall {told.target_recall:g}")
+    typer.echo(f"{'mode':<6} {'recall':>7} {'lowest':>7} {'bound':>7} {'bounded':>8} {'ms':>9}")
+    for one in told.modes:
+        bound = "none" if one.certificate is None else f"{one.certificate:.3f}"
+        typer.echo(f"{one.mode:<6} {one.recall:>7.4f} {one.lowest:>7.2f} {bound:>7} {one.certified:>8.0%} {one.milliseconds:>9.3f}")
+
+
+def rebuild_command(
+    data: PlaceDataOption = None,
+    url: UrlOption = None,
+    collection: _NameOption = DEFAULT_COLLECTION,
+    rows: Annotated[int | None, typer.Option(min=1, max=8, metavar="N", help="Hashes a band; left out: chosen by Kinbin.")] = None,
+    bands: Annotated[int | None, typer.Option(min=1, max=255, metavar="N", help="Bands of a run; left out: chosen by Kinbin.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Lay all rows of a collection out in other bands, while it is read and written. What comes later lies so, too."""
+    with failing_in_one_line(as_json), place(data, url) as there:
+        told = there.collection(collection).rebuild(rows, bands)
+    if as_json:
+        print_json(_plain(told))
+    elif told.rows is None:
+        typer.echo(f"{collection}: there are no rows")
+    else:
+        typer.echo(f"{collection}: {told.count:,} rows in {told.bands} bands of {told.rows} hashes, in {told.seconds:,.1f} s")
+
+
+def _choices(given: list[str] | None) -> list[tuple[int, int]] | None:
+    """Settings as they were written. Raises BadParameter."""
+    listed = []
+    for text in given or ():
+        rows, _, bands = text.partition("x")
+        if not (rows.isdecimal() and bands.isdecimal()):
+            raise typer.BadParameter(f"--choice takes ROWSxBANDS, such as 3x128, not {text}")
+        listed.append((int(rows), int(bands)))
+    return listed or None
+
+
+def _of_file(file: Path, k: int, target_recall: float, options: dict[str, Any], most: int) -> kinbin.Tuning:
+    """What is predicted of the rows of a file."""
+    import kinbin
+    from kinbin_service.importing import ReadOptions
+    from kinbin_service.importing.first_rows import first_rows
+
+    found = first_rows(file, ReadOptions(), most)
+    if not found.whole:
+        tell(error_console(), f"{file}: the first {len(found.vectors):,} rows; of more, neighbours are nearer and postings more")
+    return kinbin.tune(found.vectors, k, target_recall, items=found.items, dim=found.dim, **options)
+
+
+def _plain(told: Any) -> Any:
+    """A record of the library or the client as plain data."""
+    return asdict(told) if is_dataclass(told) and not isinstance(told, type) else told.model_dump()
+
+
+def _show(told: Any) -> None:
+    now = told.current
+    typer.echo(f"{told.sample:,} rows drawn, k {told.k}, target recall {told.target_recall:g}")
+    typer.echo(
+        f"now {now.rows}x{now.bands} ({now.runs} run{'' if now.runs == 1 else 's'}): "
+        f"recall {now.recall:.3f} predicted, {now.measured_recall:.3f} measured; "
+        f"{now.microseconds:,.0f} µs predicted, {now.measured_microseconds:,.0f} µs measured"
+    )
+    typer.echo(f"{'bands':>6} {'recall':>7} {'to scan':>8} {'postings':>10} {'verified':>9} {'bytes/row':>10} {'µs':>8}")
+    for one in told.bands:
+        mark = "  <- suggested" if (one.rows, one.bands) == (told.suggested.rows, told.suggested.bands) else ""
+        typer.echo(
+            f"{one.rows}x{one.bands:<4} {one.recall:>7.3f} {one.uncertified:>8.1%} {one.postings:>10,.0f} {one.verified:>9,.0f} "
+            f"{one.bytes_per_row:>10,.0f} {one.microseconds:>8,.0f}{mark}"
+        )
+    for walk in told.walks:
+        typer.echo(f"walk {walk.width:>4}: recall {walk.recall:.3f}, {walk.microseconds:,.0f} µs")
+    typer.echo(f"suggested: {told.suggested.rows}x{told.suggested.bands}: {told.suggested.why}")

@@ -1,0 +1,142 @@
+"""Tuning: what bands and walks would find, what every mode finds, and other bands for a collection that is in use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+import kinbin
+from kinbin_service.documented import NAMED, VECTORS, route, without
+from kinbin_service.problems import Entry, Place, Refusal
+from kinbin_service.replies import encode, reply, took_ms
+from kinbin_service.routes.adding import check_key
+from kinbin_service.routes.queries import many_in
+from kinbin_service.routes.received import Name, options, received_json
+from kinbin_service.routes.snapshots import UNQUEUED
+from kinbin_service.schemas.tuning import (
+    RebuildAnswer,
+    RebuildRequest,
+    RecallAnswer,
+    RecallOptions,
+    RecallRequest,
+    TuneAnswer,
+    TuneRequest,
+)
+from kinbin_service.service import service_of
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["tuning"])
+
+REFUSALS = NAMED | {"bad_parameter", "over_limit", "search_deadline"}
+
+
+def _empty_too(described: dict[str, Any]) -> dict[str, Any]:
+    """The same route, whose body may be left out."""
+    described["openapi_extra"]["requestBody"]["required"] = False
+    return described
+
+
+def _single(database: kinbin.Database, name: str) -> kinbin.Collection:
+    """The collection, if its items have one vector."""
+    collection = database.collection(name)
+    if isinstance(collection, kinbin.FieldsCollection):
+        text = "a collection of several vectors is neither tuned nor rebuilt, and its recall is not measured"
+        raise Refusal("invalid_field", text, [Entry("#", text)])
+    return collection
+
+
+async def _told(request: Request, call: Callable[[kinbin.Database, threading.Event], Any]) -> Response:
+    """The record that a call gives, which ends when nobody waits for it."""
+    service, started, cancel = service_of(request), time.perf_counter(), threading.Event()
+
+    def run() -> bytes:
+        return encode({**asdict(call(service.database, cancel)), "took_ms": took_ms(started)})
+
+    return reply(await service.work(request, run, cancel=cancel))
+
+
+@router.post("/v1/collections/{name}/tune", **_empty_too(route("Predict settings", TuneAnswer, body=TuneRequest, refusals=REFUSALS)))
+async def tune(request: Request, name: Name) -> Response:
+    """Recall, work and time of bands of r hashes, and of walks, by a sample; nothing is changed. No body is `{}`.
+
+    Takes as long as `sample` exact scans, and some 10 ms a setting.
+    """
+    async with received_json(request, TuneRequest, empty=b"{}") as asked:
+        choices = None if asked.choices is None else [(one.rows, one.bands) for one in asked.choices]
+        return await _told(
+            request,
+            lambda database, cancel: _single(database, name).tune(
+                asked.k, asked.target_recall, sample=asked.sample, seed=asked.seed, choices=choices, cancel=cancel
+            ),
+        )
+
+
+def _in_address(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """Parameters of the address, as the document describes them."""
+    listed = []
+    for name, schema in model.model_json_schema()["properties"].items():
+        schema.pop("title", None)
+        listed.append({"name": name, "in": "query", "required": False, "description": schema.pop("description", ""), "schema": schema})
+    return listed
+
+
+SAMPLED = route(
+    "Measure recall on stored items", RecallAnswer, parameters=_in_address(RecallOptions), refusals=REFUSALS | {"invalid_field"}
+)
+
+
+@router.get("/v1/collections/{name}/recall", **SAMPLED)
+async def sampled_recall(request: Request, name: Name) -> Response:
+    """Every mode is asked for the neighbours of drawn rows, each without itself, and held against an exact scan of the same moment."""
+    asked = options(request, RecallOptions)
+    modes = None if asked.modes is None else [mode for mode in asked.modes.split(",") if mode]
+    return await _told(
+        request,
+        lambda database, cancel: _single(database, name).recall(
+            asked.queries, asked.k, asked.target_recall, modes=modes, seed=asked.seed, cancel=cancel
+        ),
+    )
+
+
+GIVEN = route("Measure recall on given queries", RecallAnswer, body=RecallRequest, refusals=REFUSALS | VECTORS)
+
+
+@router.post("/v1/collections/{name}/recall", **GIVEN)
+async def given_recall(request: Request, name: Name) -> Response:
+    """The same for queries that are sent: those that users ask are seldom like the stored rows."""
+    async with received_json(request, RecallRequest) as asked:
+        request.state.place = Place("queries")
+        key, vectors = many_in(asked.queries)
+
+        def measure(database: kinbin.Database, cancel: threading.Event) -> kinbin.RecallReport:
+            collection = _single(database, name)
+            check_key(collection, key, "#/queries/0")
+            return collection.recall(vectors, asked.k, asked.target_recall, modes=asked.modes, cancel=cancel)
+
+        return await _told(request, measure)
+
+
+REBUILD = route(
+    "Lay a collection out in other bands", RebuildAnswer, body=RebuildRequest, refusals=NAMED | {"bad_parameter", "storage_full"}
+)
+
+
+@router.post("/v1/collections/{name}/rebuild", **_empty_too(without(REBUILD, UNQUEUED)))
+async def rebuild(request: Request, name: Name) -> Response:
+    """Answered when it is done; queries and adds go on meanwhile. No body is `{}`: Kinbin chooses.
+
+    One such work, or snapshot, at a time in a worker; 429 says that another is under way. What was begun goes on when the client leaves.
+    """
+    async with received_json(request, RebuildRequest, empty=b"{}") as asked, service_of(request).long_work() as run:
+        database = service_of(request).database
+        made = await run(lambda _: _single(database, name).rebuild(asked.rows, asked.bands))
+        return reply(encode(asdict(made)))

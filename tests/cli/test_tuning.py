@@ -1,0 +1,79 @@
+"""`kinbin tune`, `kinbin recall`, `kinbin rebuild`: what they print, of a database, a file and a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from numpy.typing import NDArray
+from typer.testing import Result
+
+import kinbin
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def vectors(rng: np.random.Generator) -> NDArray[np.float32]:
+    """(300, 16) rows around 15 centres."""
+    centres = rng.gamma(0.5, size=(15, 16))[np.arange(300) % 15]
+    return (centres * rng.gamma(6.0, 1 / 6, centres.shape) + 1e-3).astype(np.float32)
+
+
+@pytest.fixture
+def filled(data: Path, vectors: NDArray[np.float32]) -> Path:
+    """A database whose collection "photos" has bands that are too long."""
+    with kinbin.open(data) as database:
+        collection = database.create_collection("photos", dim=16, rows=8, bands=6, seed=1)
+        collection.add([str(i) for i in range(300)], vectors)
+        collection.compact()
+    return data
+
+
+def test_a_collection_is_tuned_rebuilt_and_measured(run: Run, filled: Path) -> None:
+    """The suggestion can be rebuilt, and the recall that is measured then is more; tables have a line for each setting and mode."""
+    where = ("--data", filled, "--collection", "photos")
+    result = run("tune", *where, "-k", 5, "--choice", "8x6", "--choice", "2x100", "--sample", 100)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "100 rows drawn, k 5, target recall 0.9"
+    assert lines[1].startswith("now 8x6 (1 run): recall ")
+    assert lines[3].startswith("8x6")
+    assert lines[4].startswith("2x100")
+    assert lines[4].endswith("<- suggested")
+    before = orjson.loads(run("recall", *where, "-k", 5, "--mode", "bands", "--json").stdout)
+    told = run("rebuild", *where, "--rows", 2, "--bands", 100)
+    assert told.stdout.startswith("photos: 300 rows in 100 bands of 2 hashes, in ")
+    after = orjson.loads(run("recall", *where, "-k", 5, "--mode", "bands", "--json").stdout)
+    assert after["modes"][0]["recall"] > before["modes"][0]["recall"]
+    printed = run("recall", *where, "--queries", 30).stdout.splitlines()
+    assert printed[0] == "30 stored rows as queries, k 10, target recall 0.9"
+    assert [line.split()[0] for line in printed[2:]] == ["auto", "bands", "exact"]
+    assert orjson.loads(run("rebuild", *where, "--json").stdout)["count"] == 300
+
+
+def test_a_file_is_tuned_before_it_is_imported(run: Run, tmp_path: Path, vectors: NDArray[np.float32]) -> None:
+    """Its first rows, with links if asked for, under a kernel; no database is made, and that not all were read is said."""
+    file = tmp_path / "rows.npy"
+    np.save(file, vectors)
+    result = run("tune", file, "--kernel", "chi2", "--choice", "2x64", "--rows", 200, "--sample", 50, "--link", "--json")
+    assert result.exit_code == 0, result.stderr
+    told = orjson.loads(result.stdout)
+    assert told["sample"] == 50
+    assert told["walks"]
+    assert told["current"]["runs"] == 1
+    assert "the first 200 rows" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
+
+
+def test_what_cannot_be_is_refused(run: Run, filled: Path, tmp_path: Path) -> None:
+    """Settings that are none, numbers out of range, files that are not there: one line and an exit code."""
+    where = ("--data", filled, "--collection", "photos")
+    assert run("tune", *where, "--choice", "3,64").exit_code == 2
+    assert run("rebuild", *where, "--rows", 9).exit_code == 2
+    assert run("tune", tmp_path / "none.npy").exit_code == 1
+    assert "modes is one of" in run("recall", *where, "--mode", "fast").stderr
+    assert run("tune", *where, "--sample", 5_000).exit_code == 3
