@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import kinbin
+from kinbin_service.expiry import expiry_of
 from kinbin_service.metrics import Described
 
 __all__ = ["COLLECTION_METRICS", "Stored"]
@@ -51,17 +55,23 @@ _VALUES: tuple[tuple[Described, Value], ...] = (
 COLLECTION_METRICS = (
     *(one for one, _ in _VALUES),
     Described("collections", "gauge", "collections that are there"),
+    Described("snapshot_time_seconds", "gauge", "when the newest snapshot was begun, in seconds since 1970", ("collection",)),
+    Described("disk_free_bytes", "gauge", "bytes that the server may still write, where collections and where snapshots lie", ("place",)),
+    Described("certificate_expires_seconds", "gauge", "end of the TLS certificate in its file, in seconds since 1970; absent without TLS"),
     Described("collections_unread", "gauge", "collections that could not be read, or are more than are told of"),
 )
-"""What is told of the first collections by name. `field` is empty but where items have several vectors."""
+"""What is told of the first collections by name, and of the server. `field` is empty but where items have several vectors."""
+_BY_NAME = {one.name: one for one in COLLECTION_METRICS}
 
 
 class Stored(Collector):
     """What is stored in a database. `collect` blocks for as long as reading the collections takes: no work for an event loop."""
 
-    def __init__(self, database: kinbin.Database, most: int) -> None:
+    def __init__(self, database: kinbin.Database, most: int, certificate: Path | None = None) -> None:
+        """most: collections that are told of by name. certificate: the file of what the server shows."""
         self._database = database
         self._most = most
+        self._certificate = certificate
         self._read: list[Metric] = []
         self._read_at = -_SECONDS
 
@@ -90,7 +100,31 @@ class Stored(Collector):
                     number = value(told)
                     if number is not None:
                         family.add_metric([name, field], number)
-        return [*families, _number("collections", len(names)), _number("collections_unread", unread)]
+        counts = [_number("collections", len(names)), _number("collections_unread", unread)]
+        return [*families, *counts, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
+
+    def _snapshots(self, names: list[str]) -> Metric:
+        """The newest snapshot of each collection that has one."""
+        family = _family(_BY_NAME["snapshot_time_seconds"])
+        for name in names:
+            with contextlib.suppress(kinbin.KinbinError, ValueError):
+                newest = self._database.snapshots.newest(name)
+                if newest is not None:
+                    family.add_metric([name], newest.timestamp())
+        return family
+
+    def _disks(self) -> Metric:
+        """Room on the disks; snapshots may lie on another one, whose directory is made by the first of them."""
+        family = _family(_BY_NAME["disk_free_bytes"])
+        for place, path in (("collections", self._database.path), ("snapshots", self._database.snapshots.folder)):
+            there = next(one for one in (path, *path.absolute().parents) if one.exists())
+            with contextlib.suppress(OSError):
+                family.add_metric([place], shutil.disk_usage(there).free)
+        return family
+
+    def _expiry(self) -> Metric:
+        ends = None if self._certificate is None else expiry_of(self._certificate)
+        return _family(_BY_NAME["certificate_expires_seconds"]) if ends is None else _number("certificate_expires_seconds", ends)
 
 
 def _told(stats: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -109,7 +143,6 @@ def _family(one: Described) -> GaugeMetricFamily | CounterMetricFamily:
 
 
 def _number(name: str, value: float) -> Metric:
-    described = next(one for one in COLLECTION_METRICS if one.name == name)
-    family = _family(described)
+    family = _family(_BY_NAME[name])
     family.add_metric([], value)
     return family

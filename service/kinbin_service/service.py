@@ -48,7 +48,7 @@ class Service:
         self.settings = settings
         self.database = database
         self.metrics = metrics
-        self.stored = Stored(database, settings.metrics_collections)
+        self.stored = Stored(database, settings.metrics_collections, settings.tls_cert_file)
         self.state: State = "starting"
         self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds, settings.search_seconds)
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")

@@ -125,6 +125,7 @@ PARAMETERS = {
     "FieldsCollection.close": "()",
     "FieldsCollection.snapshot": "(path, *, cancel=None)",
     "Snapshots.create": "(name, keep=None, *, cancel=None)",
+    "Snapshots.newest": "(name)",
     "Snapshots.list": "(name)",
     "Snapshots.info": "(name, id)",
     "Snapshots.path": "(name, id)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import subprocess
@@ -47,6 +48,11 @@ class Site(NamedTuple):
         """Whether the server has this route of a collection."""
         return f"/v1/collections/{{name}}/{word}" in self.routes
 
+    def needs(self, word: str) -> None:
+        """Skip a test where the server has no such route."""
+        if not self.has(word):
+            pytest.skip(f"this server has no route {word}")
+
 
 def fill(data: Path) -> None:
     """Photographs with thumbnails (a third of them), digits, words and strings."""
@@ -58,6 +64,9 @@ def fill(data: Path) -> None:
         pictures.compact()
         edited = database.create_collection("edited", dim=512)
         edited.add(patches.ids[:200], patches.histograms[:200], payloads=patches.payloads[:200])
+        pictures = database.create_collection("pictures", items="images")
+        files = [base64.b64decode(str(one["image"]).split(",")[1]) for one in patches.payloads[:20] if one]
+        pictures.add(patches.ids[:20], files, payloads=patches.payloads[:20])
         words = database.create_collection("words")
         words.add(
             ["a", "b", "c"], [["red", "fox"], ["blue", "fox"], ["green", "tree"]], payloads=[{"text": "a red fox"}, None, {"year": 2020}]
@@ -189,6 +198,26 @@ def test_queries_by_id_by_picture_and_by_json(site: Site, look: Any) -> None:
     assert answer_of(page)[0] == [hit["id"] for hit in expected["results"]]
 
 
+def test_a_picture_is_dropped_on_pictures(look: Any) -> None:
+    """A picture that is dropped onto a collection of pictures is asked for as it is, and finds itself."""
+    page = look().open("c/pictures/query")
+    page.get_by_label("a picture").check()
+    given = page.locator(".drop")
+    given.wait_for()
+    page.evaluate(
+        """async () => {
+            const page = await (await fetch("v1/collections/pictures/get", {method: "POST", headers: {"content-type": "application/json"},
+                body: JSON.stringify({ids: ["patch-0007"], include: ["payload"]})})).json();
+            const bytes = Uint8Array.from(atob(page.items[0].payload.image.split(",")[1]), one => one.charCodeAt(0));
+            const data = new DataTransfer();
+            data.items.add(new File([bytes], "picture.webp", {type: "image/webp"}));
+            document.querySelector(".drop").dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+        }"""
+    )
+    page.locator(".card", has_text="score 1.0000").wait_for()
+    assert answer_of(page)[0][0] == "patch-0007"
+
+
 def test_queries_one_after_the_other(look: Any) -> None:
     """Each search answers for what the form says then, and tells how long it took."""
     page = look().open("c/photographs/query?id=patch-0300")
@@ -268,6 +297,61 @@ def test_the_curve_follows_the_sliders(look: Any) -> None:
     drawn = page.evaluate("document.querySelector('.chart').plot.data")
     assert drawn[3] == pytest.approx([1 - (1 - s**4) ** 20 for s in drawn[0]])
     looked.wrong = [wrong for wrong in looked.wrong if "404" not in wrong]
+
+
+def test_measured_scores_lie_under_the_curve(site: Site, look: Any) -> None:
+    """The histograms of pairs and of neighbours are drawn behind the curve, each up to its highest bin, and a setting is suggested."""
+    site.needs("tune")
+    page = look().open("c/photographs/scores")
+    _, pairs, neighbours, curve = page.evaluate("document.querySelector('.chart').plot.data")
+    assert max(pairs) == max(neighbours) == 1
+    assert np.average(range(len(pairs)), weights=pairs) < np.average(range(len(neighbours)), weights=neighbours)
+    assert curve == sorted(curve)
+    assert page.get_by_text("Suggested:").count() == 1
+    assert page.get_by_role("table", name="What bands would do").get_by_role("row").count() > 10
+
+
+def test_recall_is_what_the_route_measures(site: Site, look: Any) -> None:
+    """Each mode has a row with its measured recall, what was predicted, and the mean bound."""
+    site.needs("recall")
+    page = look().open("c/photographs/recall")
+    measured = httpx.get(f"{site.open}/v1/collections/photographs/recall?queries=100&k=10&seed=0", timeout=60).json()["modes"]
+    shown = page.get_by_role("table", name="Measured by mode")
+    for one in measured:
+        row = shown.get_by_role("row").filter(has=page.get_by_role("rowheader", name=one["mode"], exact=True)).inner_text()
+        assert f"{np.floor(one['recall'] * 1_000) / 10:.1f}".removesuffix(".0") in row, (one, row)
+
+
+def test_the_map_opens_items(site: Site, look: Any) -> None:
+    """A click on a point opens its item, and the arrow keys go on to the next in the order of the axis."""
+    site.needs("map")
+    page = look().open("c/photographs/map")
+    place = """(at => {
+        const { plot } = document.querySelector(".chart"), [x, ...groups] = plot.data, box = plot.over.getBoundingClientRect();
+        const y = groups.map(one => one[at]).find(one => one !== null);
+        return [box.left + plot.valToPos(x[at], "x"), box.top + plot.valToPos(y, "y")];
+    })"""
+    page.mouse.click(*page.evaluate(f"{place}(0)"))
+    page.locator(".opened .card img").wait_for()
+    first = page.locator(".opened .id").inner_text()
+    page.locator(".walked").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".opened .id")).not_to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".opened .id")).to_have_text(first)
+
+
+def test_duplicates_are_shown(site: Site, look: Any) -> None:
+    """Clusters are shown with their pictures, their least score and what is kept."""
+    site.needs("duplicates")
+    page = look().open("c/photographs/duplicates")
+    page.get_by_role("button", name="Find").click()
+    body = {"min_score": 0.95, "as": "clusters", "limit": 1_000}
+    first = httpx.post(f"{site.open}/v1/collections/photographs/duplicates", json=body, timeout=60).json()["clusters"][0]
+    group = page.locator(".groups > li").first
+    assert f"least score {first['least']:.4f}; keep {first['keep']}" in group.inner_text()
+    assert group.locator(".id").all_inner_texts() == first["ids"][:8]
+    assert group.locator("img").count() == len(first["ids"][:8])
 
 
 def test_items_are_filtered_edited_and_deleted(site: Site, look: Any) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,9 @@ from prometheus_client.parser import text_string_to_metric_families
 import kinbin
 from kinbin_service import connections
 from kinbin_service.collection_metrics import COLLECTION_METRICS
+from kinbin_service.expiry import expiry_of
 from kinbin_service.metrics import METRICS, Metrics
+from self_signed import make_certificate
 from service_app import App, HeldDatabase, eventually, running_app
 
 ITEMS = {"items": [{"id": f"secret-{i}", "vector": [1.0, i, 3.0], "payload": {"p": "hidden"}} for i in range(5)]}
@@ -92,6 +98,48 @@ async def test_commits_and_collections_are_told(app: App) -> None:
     assert value(told, "collections_unread") == 0
 
 
+async def test_disk_snapshots_and_certificate_are_told(tmp_path: Path) -> None:
+    """Free disk where collections and snapshots lie, when the newest snapshot was begun, and the end of the certificate, if there is one."""
+    certificate, key = make_certificate(tmp_path, "here")
+    kept = tmp_path / "elsewhere" / "kept"
+    async with running_app(tmp_path / "data", tls_cert_file=certificate, tls_key_file=key, snapshots_dir=kept) as app:
+        for name in ("with", "without"):
+            await app.put(f"/v1/collections/{name}", {"dim": 2})
+        told = await metrics(app)
+        assert ("kinbin_snapshot_time_seconds", (("collection", "with"),)) not in told
+        free = shutil.disk_usage(tmp_path).free
+        for place in ("collections", "snapshots"):
+            assert abs(value(told, "disk_free_bytes", place=place) - free) < 1 << 30
+        before = time.time()
+        for _ in range(2):
+            made = await app.post("/v1/collections/with/snapshots", {}, status=201)
+        told = await metrics(app)
+    newest = value(told, "snapshot_time_seconds", collection="with")
+    assert before - 1 < newest <= time.time()
+    assert made["id"].startswith(f"{datetime.fromtimestamp(newest, UTC):%Y%m%dT%H%M%S}")
+    assert ("kinbin_snapshot_time_seconds", (("collection", "without"),)) not in told
+    ends = value(told, "certificate_expires_seconds") - time.time()
+    assert 86_400 < ends <= 2 * 86_400 + 60
+
+
+def test_the_end_of_a_certificate_is_read(tmp_path: Path) -> None:
+    """Of every kind of key, with a chain behind it and text before it, as openssl says; of what is no certificate it is not told."""
+    for kind in ("ec", "rsa"):
+        certificate, _ = make_certificate(tmp_path, kind, kind=kind)
+        said = subprocess.run(["openssl", "x509", "-enddate", "-noout", "-in", certificate], check=True, capture_output=True, text=True)
+        right = ssl.cert_time_to_seconds(said.stdout.partition("=")[2].strip())
+        assert expiry_of(certificate) == right
+        chain = tmp_path / f"{kind}-chain.pem"
+        chain.write_text("some text\n" + certificate.read_text() + certificate.read_text())
+        assert expiry_of(chain) == right
+        content = certificate.read_text()
+        empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+        for number, bad in enumerate((content[:300], content.replace("M", "A"), "", empty)):
+            (tmp_path / f"bad-{number}").write_text(bad)
+            assert expiry_of(tmp_path / f"bad-{number}") is None
+    assert expiry_of(tmp_path / "none.pem") is None
+
+
 async def test_only_the_first_collections_are_told_by_name(tmp_path: Path) -> None:
     """Collections beyond the setting are a number, so that many of them do not open all files nor fill the answer."""
     async with running_app(tmp_path / "data", metrics_collections=1) as app:
@@ -155,6 +203,7 @@ async def test_every_metric_of_the_tables_is_there_and_no_other(app: App) -> Non
     await app.post("/index", ITEMS)
     await app.post("/query", {"vector": [1, 2, 3]})
     await app.get("/secret-path", status=404)
+    await app.post("/v1/collections/default/snapshots", {}, status=201)
     app.service.metrics.sample(app.service)
     connections.closed["head_timeout"] += 1
     text = (await app.client.get("/metrics")).text

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 602704877f1c7d4cd2cf58bc1817f6fd3b8683883c8acefa8dd5f131da5f1440, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 c8de5cbcc6cb8cbccbdca62e2e0c67f663f182c3154d3c6f5db77c6af745e8c4, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -236,6 +236,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/collections/{name}/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lay a sample out in the plane
+         * @description Near items lie near each other, by the exact kernel of all pairs; the same state and seed give the same map. Takes scikit-learn.
+         */
+        post: operations["map_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/collections/{name}/duplicates": {
         parameters: {
             query?: never;
@@ -255,6 +275,74 @@ export interface paths {
          *     answer may have items.
          */
         post: operations["find_duplicates"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/collections/{name}/tune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Predict settings
+         * @description Recall, work and time of bands of r hashes, and of walks, by a sample; nothing is changed. No body is `{}`.
+         *
+         *     Takes as long as `sample` exact scans, and some 10 ms a setting.
+         */
+        post: operations["tune"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/collections/{name}/recall": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Measure recall on stored items
+         * @description Every mode is asked for the neighbours of drawn rows, each without itself, and held against an exact scan of the same moment.
+         */
+        get: operations["sampled_recall"];
+        put?: never;
+        /**
+         * Measure recall on given queries
+         * @description The same for queries that are sent: those that users ask are seldom like the stored rows.
+         */
+        post: operations["given_recall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/collections/{name}/rebuild": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lay a collection out in other bands
+         * @description Answered when it is done; queries and adds go on meanwhile. No body is `{}`: Kinbin chooses.
+         *
+         *     One such work, or snapshot, at a time in a worker; 429 says that another is under way. What was begun goes on when the client leaves.
+         */
+        post: operations["rebuild"];
         delete?: never;
         options?: never;
         head?: never;
@@ -303,6 +391,29 @@ export interface paths {
         get: operations["list_collections"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/collections/{name}/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compact a collection
+         * @description Seal and merge everything into one run; with `shrink` what lives is copied into a new file as well, which needs free disk.
+         *
+         *     Queries go on, and writes: with `shrink` these wait for some microseconds an item at the end. It is answered when it is done, goes on
+         *     when the client leaves, and shares its turn with snapshots: one at a time in a worker, otherwise 429. No body is `{}`.
+         */
+        post: operations["compact_collection"];
         delete?: never;
         options?: never;
         head?: never;
@@ -806,6 +917,46 @@ export interface components {
             };
         };
         /**
+         * BandsForecastAnswer
+         * @description What a search by bands is expected to do if all rows lie in one run of these.
+         */
+        BandsForecastAnswer: {
+            /** Rows */
+            rows: number;
+            /** Bands */
+            bands: number;
+            /**
+             * Recall
+             * @description of mode bands at the target
+             */
+            recall: number;
+            /**
+             * Uncertified
+             * @description share of the queries that mode auto has to scan for
+             */
+            uncertified: number;
+            /**
+             * Postings
+             * @description read by a query
+             */
+            postings: number;
+            /**
+             * Verified
+             * @description rows scored for a query
+             */
+            verified: number;
+            /**
+             * Bytes Per Row
+             * @description of the band tables alone
+             */
+            bytes_per_row: number;
+            /**
+             * Microseconds
+             * @description a query in one thread, one of many that are asked together
+             */
+            microseconds: number;
+        };
+        /**
          * BandsOut
          * @description What bands make of the pair.
          */
@@ -879,6 +1030,19 @@ export interface components {
              * @description epsilon of its level; 0: it is not divided
              */
             share: number;
+        };
+        /**
+         * ChoiceIn
+         * @description A setting to judge.
+         */
+        ChoiceIn: {
+            /**
+             * Rows
+             * @description hashes a band
+             */
+            rows: number;
+            /** Bands */
+            bands: number;
         };
         /**
          * ClusterAnswer
@@ -1115,6 +1279,37 @@ export interface components {
             collections: string[];
         };
         /**
+         * CompactAnswer
+         * @description What it did to the files.
+         */
+        CompactAnswer: {
+            /** Before Bytes */
+            before_bytes: number;
+            /** After Bytes */
+            after_bytes: number;
+            /**
+             * Freed Bytes
+             * @description below 0: the files grew
+             */
+            freed_bytes: number;
+        };
+        /**
+         * CompactRequest
+         * @description How to compact a collection.
+         * @example {}
+         * @example {
+         *       "shrink": true
+         *     }
+         */
+        CompactRequest: {
+            /**
+             * Shrink
+             * @description give disk that nothing uses back as well
+             * @default false
+             */
+            shrink?: boolean;
+        };
+        /**
          * ConstantOut
          * @description What is no feature's.
          */
@@ -1150,6 +1345,29 @@ export interface components {
             filter?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /**
+         * CurrentSettingAnswer
+         * @description The bands that are there, predicted and measured with the same rows.
+         */
+        CurrentSettingAnswer: {
+            /**
+             * Rows
+             * @description of the largest run
+             */
+            rows: number;
+            /** Bands */
+            bands: number;
+            /** Runs */
+            runs: number;
+            /** Recall */
+            recall: number;
+            /** Measured Recall */
+            measured_recall: number;
+            /** Microseconds */
+            microseconds: number;
+            /** Measured Microseconds */
+            measured_microseconds: number;
         };
         /**
          * DebugOut
@@ -1971,6 +2189,27 @@ export interface components {
             size?: number;
         };
         /**
+         * HistogramAnswer
+         * @description How near the rows are to each other: by the probability that one hash of a pair agrees (of the min-max kernels, the score).
+         */
+        HistogramAnswer: {
+            /**
+             * Edges
+             * @description borders of the bins, from 0 to 1
+             */
+            edges: number[];
+            /**
+             * Pairs
+             * @description share of all pairs in each bin
+             */
+            pairs: number[];
+            /**
+             * Neighbours
+             * @description share of the k nearest in each bin
+             */
+            neighbours: number[];
+        };
+        /**
          * Hit
          * @description One neighbour.
          */
@@ -2198,6 +2437,149 @@ export interface components {
         LimitsAnswer: {
             /** Limits */
             limits: components["schemas"]["LimitAnswer"][];
+        };
+        /**
+         * MapAnswer
+         * @description A sample of the items, near items near each other.
+         */
+        MapAnswer: {
+            /** Method */
+            method: string;
+            /** Kernel */
+            kernel: string;
+            /**
+             * Sample
+             * @description points
+             */
+            sample: number;
+            /**
+             * Rows
+             * @description different vectors that were drawn from
+             */
+            rows: number;
+            /** Points */
+            points: components["schemas"]["MapPointOut"][];
+            /**
+             * Explained
+             * @description of kernel_pca, the share of the variance of each axis
+             */
+            explained: [
+                number,
+                number
+            ] | null;
+            /** Took Ms */
+            took_ms: number;
+        };
+        /**
+         * MapPointOut
+         * @description An item in the plane; items with the same vector are one point.
+         */
+        MapPointOut: {
+            /** Id */
+            id: string;
+            /** X */
+            x: number;
+            /** Y */
+            y: number;
+            /**
+             * Payload
+             * @description the fields that were asked for
+             */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * MapRequest
+         * @description A sample of the items to lay out in the plane.
+         * @example {
+         *       "fields": [
+         *         "label"
+         *       ],
+         *       "sample": 500
+         *     }
+         * @example {
+         *       "filter": {
+         *         "year": 2020
+         *       },
+         *       "method": "spectral"
+         *     }
+         * @example {
+         *       "field": "colour"
+         *     }
+         */
+        MapRequest: {
+            /**
+             * Sample
+             * @description different vectors that are drawn, at most
+             * @default 1000
+             */
+            sample?: number;
+            /**
+             * Method
+             * @description how they are laid out, by scikit-learn
+             * @default kernel_pca
+             * @enum {string}
+             */
+            method?: "kernel_pca" | "spectral";
+            /**
+             * Field
+             * @description of a collection with several: the one whose kernel is meant
+             * @default null
+             */
+            field?: string | null;
+            /**
+             * Fields
+             * @description of payloads, that come with the points
+             * @default []
+             */
+            fields?: string[];
+            /**
+             * Seed
+             * @description of the draw
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * Filter
+             * @default null
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * ModeRecallAnswer
+         * @description What one mode found.
+         */
+        ModeRecallAnswer: {
+            /** Mode */
+            mode: string;
+            /**
+             * Recall
+             * @description share of the k nearest that were found, by score; the mean of all queries
+             */
+            recall: number;
+            /**
+             * Lowest
+             * @description that of the query that fared worst
+             */
+            lowest: number;
+            /**
+             * Certificate
+             * @description mean of the recall bounds that answers carried; null: none did
+             */
+            certificate: number | null;
+            /**
+             * Certified
+             * @description share of the answers that carried one
+             */
+            certified: number;
+            /**
+             * Milliseconds
+             * @description median of a query that is asked alone, without HTTP
+             */
+            milliseconds: number;
         };
         /**
          * ObjectItemIn
@@ -3126,6 +3508,112 @@ export interface components {
             debug?: boolean;
         };
         /**
+         * RebuildAnswer
+         * @description How the rows lie now.
+         */
+        RebuildAnswer: {
+            /**
+             * Rows
+             * @description hashes a band of the largest run; null: there are no rows
+             */
+            rows: number | null;
+            /** Bands */
+            bands: number | null;
+            /**
+             * Count
+             * @description different rows that lie so
+             */
+            count: number;
+            /** Seconds */
+            seconds: number;
+        };
+        /**
+         * RebuildRequest
+         * @description The bands in which all rows are to lie.
+         * @example {
+         *       "bands": 128,
+         *       "rows": 3
+         *     }
+         */
+        RebuildRequest: {
+            /**
+             * Rows
+             * @description null: chosen by Kinbin, run by run
+             * @default null
+             */
+            rows?: number | null;
+            /**
+             * Bands
+             * @description null: chosen by Kinbin, run by run
+             * @default null
+             */
+            bands?: number | null;
+        };
+        /**
+         * RecallAnswer
+         * @description Recall of each mode, against an exact scan of the same snapshot.
+         */
+        RecallAnswer: {
+            /** Queries */
+            queries: number;
+            /** K */
+            k: number;
+            /** Target Recall */
+            target_recall: number;
+            /**
+             * Sampled
+             * @description whether queries are stored rows, each left out of its own answers
+             */
+            sampled: boolean;
+            /** Modes */
+            modes: components["schemas"]["ModeRecallAnswer"][];
+            /** Took Ms */
+            took_ms: number;
+        };
+        /**
+         * RecallRequest
+         * @description Queries to measure recall by.
+         * @example {
+         *       "k": 10,
+         *       "queries": [
+         *         {
+         *           "indices": [
+         *             0,
+         *             2
+         *           ],
+         *           "values": [
+         *             0.1,
+         *             2.5
+         *           ]
+         *         }
+         *       ]
+         *     }
+         */
+        RecallRequest: {
+            /**
+             * Queries
+             * @description vectors, or objects, each of these under its key
+             */
+            queries: (number[] | string[] | components["schemas"]["SparseVector"] | components["schemas"]["TokenVector"] | components["schemas"]["ObjectQueryIn"])[];
+            /**
+             * K
+             * @default 10
+             */
+            k?: number;
+            /**
+             * Target Recall
+             * @description the recall that queries ask for
+             * @default 0.9
+             */
+            target_recall?: number;
+            /**
+             * Modes
+             * @description those to measure; null: all that the collection has the means for
+             * @default null
+             */
+            modes?: ("auto" | "bands" | "links" | "exact")[] | null;
+        };
+        /**
          * RestOut
          * @description The features that are not listed, together.
          */
@@ -3381,6 +3869,18 @@ export interface components {
             ms: number;
         };
         /**
+         * SuggestionAnswer
+         * @description A setting for a rebuild.
+         */
+        SuggestionAnswer: {
+            /** Rows */
+            rows: number;
+            /** Bands */
+            bands: number;
+            /** Why */
+            why: string;
+        };
+        /**
          * TermOut
          * @description One feature, or of objects two elements that stand against each other. Fields that mean nothing here are left out.
          */
@@ -3457,6 +3957,76 @@ export interface components {
             } | string[];
         };
         /**
+         * TuneAnswer
+         * @description What is predicted.
+         */
+        TuneAnswer: {
+            /** Sample */
+            sample: number;
+            /** K */
+            k: number;
+            /** Target Recall */
+            target_recall: number;
+            similarity_histogram: components["schemas"]["HistogramAnswer"];
+            /** Bands */
+            bands: components["schemas"]["BandsForecastAnswer"][];
+            /**
+             * Walks
+             * @description empty: no links were built
+             */
+            walks: components["schemas"]["WalkForecastAnswer"][];
+            current: components["schemas"]["CurrentSettingAnswer"];
+            suggested: components["schemas"]["SuggestionAnswer"];
+            /** Took Ms */
+            took_ms: number;
+        };
+        /**
+         * TuneRequest
+         * @description Predict what bands and walks find and take, by a sample of the stored rows.
+         * @example {
+         *       "choices": [
+         *         {
+         *           "bands": 128,
+         *           "rows": 3
+         *         }
+         *       ],
+         *       "k": 10,
+         *       "sample": 50,
+         *       "target_recall": 0.9
+         *     }
+         */
+        TuneRequest: {
+            /**
+             * K
+             * @default 10
+             */
+            k?: number;
+            /**
+             * Target Recall
+             * @description the recall that queries ask for
+             * @default 0.9
+             */
+            target_recall?: number;
+            /**
+             * Sample
+             * @description stored rows that are drawn, each as a query
+             * @default 200
+             */
+            sample?: number;
+            /**
+             * Seed
+             * @description of the draw of stored rows
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * Choices
+             * @description null: all usual settings
+             * @default null
+             */
+            choices?: components["schemas"]["ChoiceIn"][] | null;
+        };
+        /**
          * VerifiedAnswer
          * @description What reading all of a snapshot found.
          */
@@ -3473,6 +4043,18 @@ export interface components {
             items: number;
             /** Problems */
             problems: string[];
+        };
+        /**
+         * WalkForecastAnswer
+         * @description What walks of one width find, as it was measured when the links were built.
+         */
+        WalkForecastAnswer: {
+            /** Width */
+            width: number;
+            /** Recall */
+            recall: number;
+            /** Microseconds */
+            microseconds: number;
         };
         /**
          * WalkOut
@@ -4196,6 +4778,46 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    map_items: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MapRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MapAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
     find_duplicates: {
         parameters: {
             query?: never;
@@ -4234,6 +4856,173 @@ export interface operations {
             431: components["responses"]["431"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+        };
+    };
+    tune: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TuneRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuneAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    sampled_recall: {
+        parameters: {
+            query?: {
+                /** @description stored rows that are drawn, each as a query */
+                queries?: number;
+                /** @description neighbours of each */
+                k?: number;
+                /** @description the recall that queries ask for */
+                target_recall?: number;
+                /** @description of the draw of stored rows */
+                seed?: number;
+                /** @description some of auto, bands, links and exact, with commas; all if it is absent */
+                modes?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecallAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    given_recall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RecallRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecallAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    rebuild: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RebuildRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RebuildAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
         };
     };
     get_collection: {
@@ -4386,6 +5175,47 @@ export interface operations {
             431: components["responses"]["431"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+        };
+    };
+    compact_collection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the collection */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CompactRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompactAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
         };
     };
     write_payloads: {

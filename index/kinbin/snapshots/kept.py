@@ -87,6 +87,13 @@ class Snapshots:
         told = [self._told(name, number) for number in found]
         return [one for one in told if one is not None]
 
+    def newest(self, name: str) -> datetime | None:
+        """When the newest snapshot of a collection was begun, as its id says; None: there is none. Reads no file."""
+        with translated():
+            there = self.folder / self._of(name)
+            found = [entry.stem for entry in there.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)] if there.is_dir() else []
+        return datetime.strptime(max(found).partition("Z")[0] + "000", "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC) if found else None
+
     def info(self, name: str, id: str) -> SnapshotInfo:
         """What is told of one snapshot.
 

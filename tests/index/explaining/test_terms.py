@@ -18,6 +18,7 @@ import naive_strings
 from background import no_background
 from bundled import grids, pictures
 from kinbin.items.kinds import KINDS
+from kinbin.spaces import registry
 from kinbin.spaces.registry import object_space_of, space_of
 
 SUM = 1e-9
@@ -280,6 +281,16 @@ def test_objects_that_are_too_large(db: kinbin.Database, monkeypatch: pytest.Mon
         (factor,) = collection.explain("kitten", id="a").factors
         assert not factor.terms
         assert factor.constants == (("not aligned: 42 pairs of elements, at most 10", factor.value),)
+
+
+def test_a_space_that_says_nothing_of_sums(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel without sums is told as what it prints; one without hashes says why it has no bands."""
+    monkeypatch.setitem(registry._HOMES, "bare", "lacking:BARE")
+    collection = db.create_collection("c", kernel="bare", dim=2)
+    collection.add(["a"], [[1, 3]])
+    told = collection.explain([3, 1], id="a")
+    assert told.factors[0].constants == (("what the kernel prints", told.score),)
+    assert (told.bands, told.no_bound) == (None, "bare has no bands: nothing is known that ties its score to a collision of hashes")
 
 
 def test_a_function_of_the_users(db: kinbin.Database) -> None:

@@ -15,8 +15,7 @@ import fielded
 import kinbin
 import naive
 from background import no_background
-
-METHODS = ("kernel_pca", "spectral")
+from kinbin.layouts.methods import METHODS, laid_out
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +89,13 @@ def test_distances_become_a_plane(db: kinbin.Database, rng: np.random.Generator)
     )  # fmt: skip
     assert told.explained is not None
     assert sum(told.explained) == pytest.approx(1.0)
+
+
+def test_axes_point_to_what_is_farthest_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever signs a method gives, on each axis the item that is farthest out has a positive place."""
+    monkeypatch.setitem(METHODS, "kernel_pca", lambda *_: (np.array([[-3.0, 1.0], [1.0, -2.0], [2.0, 1.0]]), None))
+    points, _ = laid_out("kernel_pca", np.eye(3), False, 0)
+    assert points.tolist() == [[3.0, -1.0], [-1.0, 2.0], [-2.0, -1.0]]
 
 
 def test_a_line_stays_in_order(db: kinbin.Database) -> None:

@@ -105,6 +105,7 @@ const groupOf = (pairs) => pairs.map(([label, holds]) => ({ label, holds }));
 
 function mapped(made, by, page) {
   const points = [...made.points].sort((a, b) => a.x - b.x);
+  if (!points.length) return [h("p", {}, "There are no items to lay out.")];
   const values = points.map((point) => by.split(".").reduce((value, word) => value?.[word], point.payload) ?? (by ? null : "items"));
   const opened = h(
     "div",
@@ -114,7 +115,9 @@ function mapped(made, by, page) {
   let chosen = -1;
   const open = async (place) => {
     chosen = place;
-    replace(opened, await card(points[place], page));
+    const shown = await card(points[place], page);
+    if (chosen !== place) return;
+    replace(opened, shown);
     drawn.plot?.setCursor({ left: drawn.plot.valToPos(points[place].x, "x"), top: drawn.plot.valToPos(points[place].y, "y") }, false);
   };
   const near = (plot, left, top) => {
@@ -131,6 +134,7 @@ function mapped(made, by, page) {
     xLabel: "",
     yLabel: "",
     height: 460,
+    ranges: { x: wider(points.map((point) => point.x)) },
     series: groups(values).map(({ label, holds }) => ({
       label,
       drawn: "points",
@@ -172,6 +176,13 @@ function mapped(made, by, page) {
       )
     : null;
   return [walked, shares, opened];
+}
+
+// From the least to the greatest, and somewhat more, so that no point lies on the edge.
+function wider(values) {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const more = (most - least || 1) / 30;
+  return [least - more, most + more];
 }
 
 async function card(point, { name, signal }) {
