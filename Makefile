@@ -78,7 +78,7 @@ $(MODULES): $(TS)/package-lock.json
 	$(NPM) ci --ignore-scripts && touch $@ || echo 'npm could not install $<: the TypeScript client is not checked' >&2
 
 $(TS)/build/.stamp: $(MODULES) service/openapi.json $(wildcard $(TS)/src/*.ts $(TS)/test/*.ts $(TS)/scripts/* $(TS)/*.json $(TS)/test/*.json)
-	@if [[ -e $(MODULES) ]]; then $(NPM) run current && $(NPM) run build && $(NPM) run build:test && touch $@; fi
+	@if [[ -e $(MODULES) ]]; then $(NPM) run current && $(NPM) run lint && $(NPM) run build && $(NPM) run build:test && touch $@; fi
 
 # ------------------------------------------------------------------------------------- use it
 
@@ -136,6 +136,7 @@ typescript: $(MODULES) ## type the TypeScript client anew from service/openapi.j
 format: $(VENV)/.dev ## repair formatting and import order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	if [[ -e $(MODULES) ]]; then $(NPM) run format; fi
 
 docs: $(VENV)/.dev $(if $(TYPESCRIPT),$(MODULES)) ## write generated documents anew, then check all of them
 	$(BIN)/python docs/check_docs.py --write

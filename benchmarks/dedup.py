@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,7 @@ def by_kinbin(source: Path, out: Path) -> None:
 
 def measured(kind: str, source: Path, out: Path) -> dict[str, Any]:
     """Run one of them in a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     child = subprocess.Popen([sys.executable, __file__, str(source), "--run", kind, "--out", str(out)])
     peak = {"RssAnon": 0, "VmRSS": 0}
@@ -90,7 +92,14 @@ def measured(kind: str, source: Path, out: Path) -> dict[str, Any]:
     watching.join()
     assert code == 0
     seconds = time.perf_counter() - began
-    return {"seconds": round(seconds, 1), "anonymous_mb": peak["RssAnon"] // 1024, "resident_mb": peak["VmRSS"] // 1024}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(processor, 1),
+        "anonymous_mb": peak["RssAnon"] // 1024,
+        "resident_mb": peak["VmRSS"] // 1024,
+    }
 
 
 def judged(source: Path, cluster: list[int]) -> dict[str, Any]:

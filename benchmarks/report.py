@@ -27,6 +27,7 @@ BENCHMARKS = (
     "million",
     "mixed",
     "hashing",
+    "tune",
     "features",
     "other_sets",
     "kernels",

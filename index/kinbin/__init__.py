@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         AddResult,
         Answer,
         AnswerBatch,
+        BackupReport,
         CheckReport,
         CollectionConfig,
         CompactReport,
@@ -112,6 +113,7 @@ __all__ = [
     "AliasNotFound",
     "Answer",
     "AnswerBatch",
+    "BackupReport",
     "BandsForecast",
     "Cell",
     "CheckReport",
@@ -222,8 +224,8 @@ _HOMES = {
     "kinbin.layouts.told": "Map MapPoint",
     "kinbin.limits": "LIMITS Limit",
     "kinbin.records": (
-        "AddResult Answer AnswerBatch CheckReport CollectionConfig CompactReport DeleteResult FacetValue Facets FieldsConfig Group Hit "
-        "Item Page PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
+        "AddResult Answer AnswerBatch BackupReport CheckReport CollectionConfig CompactReport DeleteResult FacetValue Facets FieldsConfig "
+        "Group Hit Item Page PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
     "kinbin.query.threads": "set_threads",

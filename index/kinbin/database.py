@@ -17,6 +17,7 @@ from typing import Any, Unpack, cast
 
 from kinbin.aliased import Aliased
 from kinbin.apart import check_apart
+from kinbin.backups import BackingUp
 from kinbin.collection import Collection
 from kinbin.creating import (
     CollectionOptions,
@@ -61,7 +62,7 @@ _FOLDER = "collections"
 _OLD_SECONDS = 3600.0
 
 
-class Database(Aliased, Restoring):
+class Database(Aliased, Restoring, BackingUp):
     """Collections by name. Thread-safe; open it after a fork, never before.
 
     Opening the same directory twice in a process gives two `Database`s that share their collections.

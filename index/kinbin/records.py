@@ -17,6 +17,7 @@ __all__ = [
     "AddResult",
     "Answer",
     "AnswerBatch",
+    "BackupReport",
     "CheckReport",
     "CollectionConfig",
     "CompactReport",
@@ -408,6 +409,16 @@ class SnapshotInfo:
     """Of the whole file, as `sha256sum` prints it."""
     grown_bytes: int = 0
     """What the collection's files grew by while it was made: what others wrote meanwhile found no free pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What a backup of a database holds."""
+
+    collections: tuple[SnapshotInfo, ...]
+    """In the order of their names."""
+    aliases: dict[str, str]
+    """Collections by alias."""
 
 
 @dataclass(frozen=True, slots=True)

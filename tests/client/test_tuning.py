@@ -84,12 +84,8 @@ def test_what_has_no_form_is_refused_here_and_the_rest_by_the_service(local_path
     """Choices that are no pairs, modes that are no list, queries that are none; numbers out of range are the service's."""
     with Client(path=local_path) as client:
         collection = filled(client, vectors)
-        no_pairs: Any = [3]
-        for wrong in (
-            lambda: collection.tune(choices=no_pairs),
-            lambda: collection.recall("many"),
-            lambda: collection.recall(5, modes="auto"),
-        ):
+        none: Any = [3]
+        for wrong in (lambda: collection.tune(choices=none), lambda: collection.recall("many"), lambda: collection.recall(5, modes="auto")):
             with pytest.raises(InvalidArgument):
                 wrong()
         for refused in (lambda: collection.tune(k=101), lambda: collection.recall(0), lambda: collection.rebuild(9, 1)):

@@ -23,7 +23,7 @@ TRACES = PROJECT["project"]["optional-dependencies"]["traces"]
 WANTED = {
     "requirements.lock": SERVER,
     "requirements-demo.lock": SERVER + GROUPS["demo"],
-    "requirements-dev.lock": SERVER + FEATURES + TRACES + GROUPS["demo"] + GROUPS["dev"],
+    "requirements-dev.lock": SERVER + FEATURES + TRACES + GROUPS["demo"] + GROUPS["dev"] + GROUPS["docs"],
     "requirements-bench.lock": SERVER + FEATURES + TRACES + GROUPS["demo"] + GROUPS["bench"],
 }
 

@@ -164,6 +164,7 @@ async def test_the_document_describes_every_route_and_every_reference(app: App) 
         *(("post", f"/v1/collections/{{name}}/{route}") for route in ("tune", "recall", "rebuild")),
         ("get", "/v1/collections/{name}/recall"),
         *(("get", path) for path in ("/healthz", "/livez", "/readyz", "/v1/limits", "/metrics")),
+        ("post", "/v1/collections/{name}/compact"),
         *((method, "/v1/collections/{name}/snapshots") for method in ("post", "get")),
         *((method, "/v1/collections/{name}/snapshots/{id}") for method in ("get", "delete")),
         ("post", "/v1/collections/{name}/snapshots/{id}/verify"), ("post", "/v1/restore"),

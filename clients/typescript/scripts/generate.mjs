@@ -7,12 +7,13 @@ const TARGET = new URL("../src/openapi.ts", import.meta.url);
 
 const described = await readFile(SOURCE);
 // The first line is all that is compared, so that the check needs nothing but a SHA-256.
-const head = `// Generated of service/openapi.json, SHA-256 ${createHash("sha256").update(described).digest("hex")}, by \`npm run generate\`.\n`;
+const digest = createHash("sha256").update(described).digest("hex");
+const head = `// Generated of service/openapi.json, SHA-256 ${digest}, by \`npm run generate\`.\n`;
 
 if (process.argv.includes("--check")) {
   const found = await readFile(TARGET, "utf8").catch(() => "");
   if (!found.startsWith(head)) {
-    console.error("src/openapi.ts is not made of today's service/openapi.json: npm run generate, and look at the difference");
+    console.error("src/openapi.ts is not made of today's service/openapi.json: make typescript, and look at the difference");
     process.exit(1);
   }
 } else {

@@ -64,7 +64,8 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     };
     const told = { total: totalOf(items), onProgress: chunking.onProgress, acknowledges: true };
     const sum = new Sum();
-    for await (const { result, done } of each(chunksOf(itemParts(items as Many<NewItem<object>>), chunking), told, act)) sum.add(result, done);
+    for await (const { result, done } of each(chunksOf(itemParts(items as Many<NewItem<object>>), chunking), told, act))
+      sum.add(result, done);
     // An add of nothing asks as well: of a collection that is not there, and so that an answer has its count.
     return sum.value ?? sum.add(await act({ json: "", size: 0, conditional: false }, 0), 0);
   }
@@ -105,7 +106,10 @@ export abstract class Adding<P extends object = Payload> extends Handle {
    *
    * Usage: `await pictures.addImages([{ id: "a", image: await openAsBlob("a.jpg") }])`
    */
-  async addImages(images: Iterable<NewImage<P>>, options: CallOptions & Pick<AddOptions, "mode" | "on_error" | "idempotencyKey"> = {}): Promise<AddResult> {
+  async addImages(
+    images: Iterable<NewImage<P>>,
+    options: CallOptions & Pick<AddOptions, "mode" | "on_error" | "idempotencyKey"> = {},
+  ): Promise<AddResult> {
     const { call, fields } = split(options);
     const { idempotencyKey, ...terms } = fields;
     const form = new FormData();
@@ -127,7 +131,10 @@ export abstract class Adding<P extends object = Payload> extends Handle {
    *
    * Usage: `for await (const receipt of photos.addLines(await openAsBlob("photos.ndjson"))) console.log(receipt.lines)`
    */
-  async *addLines(body: string | Blob | Uint8Array | ReadableStream<Uint8Array>, options: LinesOptions = {}): AsyncGenerator<Receipt, void, undefined> {
+  async *addLines(
+    body: string | Blob | Uint8Array | ReadableStream<Uint8Array>,
+    options: LinesOptions = {},
+  ): AsyncGenerator<Receipt, void, undefined> {
     const { call, fields } = split(options);
     const { idempotencyKey, ...terms } = fields;
     const key = checkedKey(idempotencyKey);
@@ -140,7 +147,8 @@ export abstract class Adding<P extends object = Payload> extends Handle {
       for await (const line of lines(this.sender, keyed(request, key, 0), call)) {
         const receipt = line as Receipt & { error?: unknown };
         acknowledged = receipt.lines ?? acknowledged;
-        if (receipt.error !== undefined) throw problemError(receipt.error) ?? new ConnectionLost(`${this.sender.address}: the stream was ended`);
+        if (receipt.error !== undefined)
+          throw problemError(receipt.error) ?? new ConnectionLost(`${this.sender.address}: the stream was ended`);
         yield receipt;
         if (receipt.done) return;
       }
@@ -177,7 +185,11 @@ class Sum {
 }
 
 /** Runs of rows that one request has room for. `json` is the first row. */
-async function* rowChunks(matrix: Matrix, names: readonly string[] | null, chunking: { maxItems?: number | undefined; maxBytes?: number | undefined }): AsyncGenerator<Chunk> {
+async function* rowChunks(
+  matrix: Matrix,
+  names: readonly string[] | null,
+  chunking: { maxItems?: number | undefined; maxBytes?: number | undefined },
+): AsyncGenerator<Chunk> {
   const { maxItems = 1_000, maxBytes = 8 * 1024 * 1024 } = chunking;
   const rows = rowsOf(matrix);
   const most = Math.max(1, Math.min(maxItems, Math.floor(maxBytes / (matrix.columns * matrix.values.BYTES_PER_ELEMENT))));

@@ -46,7 +46,11 @@ export async function* chunksOf(parts: AsyncIterable<Part>, chunking: Chunking):
   const { maxItems, maxBytes } = checkedChunking(chunking);
   let held: Part[] = [];
   let bytes = 0;
-  const chunk = (): Chunk => ({ json: held.map(({ json }) => json).join(","), size: held.length, conditional: held.some((part) => part.conditional) });
+  const chunk = (): Chunk => ({
+    json: held.map(({ json }) => json).join(","),
+    size: held.length,
+    conditional: held.some((part) => part.conditional),
+  });
   for await (const part of parts) {
     const size = bytesOf(part.json) + 1;
     if (held.length > 0 && (held.length >= maxItems || bytes + size > maxBytes)) {

@@ -52,17 +52,25 @@ export class Client<P extends object = Payload> extends Searchable<P> {
    *
    * Usage: `const photos = await client.createCollection<{ year: number }>("photos", { kernel: "ngmm", dim: 512 })`
    */
-  async createCollection<Q extends object = Payload>(name: string, configuration: Configuration = {}, options: CallOptions = {}): Promise<Collection<Q>> {
+  async createCollection<Q extends object = Payload>(
+    name: string,
+    configuration: Configuration = {},
+    options: CallOptions = {},
+  ): Promise<Collection<Q>> {
     const { existOk = false, ...config } = configuration;
     // The second answer to a request that was done would take the collection that the first has made for one that was there.
     const request = jsonRequest("PUT", collectionPath(name), toJson(config, "configuration"), existOk ? "always" : "if-not-done");
     const found = (status: number): boolean => status === 200 && !existOk;
-    await this.do(request, (reply) => {
-      const info = parsed<Schemas["CollectionAnswer"]>(reply, "name");
-      const detail = "the collection exists; choose another name or drop it first";
-      if (found(reply.status)) throw new Conflict({ status: 409, code: "collection_exists", detail });
-      return info;
-    }, options); // prettier-ignore
+    await this.do(
+      request,
+      (reply) => {
+        const info = parsed<Schemas["CollectionAnswer"]>(reply, "name");
+        const detail = "the collection exists; choose another name or drop it first";
+        if (found(reply.status)) throw new Conflict({ status: 409, code: "collection_exists", detail });
+        return info;
+      },
+      options,
+    );
     return this.collection<Q>(name);
   }
 
@@ -104,7 +112,11 @@ export class Client<P extends object = Payload> extends Searchable<P> {
    *
    * Usage: `await client.restore(await openAsBlob("photos.kinbin"), "photos-2")`
    */
-  async restore<Q extends object = Payload>(source: Snapshot | SnapshotFile, name: string, options: CallOptions = {}): Promise<Collection<Q>> {
+  async restore<Q extends object = Payload>(
+    source: Snapshot | SnapshotFile,
+    name: string,
+    options: CallOptions = {},
+  ): Promise<Collection<Q>> {
     const request: Request = isFile(source)
       ? {
           method: "POST",
@@ -136,11 +148,15 @@ export class Client<P extends object = Payload> extends Searchable<P> {
 
   /** The metrics of the service, as Prometheus reads them. */
   async metrics(options: CallOptions = {}): Promise<string> {
-    return this.do({ method: "GET", path: "/metrics", headers: { accept: "text/plain" } }, (reply) => {
-      const error = errorOf(reply);
-      if (error !== null) throw error;
-      return new TextDecoder().decode(reply.body);
-    }, options); // prettier-ignore
+    return this.do(
+      { method: "GET", path: "/metrics", headers: { accept: "text/plain" } },
+      (reply) => {
+        const error = errorOf(reply);
+        if (error !== null) throw error;
+        return new TextDecoder().decode(reply.body);
+      },
+      options,
+    );
   }
 
   /** Whether the service takes requests now; not asked again when it says that it does not. */

@@ -124,7 +124,8 @@ export class Collection<P extends object = Payload> extends Named<P> {
     for (let after = options.after ?? null, first = true; first || after !== null; first = false) {
       const page: Page<P> = await this.scroll({ ...options, after });
       // It would have us read that page for ever.
-      if (page.next !== null && page.next === after) throw new UnexpectedResponse("the service returned the cursor of this page as that of the next", 200);
+      if (page.next !== null && page.next === after)
+        throw new UnexpectedResponse("the service returned the cursor of this page as that of the next", 200);
       after = page.next ?? null;
       yield page;
     }

@@ -141,7 +141,9 @@ export class ApiError extends KinbinClientError {
 
   #tell(): void {
     // What the detail says already is not said again, but its place is.
-    const places = this.#errors.map(({ pointer, detail }) => (this.detail.startsWith(detail.replace(/…$/, "")) ? pointer : `${pointer}: ${detail}`));
+    const places = this.#errors.map(({ pointer, detail }) =>
+      this.detail.startsWith(detail.replace(/…$/, "")) ? pointer : `${pointer}: ${detail}`,
+    );
     this.message = `${this.status} ${this.code ?? "error"}: ${this.detail}${places.length > 0 ? ` [${places.join("; ")}]` : ""}`;
   }
 }

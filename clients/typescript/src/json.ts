@@ -2,8 +2,8 @@
  * JSON with whole numbers of 64 bits, and without surprises.
  *
  * Features of tokens are hashes of 63 bits, of which a JavaScript number holds 53. Those that do not fit are bigint, in both directions,
- * wherever an answer has `indices`, or a `feature`; so a vector that was read can be sent again. What JSON.stringify would change silently (NaN and
- * infinity to null, a Map to {}) is refused.
+ * wherever an answer has `indices`, or a `feature`; so a vector that was read can be sent again. What JSON.stringify would change silently
+ * (NaN and infinity to null, a Map to {}) is refused.
  */
 import { InvalidArgument } from "./errors.js";
 
@@ -80,14 +80,18 @@ function numbers(values: readonly unknown[] | TypedNumbers): string {
 export type TypedNumbers = Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 
 function isTyped(value: object): value is TypedNumbers {
-  return ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof BigInt64Array) && !(value instanceof BigUint64Array);
+  return (
+    ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof BigInt64Array) && !(value instanceof BigUint64Array)
+  );
 }
 
 /** The value of a JSON text; SyntaxError if it is none. Features that no number holds come as bigint, but not what payloads call so. */
 export function fromJson(text: string): unknown {
   if (!UNBOUND.test(text)) return JSON.parse(text);
   // Only such numbers are marked, so that all else is read by JSON.parse.
-  const marked = text.replace(EACH_UNBOUND, (found) => found.replace(/\d{16,}/g, (digits) => (Number.isSafeInteger(Number(digits)) ? digits : `"\\u0000${digits}"`)));
+  const marked = text.replace(EACH_UNBOUND, (found) =>
+    found.replace(/\d{16,}/g, (digits) => (Number.isSafeInteger(Number(digits)) ? digits : `"\\u0000${digits}"`)),
+  );
   return restored(JSON.parse(marked), false);
 }
 

@@ -16,7 +16,8 @@ export function rowsOf(matrix: Matrix): number {
     throw new InvalidArgument(text, null, "bad_parameter");
   }
   const wrong = matrix.values.findIndex((value) => !Number.isFinite(value));
-  if (wrong >= 0) throw new InvalidArgument("a vector's values are finite, one of these is not", Math.floor(wrong / matrix.columns), "non_finite");
+  if (wrong >= 0)
+    throw new InvalidArgument("a vector's values are finite, one of these is not", Math.floor(wrong / matrix.columns), "non_finite");
   return rows;
 }
 

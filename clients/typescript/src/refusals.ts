@@ -27,7 +27,12 @@ export async function unheard(error: unknown, sender: Sender, request: Request, 
     const reply = await sender.send({ method: "GET", path: "/v1/limits" }, call.timeout, call.signal);
     const limit = parsed<Schemas["LimitsAnswer"]>(reply, "limits").limits.find((one) => one.name === name);
     if (limit === undefined || size <= limit.value) return null;
-    return new TooLarge({ status: 413, code: "body_too_large", detail: `the body has ${size} bytes, the service takes ${limit.value}`, limit: limit.name });
+    return new TooLarge({
+      status: 413,
+      code: "body_too_large",
+      detail: `the body has ${size} bytes, the service takes ${limit.value}`,
+      limit: limit.name,
+    });
   } catch {
     return null;
   }

@@ -54,7 +54,10 @@ export function contentType(headers: Headers): string {
 /** The beginning of a body on one line, fit for a message: without control characters and credentials. */
 export function excerptOf(body: Uint8Array): string {
   const text = new TextDecoder().decode(body.subarray(0, 4 * EXCERPT_LENGTH));
-  const line = text.replace(/[\s\p{C}]+/gu, " ").trim().replace(CREDENTIALS, "$1 ***");
+  const line = text
+    .replace(/[\s\p{C}]+/gu, " ")
+    .trim()
+    .replace(CREDENTIALS, "$1 ***");
   return line.length <= EXCERPT_LENGTH ? line : `${line.slice(0, EXCERPT_LENGTH)}...`;
 }
 

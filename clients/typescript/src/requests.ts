@@ -37,7 +37,9 @@ export function post(path: string, fields: object, repeat: Repeat = "always"): R
 }
 
 /** What the client's own options are, and what travels. */
-export function split<Options extends CallOptions & Chunking>(options: Options): {
+export function split<Options extends CallOptions & Chunking>(
+  options: Options,
+): {
   call: CallOptions;
   chunking: Chunking;
   fields: Omit<Options, keyof CallOptions | keyof Chunking>;
@@ -61,7 +63,8 @@ export async function subject(given: Asked | Given, position: number | null = nu
   if (isVector(given)) return `"vector":${vectorJson(given, position)}`;
   const object = await withText(given);
   const json = toJson(object, "query", position);
-  if (json === "{}") throw new InvalidArgument("a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}", position);
+  if (json === "{}")
+    throw new InvalidArgument("a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}", position);
   return json.slice(1, -1);
 }
 

@@ -50,7 +50,11 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `await photos.queryExamples(["a", [0.1, 0, 2.5]], ["b"], { k: 5 })`
    */
-  async queryExamples(positive: readonly Example[], negative: readonly Example[] = [], options: QueryOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
+  async queryExamples(
+    positive: readonly Example[],
+    negative: readonly Example[] = [],
+    options: QueryOptions & CallOptions = {},
+  ): Promise<TimedAnswer<P>> {
     const { call, fields } = split(options);
     const written = (examples: readonly Example[]): Promise<unknown[]> =>
       Promise.all(examples.map((one) => (typeof one === "object" ? withText(one) : one)));
@@ -108,7 +112,8 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     queries: Many<Asked>,
     options: QueryOptions & FieldsOptions & CallOptions & Chunking = {},
   ): AsyncGenerator<Answer<P>, void, undefined> {
-    for await (const { result, chunk } of this.#batches(queries, { maxItems: 100, ...options })) yield* checkedAnswers(result.answers, chunk.size);
+    for await (const { result, chunk } of this.#batches(queries, { maxItems: 100, ...options }))
+      yield* checkedAnswers(result.answers, chunk.size);
   }
 
   #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking): AsyncGenerator<Batch<P>> {
@@ -117,8 +122,15 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     return this.#each(queries, chunksOf(askedParts(queries), queriesARequest(chunking, fields)), head, chunking, call);
   }
 
-  #each(queries: Many<unknown>, chunks: AsyncIterable<Chunk>, head: string, chunking: Chunking, call: CallOptions): AsyncGenerator<Batch<P>> {
-    const act = ({ json }: Chunk): Promise<BatchAnswer<P>> => this.ask(jsonRequest("POST", this.scope.query, `${head}"queries":[${json}]}`), call, "answers");
+  #each(
+    queries: Many<unknown>,
+    chunks: AsyncIterable<Chunk>,
+    head: string,
+    chunking: Chunking,
+    call: CallOptions,
+  ): AsyncGenerator<Batch<P>> {
+    const act = ({ json }: Chunk): Promise<BatchAnswer<P>> =>
+      this.ask(jsonRequest("POST", this.scope.query, `${head}"queries":[${json}]}`), call, "answers");
     return each(chunks, { total: totalOf(queries), onProgress: chunking.onProgress, acknowledges: false }, act);
   }
 

@@ -13,7 +13,12 @@ export async function send<T>(sender: Sender, request: Request, parse: (reply: R
 }
 
 /** Do something until it is done, or fails for good. */
-async function repeated<T>(sender: Sender, request: Request, call: CallOptions, attempt: (timeout: number | undefined) => Promise<T>): Promise<T> {
+async function repeated<T>(
+  sender: Sender,
+  request: Request,
+  call: CallOptions,
+  attempt: (timeout: number | undefined) => Promise<T>,
+): Promise<T> {
   const rule = checkedRetry(call.retry, sender.retry);
   const timeout = checkedTimeout(call.timeout);
   for (let failures = 1; ; failures++) {

@@ -51,7 +51,7 @@ export class Snapshots extends Handle {
   async *download(name: string, id: string, options: CallOptions = {}): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
     const digest = new Sha256();
     let told = "";
-    for (let at = 0, size = 1; at < size; ) {
+    for (let at = 0, size = 1; at < size;) {
       const headers = { range: `bytes=${at}-${at + PART_BYTES - 1}`, accept: "application/x-kinbin-snapshot" };
       const reply = await this.do({ method: "GET", path: this.#path(name, id), headers }, received, options);
       const [, from, , of] = PART.exec(reply.headers.get("content-range") ?? "") ?? [];

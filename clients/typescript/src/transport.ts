@@ -40,9 +40,18 @@ const DEFAULT_TIMEOUT = 30_000;
 
 /** What Node's fetch says of a connection that could not be made. */
 const NO_CONNECTION = new Set([
-  "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ERR_TLS_CERT_ALTNAME_INVALID",
-  "DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "CERT_HAS_EXPIRED",
-]); // prettier-ignore
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EADDRNOTAVAIL",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "CERT_HAS_EXPIRED",
+]);
 const TIMED_OUT = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ETIMEDOUT"]);
 
 /** An answer whose body is still to be read. */
@@ -98,14 +107,23 @@ export class Sender {
 
   #init({ method, body, headers }: Request, signal: AbortSignal): RequestInit {
     const init: RequestInit & { duplex?: "half" } = {
-      method, signal, headers: { ...this.#headers, ...headers }, redirect: "manual", cache: "no-store", credentials: "omit",
-    }; // prettier-ignore
+      method,
+      signal,
+      headers: { ...this.#headers, ...headers },
+      redirect: "manual",
+      cache: "no-store",
+      credentials: "omit",
+    };
     if (body !== undefined) init.body = body as BodyInit;
     if (body instanceof ReadableStream) init.duplex = "half";
     return init;
   }
 
-  async *#pieces(response: Response, watch: Watch, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
+  async *#pieces(
+    response: Response,
+    watch: Watch,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
     const reader = response.body?.getReader();
     try {
       while (reader !== undefined) {
@@ -128,7 +146,8 @@ export class Sender {
   #translated(error: unknown, watch: Watch, signal: AbortSignal | undefined): unknown {
     if (this.#closing.signal.aborted) return new ClientClosed();
     if (signal?.aborted) return signal.reason;
-    if (watch.timedOut) return new Timeout(`${this.address}: no answer in time (${watch.milliseconds} ms of silence)`, true, { cause: error });
+    if (watch.timedOut)
+      return new Timeout(`${this.address}: no answer in time (${watch.milliseconds} ms of silence)`, true, { cause: error });
     return error instanceof TypeError || codeOf(error) !== "" ? translated(error, this.address) : error;
   }
 }
@@ -148,7 +167,8 @@ function codeOf(error: unknown): string {
   for (let one: unknown = error; typeof one === "object" && one !== null; one = "cause" in one ? one.cause : null) {
     const inner: unknown = "errors" in one && Array.isArray(one.errors) ? one.errors[0] : null;
     for (const candidate of [one, inner]) {
-      if (typeof candidate === "object" && candidate !== null && "code" in candidate && typeof candidate.code === "string") return candidate.code;
+      if (typeof candidate === "object" && candidate !== null && "code" in candidate && typeof candidate.code === "string")
+        return candidate.code;
     }
   }
   return "";
@@ -231,8 +251,10 @@ function checkedAddress(url: string): string {
   } catch {
     throw new InvalidArgument("this is no address; it looks like http://127.0.0.1:8080");
   }
-  if (parsed.protocol !== "http:" && parsed.protocol !== "https:") throw new InvalidArgument("an address begins with http:// or https:// and a host");
-  if (parsed.username || parsed.password) throw new InvalidArgument("an address holds no user name or password: give the API key as apiKey");
+  if (parsed.protocol !== "http:" && parsed.protocol !== "https:")
+    throw new InvalidArgument("an address begins with http:// or https:// and a host");
+  if (parsed.username || parsed.password)
+    throw new InvalidArgument("an address holds no user name or password: give the API key as apiKey");
   if (parsed.search || parsed.hash) {
     throw new InvalidArgument("an address has no query string and no fragment: what stands there is written to logs");
   }

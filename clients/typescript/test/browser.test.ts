@@ -33,7 +33,9 @@ function answer(request: IncomingMessage, response: ServerResponse, told: (told:
     request.on("data", (part: Buffer) => parts.push(part)).on("end", () => told(Buffer.concat(parts).toString()));
     response.end();
   } else if (file !== null) {
-    void readFile(new URL(file, import.meta.url)).then((content) => response.writeHead(200, { "content-type": "text/javascript" }).end(content));
+    void readFile(new URL(file, import.meta.url)).then((content) =>
+      response.writeHead(200, { "content-type": "text/javascript" }).end(content),
+    );
   } else {
     const { method = "GET", url = "", headers } = request;
     const passed = forward(`${SERVICE}${url}`, { method, headers: { ...headers, host: new URL(SERVICE).host } }, (reply) => {
@@ -44,32 +46,46 @@ function answer(request: IncomingMessage, response: ServerResponse, told: (told:
   }
 }
 
-test("a page in Chromium adds, asks, iterates, and meets errors like a program in Node", { skip: CHROMIUM === undefined && "no chromium is installed" }, async () => {
-  assert.ok(CHROMIUM);
-  let told: (text: string) => void = () => undefined;
-  const result = new Promise<string>((resolve) => (told = resolve));
-  const server = createServer((request, response) => answer(request, response, told));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/?key=${KEY ?? ""}`;
-  const profile = await mkdtemp(join(tmpdir(), "kinbin-page-"));
-  const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", `--user-data-dir=${profile}`];
-  const browser = spawn(CHROMIUM, [...options, address], { stdio: ["ignore", "ignore", "pipe"] });
-  const ended = new Promise<never>((_, reject) => {
-    let said = "";
-    browser.stderr.on("data", (part: Buffer) => (said = (said + part.toString()).slice(-2_000)));
-    browser.on("exit", (code) => reject(new Error(`Chromium ended with ${code}: ${said}`)));
-    setTimeout(() => reject(new Error(`the page did not come to its end: ${said}`)), 60_000).unref();
-  });
-  try {
-    const checks = JSON.parse(await Promise.race([result, ended])) as Told[];
-    assert.deepEqual(checks.filter(({ error }) => error !== null), []);
-    assert.equal(checks.length, 6);
-  } finally {
-    ended.catch(() => undefined);
-    const gone = new Promise((resolve) => browser.once("exit", resolve));
-    if (browser.exitCode === null && browser.kill("SIGKILL")) await gone;
-    server.closeAllConnections();
-    server.close();
-    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
-  }
-});
+test(
+  "a page in Chromium adds, asks, iterates, and meets errors like a program in Node",
+  { skip: CHROMIUM === undefined && "no chromium is installed" },
+  async () => {
+    assert.ok(CHROMIUM);
+    let told: (text: string) => void = () => undefined;
+    const result = new Promise<string>((resolve) => (told = resolve));
+    const server = createServer((request, response) => answer(request, response, told));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/?key=${KEY ?? ""}`;
+    const profile = await mkdtemp(join(tmpdir(), "kinbin-page-"));
+    const options = [
+      "--headless=new",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      "--no-first-run",
+      `--user-data-dir=${profile}`,
+    ];
+    const browser = spawn(CHROMIUM, [...options, address], { stdio: ["ignore", "ignore", "pipe"] });
+    const ended = new Promise<never>((_, reject) => {
+      let said = "";
+      browser.stderr.on("data", (part: Buffer) => (said = (said + part.toString()).slice(-2_000)));
+      browser.on("exit", (code) => reject(new Error(`Chromium ended with ${code}: ${said}`)));
+      setTimeout(() => reject(new Error(`the page did not come to its end: ${said}`)), 60_000).unref();
+    });
+    try {
+      const checks = JSON.parse(await Promise.race([result, ended])) as Told[];
+      assert.deepEqual(
+        checks.filter(({ error }) => error !== null),
+        [],
+      );
+      assert.equal(checks.length, 6);
+    } finally {
+      ended.catch(() => undefined);
+      const gone = new Promise((resolve) => browser.once("exit", resolve));
+      if (browser.exitCode === null && browser.kill("SIGKILL")) await gone;
+      server.closeAllConnections();
+      server.close();
+      await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+    }
+  },
+);

@@ -8,9 +8,20 @@ import { Sha256 } from "../dist/sha256.js";
 
 test("what is written is what JSON.stringify writes, wherever that loses nothing", () => {
   const values = [
-    null, true, -0, 1e300, 5e-324, 0.1, "a\u2028\ud800\"\\", [], {}, [1, "2", null, [3]], { a: { b: [] }, c: undefined, "": 1 },
-    new Date(0), [[1.5, 2], [3]],
-  ]; // prettier-ignore
+    null,
+    true,
+    -0,
+    1e300,
+    5e-324,
+    0.1,
+    'a\u2028\ud800"\\',
+    [],
+    {},
+    [1, "2", null, [3]],
+    { a: { b: [] }, c: undefined, "": 1 },
+    new Date(0),
+    [[1.5, 2], [3]],
+  ];
   for (const value of values) assert.equal(toJson(value, "value"), JSON.stringify(value));
   assert.equal(toJson(Float32Array.of(0.5, 3), "value"), "[0.5,3]");
   assert.equal(toJson({ indices: [1, 2n ** 62n + 1n] }, "value"), '{"indices":[1,4611686018427387905]}');
@@ -22,7 +33,10 @@ test("what JSON.stringify would change is refused, with the place and the code",
   const holed = [1, 2, 3];
   delete holed[1];
   for (const value of [NaN, [1, Infinity], Float64Array.of(-Infinity), new Map(), [undefined], () => 1, circle, holed, Symbol("s")]) {
-    assert.throws(() => toJson(value, "vector", 3, "bad_vector"), (error) => error instanceof InvalidArgument && error.position === 3);
+    assert.throws(
+      () => toJson(value, "vector", 3, "bad_vector"),
+      (error) => error instanceof InvalidArgument && error.position === 3,
+    );
   }
   assert.throws(() => toJson([1, NaN], "vector"), { code: "non_finite", message: /the vector has no JSON form/ });
   assert.throws(() => toJson([new Set()], "vector", null, "bad_vector"), { code: "bad_vector" });
@@ -47,7 +61,7 @@ test("SHA-256 is that of Node, for every length around a block and however the b
   for (const length of [0, 1, 54, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000, 70_001]) {
     const bytes = randomBytes(length);
     const digest = new Sha256();
-    for (let at = 0; at < length; ) {
+    for (let at = 0; at < length;) {
       const next = Math.min(length, at + 1 + Math.floor(Math.random() * 150));
       digest.update(bytes.subarray(at, next));
       at = next;
@@ -64,7 +78,10 @@ test("a matrix becomes an .npy file of format 1.0 whose head is a multiple of 64
   const head = file.readUInt16LE(8);
   assert.equal((10 + head) % 64, 0);
   assert.match(file.subarray(10, 10 + head).toString(), /^\{'descr': '<f4', 'fortran_order': False, 'shape': \(2, 2\), \} *\n$/);
-  assert.deepEqual([0, 1, 2, 3].map((place) => file.readFloatLE(10 + head + 4 * place)), [3, 4, 5, 6]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((place) => file.readFloatLE(10 + head + 4 * place)),
+    [3, 4, 5, 6],
+  );
   assert.equal(Buffer.from(npyFile({ values: Float64Array.of(0.1), columns: 1 }, 0, 1)).readDoubleLE(128), 0.1);
   assert.throws(() => rowsOf({ values: Float32Array.of(1, 2, 3), columns: 2 }), { code: "bad_parameter" });
   assert.throws(() => rowsOf({ values: Float32Array.of(1, 2, NaN, 4), columns: 2 }), { code: "non_finite", position: 1 });

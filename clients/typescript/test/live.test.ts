@@ -40,16 +40,28 @@ test("what is added is found, with its payload, a bound, and in the order of the
   ]);
   assert.deepEqual([added.indexed, added.count, added.skipped], [3, 3, 0]);
   const answer = await photos.query([0.1, 0, 2.5], { k: 2, include: ["payload", "vector"] });
-  assert.deepEqual(answer.results.map(({ id }) => id), ["a", "b"]);
+  assert.deepEqual(
+    answer.results.map(({ id }) => id),
+    ["a", "b"],
+  );
   assert.equal(answer.results[0]?.score, 1);
   // Typed: a number, without a cast.
   const year: number | undefined = answer.results[0]?.payload?.year;
   assert.equal(year, 2020);
   assert.deepEqual(Float32Array.from(answer.results[0]?.vector as number[]), Float32Array.of(0.1, 0, 2.5));
   assert.equal(answer.recall_lower_bound, 1);
-  assert.deepEqual((await photos.query([0.1, 0, 2.5], { filter: { year: { $gt: 2020 } } })).results.map(({ id }) => id), ["b"]);
-  assert.deepEqual((await photos.queryId("a", { k: 1 })).results.map(({ id }) => id), ["b"]);
-  assert.deepEqual((await photos.queryExamples(["a"], [[3, 1, 0]], { k: 1 })).results.map(({ id }) => id), ["b"]);
+  assert.deepEqual(
+    (await photos.query([0.1, 0, 2.5], { filter: { year: { $gt: 2020 } } })).results.map(({ id }) => id),
+    ["b"],
+  );
+  assert.deepEqual(
+    (await photos.queryId("a", { k: 1 })).results.map(({ id }) => id),
+    ["b"],
+  );
+  assert.deepEqual(
+    (await photos.queryExamples(["a"], [[3, 1, 0]], { k: 1 })).results.map(({ id }) => id),
+    ["b"],
+  );
   assert.equal((await rejected(photos.queryId("nobody"), NotFound)).code, "unknown_id");
 });
 
@@ -77,7 +89,18 @@ test("many items travel in several requests, in any form that is iterated over, 
   }
   const told: [number, number | null][] = [];
   const added = await rows.add(later(), { maxItems: 10, onProgress: (done, total) => told.push([done, total]) });
-  assert.deepEqual([added.indexed, added.count, told], [25, 25, [[10, null], [20, null], [25, null]]]);
+  assert.deepEqual(
+    [added.indexed, added.count, told],
+    [
+      25,
+      25,
+      [
+        [10, null],
+        [20, null],
+        [25, null],
+      ],
+    ],
+  );
   const matrix = { values: Float32Array.from({ length: 75 }, (_, place) => place + 1), columns: 3 };
   const ids = Array.from({ length: 25 }, (_, row) => `m-${row}-ü`);
   assert.equal((await rows.addMatrix(ids, matrix, { maxItems: 10 })).indexed, 25);
@@ -88,23 +111,37 @@ test("many items travel in several requests, in any form that is iterated over, 
   const batch = await rows.queryBatch(queries, { ...options, maxItems: 10 });
   const streamed = await all(rows.queryStream(queries, { ...options, maxItems: 10 }));
   const ofMatrix = await rows.queryMatrix(matrix, { ...options, maxItems: 10 });
-  const each = await rows.queryEach(queries.map((vector) => ({ vector, ...options })), { maxItems: 10 });
+  const each = await rows.queryEach(
+    queries.map((vector) => ({ vector, ...options })),
+    { maxItems: 10 },
+  );
   const scores = (answers: typeof streamed): unknown => answers.map(({ results }) => results.map(({ score }) => score));
   for (const answers of [streamed, ofMatrix.answers, each.answers]) assert.deepEqual(scores(answers), scores(batch.answers));
   assert.ok(batch.answers.every(({ results }) => results[0]?.score === 1));
   // More hits than the service returns for one request.
   assert.equal((await rows.queryBatch(queries, { k: 1_000, include: ["payload"] })).answers.length, 25);
-  assert.ok((await all(rows.exportLines({ limit: 1_000 }))).every((line) => Object.keys(JSON.parse(line) as object).join() === "id,vector"));
+  assert.ok(
+    (await all(rows.exportLines({ limit: 1_000 }))).every((line) => Object.keys(JSON.parse(line) as object).join() === "id,vector"),
+  );
 });
 
 test("scrolling yields every item once, in pages, and only as far as is asked for", async () => {
   const rows = await fresh<{ n: number }>("ts-scroll");
   await rows.add(Array.from({ length: 25 }, (_, n) => ({ id: `i${n}`, vector: [n + 1, 1, 0], payload: { n } })));
   const pages = await all(rows.pages({ limit: 10 }));
-  assert.deepEqual(pages.map(({ items }) => items.length), [10, 10, 5]);
-  assert.deepEqual((await all(rows.items({ limit: 7 }))).map(({ id }) => id), pages.flatMap(({ items }) => items.map(({ id }) => id)));
+  assert.deepEqual(
+    pages.map(({ items }) => items.length),
+    [10, 10, 5],
+  );
+  assert.deepEqual(
+    (await all(rows.items({ limit: 7 }))).map(({ id }) => id),
+    pages.flatMap(({ items }) => items.map(({ id }) => id)),
+  );
   const ordered = await all(rows.items({ limit: 4, order_by: "n", descending: true, filter: { n: { $lt: 10 } } }));
-  assert.deepEqual(ordered.map(({ payload }) => payload?.n), [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+  assert.deepEqual(
+    ordered.map(({ payload }) => payload?.n),
+    [9, 8, 7, 6, 5, 4, 3, 2, 1, 0],
+  );
   for await (const item of rows.items({ limit: 1 })) {
     assert.ok(item.id);
     break;
@@ -123,7 +160,8 @@ test("a stream of lines is read while it is sent, and told by receipts", async (
   const encoder = new TextEncoder();
   let n = 0;
   const body = new ReadableStream<Uint8Array>({
-    pull: (controller) => (n < 2_500 ? controller.enqueue(encoder.encode(Array.from({ length: 250 }, () => line(n++)).join(""))) : controller.close()),
+    pull: (controller) =>
+      n < 2_500 ? controller.enqueue(encoder.encode(Array.from({ length: 250 }, () => line(n++)).join(""))) : controller.close(),
   });
   const receipts = await all(rows.addLines(body));
   assert.equal(receipts.at(-1)?.count, 2_500);
@@ -147,7 +185,13 @@ test("an error in a later request tells its place in the whole add, and what was
   assert.deepEqual([local.code, local.position, local.acknowledged], ["non_finite", 12, 10]);
   const twice = await rejected(rows.add([items[0]!, items[1]!, items[0]!]), InvalidArgument);
   assert.deepEqual([twice.code, twice.position], ["duplicate_id", 2]);
-  const query = await rejected(rows.queryBatch(items.map(({ vector }) => vector), { maxItems: 10 }), InvalidInput);
+  const query = await rejected(
+    rows.queryBatch(
+      items.map(({ vector }) => vector),
+      { maxItems: 10 },
+    ),
+    InvalidInput,
+  );
   assert.equal(query.errors[0]?.pointer.startsWith("#/queries/23"), true);
 });
 
@@ -161,7 +205,10 @@ test("versions guard writes, patches merge, and an insert under one key is done 
   assert.equal(none, 0);
   await rows.patchPayload([{ id: "a", payload: { tag: null }, if_version: version ?? null }]);
   assert.deepEqual((await rows.get(["a"], { include: ["payload"] })).items[0]?.payload, { year: 2020 });
-  assert.equal((await rejected(rows.setPayload([{ id: "a", payload: { year: 1 }, if_version: version ?? null }]), Conflict)).code, "version_conflict");
+  assert.equal(
+    (await rejected(rows.setPayload([{ id: "a", payload: { year: 1 }, if_version: version ?? null }]), Conflict)).code,
+    "version_conflict",
+  );
   await rejected(rows.dropIndex("year"), InvalidInput);
   assert.equal((await rows.delete({ filter: { year: 2020 } })).deleted, 1);
   await rejected(rows.delete({ ids: ["a"], filter: {} } as never), InvalidArgument);
@@ -174,8 +221,17 @@ test("objects and several fields are asked for under their names", async () => {
     { id: "2", string: "mitten" },
   ]);
   const near = await words.query({ string: "sitting" }, { max_distance: 3, include: ["vector"] });
-  assert.deepEqual(near.results.map(({ id, distance, string }) => [id, distance, string]), [["1", 3, "kitten"], ["2", 3, "mitten"]]);
-  assert.deepEqual((await words.queryBatch([{ string: "kitten" }, { string: "mitten" }], { k: 1 })).answers.map(({ results }) => results[0]?.id), ["1", "2"]);
+  assert.deepEqual(
+    near.results.map(({ id, distance, string }) => [id, distance, string]),
+    [
+      ["1", 3, "kitten"],
+      ["2", 3, "mitten"],
+    ],
+  );
+  assert.deepEqual(
+    (await words.queryBatch([{ string: "kitten" }, { string: "mitten" }], { k: 1 })).answers.map(({ results }) => results[0]?.id),
+    ["1", "2"],
+  );
   const pictures = await fresh("ts-fields", { fields: { colour: { kernel: "ngmm", dim: 3 }, words: { kernel: "ngmm" } } });
   await pictures.add([
     { id: "a", vectors: { colour: [0.1, 0, 2.5], words: ["red", "apple"] } },
@@ -195,7 +251,13 @@ test("images travel as files and as bytes, and find each other", async () => {
   assert.equal(added.indexed, 1);
   await pictures.add([{ id: "again", image: new Uint8Array(PIXEL) }]);
   const answer = await pictures.query({ image: new Blob([PIXEL]) }, { include: ["payload"] });
-  assert.deepEqual(new Map(answer.results.map(({ id, score }) => [id, score])), new Map([["dot ü", 1], ["again", 1]]));
+  assert.deepEqual(
+    new Map(answer.results.map(({ id, score }) => [id, score])),
+    new Map([
+      ["dot ü", 1],
+      ["again", 1],
+    ]),
+  );
   assert.equal(answer.results.find(({ id }) => id === "dot ü")?.payload?.from, "a file");
 });
 

@@ -8,12 +8,17 @@ export interface Told {
 }
 
 function equal(found: unknown, wanted: unknown): void {
-  const [left, right] = [found, wanted].map((value) => JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)));
+  const [left, right] = [found, wanted].map((value) =>
+    JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)),
+  );
   if (left !== right) throw new Error(`${left} is not ${right}`);
 }
 
 async function failsWith(kind: abstract new (...given: never[]) => Error, promise: Promise<unknown>): Promise<void> {
-  const error = await promise.then(() => null, (reason: unknown) => reason);
+  const error = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
   if (!(error instanceof kind)) throw new Error(`${String(error)} is no ${kind.name}`);
 }
 
@@ -25,7 +30,10 @@ const CHECKS: Record<string, () => Promise<void>> = {
     await client.waitReady();
     if ((await client.collections()).includes("ts-page")) await client.dropCollection("ts-page");
     const rows = await client.createCollection<{ n: number }>("ts-page", { dim: 3 });
-    await rows.add(Array.from({ length: 25 }, (_, n) => ({ id: `i${n}`, vector: Float32Array.of(n + 1, 1, 0), payload: { n } })), { maxItems: 10 });
+    await rows.add(
+      Array.from({ length: 25 }, (_, n) => ({ id: `i${n}`, vector: Float32Array.of(n + 1, 1, 0), payload: { n } })),
+      { maxItems: 10 },
+    );
     const answer = await rows.query([3, 1, 0], { k: 1, include: ["payload"] });
     equal([answer.results[0]?.id, answer.results[0]?.payload?.n, answer.results[0]?.score], ["i2", 2, 1]);
   },
@@ -38,7 +46,14 @@ const CHECKS: Record<string, () => Promise<void>> = {
     for await (const receipt of rows.addLines(new Blob(lines))) receipts.push(receipt.done);
     equal(receipts.at(-1), true);
     let answers = 0;
-    for await (const answer of rows.queryStream([[1, 1, 0], [2, 1, 0]], { maxItems: 1 })) answers += answer.results.length;
+    for await (const answer of rows.queryStream(
+      [
+        [1, 1, 0],
+        [2, 1, 0],
+      ],
+      { maxItems: 1 },
+    ))
+      answers += answer.results.length;
     equal(answers, 20);
   },
   "tokens keep their features": async () => {
@@ -73,6 +88,12 @@ const CHECKS: Record<string, () => Promise<void>> = {
 
 const told: Told[] = [];
 for (const [check, run] of Object.entries(CHECKS)) {
-  told.push({ check, error: await run().then(() => null, (error: unknown) => String(error)) });
+  told.push({
+    check,
+    error: await run().then(
+      () => null,
+      (error: unknown) => String(error),
+    ),
+  });
 }
 await fetch("/told", { method: "POST", body: JSON.stringify(told) });

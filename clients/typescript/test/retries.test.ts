@@ -33,7 +33,10 @@ import { ADDED, all, type Behaviour, FOUND, hangUp, json, problem, rejected, scr
 const RULE = { attempts: 4, firstPause: 200, longestPause: 10_000, longestRetryAfter: 60_000 };
 
 test("pauses double between half and whole, up to the longest, behind what the service asks for", () => {
-  assert.deepEqual([1, 2, 3, 4].map((failures) => pauseOf(RULE, failures, null, 0)), [100, 200, 400, null]);
+  assert.deepEqual(
+    [1, 2, 3, 4].map((failures) => pauseOf(RULE, failures, null, 0)),
+    [100, 200, 400, null],
+  );
   assert.equal(pauseOf({ ...RULE, attempts: 99 }, 50, null, 1), 10_000);
   assert.equal(pauseOf(RULE, 1, 3_000, 0), 3_100);
   assert.equal(pauseOf(RULE, 1, 60_001, 0), null);
@@ -90,7 +93,11 @@ test("attempts are counted, of the client and of a call", async () => {
 });
 
 test("Retry-After is waited out, and told where it is too long", async () => {
-  const server = await scripted(problem(429, "overloaded", {}, { "retry-after": "1" }), json(FOUND), problem(429, "overloaded", {}, { "retry-after": "61" }));
+  const server = await scripted(
+    problem(429, "overloaded", {}, { "retry-after": "1" }),
+    json(FOUND),
+    problem(429, "overloaded", {}, { "retry-after": "61" }),
+  );
   const began = Date.now();
   await server.client().query([1]);
   assert.ok(Date.now() - began >= 990);
@@ -148,11 +155,22 @@ test("adds that could not be repeated without travel with a key, the same at eve
 
 test("statuses become the classes of the tree, with all that the service told", async () => {
   const classes: [number, typeof ApiError][] = [
-    [400, BadRequest], [401, Unauthorized], [403, Forbidden], [404, NotFound], [409, Conflict], [413, TooLarge], [415, UnsupportedMedia],
-    [418, BadRequest], [422, InvalidInput], [500, ServerError], [507, StorageFull],
-  ]; // prettier-ignore
+    [400, BadRequest],
+    [401, Unauthorized],
+    [403, Forbidden],
+    [404, NotFound],
+    [409, Conflict],
+    [413, TooLarge],
+    [415, UnsupportedMedia],
+    [418, BadRequest],
+    [422, InvalidInput],
+    [500, ServerError],
+    [507, StorageFull],
+  ];
   for (const [status, kind] of classes) {
-    const server = await scripted(problem(status, "a_code", { errors: [{ pointer: "#/queries/3/vector", detail: "this one" }], limit: "k" }));
+    const server = await scripted(
+      problem(status, "a_code", { errors: [{ pointer: "#/queries/3/vector", detail: "this one" }], limit: "k" }),
+    );
     const error = await rejected(server.client().query([1]), kind);
     assert.equal(error.name, kind.name);
     assert.deepEqual(
@@ -164,15 +182,25 @@ test("statuses become the classes of the tree, with all that the service told", 
 });
 
 test("an error of a proxy has no code, and shows the beginning of its page without credentials", async () => {
-  const page: Parameters<typeof scripted>[0] = (response) => response.writeHead(403, { "content-type": "text/html" }).end("<h1>No\n\u0007 Bearer abc.def</h1>");
+  const page: Parameters<typeof scripted>[0] = (response) =>
+    response.writeHead(403, { "content-type": "text/html" }).end("<h1>No\n\u0007 Bearer abc.def</h1>");
   const error = await rejected((await scripted(page)).client().query([1]), Forbidden);
   assert.equal(error.code, null);
   assert.match(error.message, /perhaps from a proxy: <h1>No Bearer \*\*\*<\/h1>$/);
 });
 
 test("answers that are none of Kinbin's are told as such", async () => {
-  const broken = (text: string): Parameters<typeof scripted>[0] => (response) => response.writeHead(200, { "content-type": "application/json" }).end(text);
-  for (const behaviour of [broken('{"results":'), broken("[]"), broken("null"), broken("{}"), json({}, 302, { location: "http://elsewhere/" })]) {
+  const broken =
+    (text: string): Parameters<typeof scripted>[0] =>
+    (response) =>
+      response.writeHead(200, { "content-type": "application/json" }).end(text);
+  for (const behaviour of [
+    broken('{"results":'),
+    broken("[]"),
+    broken("null"),
+    broken("{}"),
+    json({}, 302, { location: "http://elsewhere/" }),
+  ]) {
     const error = await rejected((await scripted(behaviour)).client().query([1]), UnexpectedResponse);
     assert.ok(error.status === 200 || /redirected to 'http:\/\/elsewhere\/'/.test(error.message));
   }
@@ -182,7 +210,7 @@ test("answers that are none of Kinbin's are told as such", async () => {
   await rejected(all(cursor.client().collection("c").items()), UnexpectedResponse);
 });
 
-test("silence longer than the timeout is a Timeout, of the headers and in the middle of a body; a slow but steady answer is none", async () => {
+test("silence longer than the timeout is a Timeout, of headers and within a body; a slow but steady answer is none", async () => {
   const options = { timeout: 500, retry: { attempts: 1 } };
   const server = await scripted(silence);
   assert.equal((await rejected(server.client(options).query([1]), Timeout)).outcomeUnknown, true);
@@ -233,7 +261,10 @@ test("a connection that breaks under a large body is asked about: too large, or 
   assert.deepEqual([error.code, error.limit, strict.requests.length], ["body_too_large", "index_body_bytes", 2]);
   const lenient = await scripted(hangUp, limits(1_300_000), json(ADDED));
   assert.equal((await lenient.client().add(items)).indexed, 1);
-  assert.deepEqual(lenient.requests.map(({ path }) => path), ["/index", "/v1/limits", "/index"]);
+  assert.deepEqual(
+    lenient.requests.map(({ path }) => path),
+    ["/index", "/v1/limits", "/index"],
+  );
 });
 
 test("no connection is told as nothing sent", async () => {
@@ -254,7 +285,7 @@ test("a pause ends with the signal, if that was aborted before, too", async () =
   assert.equal(await rejected(sleep(60_000, AbortSignal.abort(reason)), Error), reason);
 });
 
-test("a call ends with its signal's reason: before it is sent, while it waits, between attempts, and in the middle of a stream", async () => {
+test("a call ends with its signal's reason: before it is sent, while it waits, between attempts, in a stream", async () => {
   const reason = new Error("enough");
   const aborted = new AbortController();
   aborted.abort(reason);
@@ -286,15 +317,20 @@ test("closing ends what is under way, and every later call", async () => {
 });
 
 test("a stream of lines is told as it arrives, and ends with its error or with a lost connection, and what was acknowledged", async () => {
-  const ndjson = (...lines: string[]): Parameters<typeof scripted>[0] => (response) => {
-    response.writeHead(200, { "content-type": "application/x-ndjson" });
-    // Cut in the middle of lines and of characters.
-    const bytes = Buffer.from(lines.join(""));
-    for (let at = 0; at < bytes.length; at += 7) response.write(bytes.subarray(at, at + 7));
-    response.end();
-  };
+  const ndjson =
+    (...lines: string[]): Parameters<typeof scripted>[0] =>
+    (response) => {
+      response.writeHead(200, { "content-type": "application/x-ndjson" });
+      // Cut in the middle of lines and of characters.
+      const bytes = Buffer.from(lines.join(""));
+      for (let at = 0; at < bytes.length; at += 7) response.write(bytes.subarray(at, at + 7));
+      response.end();
+    };
   const whole = await scripted(problem(503, "not_ready"), ndjson('{"lines":1000,"x":"ü"}\n\n', '{"lines":1500,"done":true}'));
-  assert.deepEqual((await all(whole.client().addLines("{}"))).map(({ lines }) => lines), [1000, 1500]);
+  assert.deepEqual(
+    (await all(whole.client().addLines("{}"))).map(({ lines }) => lines),
+    [1000, 1500],
+  );
   assert.equal(whole.requests[0]?.path, "/index?stream=true");
   const document = { status: 422, code: "bad_vector", detail: "no", errors: [{ pointer: "#/items/1001/vector", detail: "no" }] };
   const refused = await scripted(ndjson('{"lines":1000}\n', `${JSON.stringify({ lines: 1000, error: document })}\n`));
@@ -332,17 +368,28 @@ test("the key is sent with every request, and is in no error and in nothing that
   const error = await rejected(client.query([1]), ServerError);
   assert.equal(server.requests[0]?.headers.authorization, "Bearer canary-key");
   assert.equal(server.requests[0]?.headers["x-mine"], "1");
-  for (const shown of [inspect(client, { depth: 9, showHidden: true }), inspect(error, { depth: 9 }), JSON.stringify(client), error.stack]) {
+  for (const shown of [
+    inspect(client, { depth: 9, showHidden: true }),
+    inspect(error, { depth: 9 }),
+    JSON.stringify(client),
+    error.stack,
+  ]) {
     assert.ok(!shown?.includes("canary"));
   }
 });
 
 test("addresses, keys and rules that cannot be used are refused at once, and no secret is quoted", () => {
   for (const url of ["localhost:8080", "ftp://a", "", "http://user:canary@a", "http://a?key=canary", "http://a#canary"]) {
-    assert.throws(() => new Client(url), (error) => error instanceof InvalidArgument && !error.message.includes("canary"));
+    assert.throws(
+      () => new Client(url),
+      (error) => error instanceof InvalidArgument && !error.message.includes("canary"),
+    );
   }
   for (const apiKey of ["", " canary", "canary\n", "canärie"]) {
-    assert.throws(() => new Client(undefined, { apiKey }), (error) => error instanceof InvalidArgument && !/can.r/.test(error.message));
+    assert.throws(
+      () => new Client(undefined, { apiKey }),
+      (error) => error instanceof InvalidArgument && !/can.r/.test(error.message),
+    );
   }
   assert.throws(() => new Client(undefined, { retry: { attempts: 0 } }), InvalidArgument);
   assert.throws(() => new Client(undefined, { retry: { firstPause: -1 } }), InvalidArgument);

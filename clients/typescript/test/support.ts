@@ -38,7 +38,12 @@ export async function scripted(...behaviours: Behaviour[]): Promise<Scripted> {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
-      const received = { method: request.method ?? "", path: request.url ?? "", headers: request.headers, body: Buffer.concat(parts).toString() };
+      const received = {
+        method: request.method ?? "",
+        path: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(parts).toString(),
+      };
       requests.push(received);
       behaviours[Math.min(requests.length, behaviours.length) - 1]?.(response, received);
     });
@@ -70,7 +75,16 @@ export const hangUp: Behaviour = (response) => response.socket?.destroy();
 export const silence: Behaviour = () => undefined;
 
 export const ADDED = { indexed: 1, updated: 0, unchanged: 0, count: 1, took_ms: 1 };
-export const FOUND = { results: [], recall_lower_bound: 1, mode: "exact", candidates: 0, verified: 0, truncated: [], steps: [], took_ms: 1 };
+export const FOUND = {
+  results: [],
+  recall_lower_bound: 1,
+  mode: "exact",
+  candidates: 0,
+  verified: 0,
+  truncated: [],
+  steps: [],
+  took_ms: 1,
+};
 
 /** What a promise is rejected with. */
 export async function rejected<E extends Error>(promise: Promise<unknown>, kind: abstract new (...given: never[]) => E): Promise<E> {

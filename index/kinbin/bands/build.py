@@ -38,7 +38,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.headers import RunHeader
 from kinbin.storage.store import Store
 
-__all__ = ["Cancelled", "Parts", "slot_bits_of", "write_run"]
+__all__ = ["Cancelled", "Parts", "reserve", "slot_bits_of", "write_run"]
 
 _SLICE_BYTES = 4 << 20
 _NOT_RESERVED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -184,12 +184,12 @@ def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32
         with translated():
             file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
             # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
-            _reserve(file.fileno(), 4 * width * n)
+            reserve(file.fileno(), 4 * width * n)
             keys = np.memmap(file, np.uint32, "r+", shape=(width, n))
         yield keys
 
 
-def _reserve(descriptor: int, size: int) -> None:
+def reserve(descriptor: int, size: int) -> None:
     """Take room on disk for an empty file, all or an error of the operating system."""
     if hasattr(os, "posix_fallocate"):
         try:

@@ -15,8 +15,8 @@ __all__ = ["COMPARED", "DONE", "FLAGS", "FOUND", "LISTED", "MOST_SCORED", "join_
 
 DONE, FOUND, COMPARED, FLAGS, MOST_SCORED = 0, 1, 2, 3, 4
 """Places in `counts`."""
-LISTED = 1024
-"""Rows that are scored against one at a time."""
+LISTED = 16_384
+"""Rows that are listed at a time, to be scored against one; of more, the buckets are walked again."""
 _AHEAD = 8
 _SMALL = 8
 """Of fewer rows it costs more to note that a bucket is of one cluster."""
@@ -113,11 +113,11 @@ def join_rows(space, queries, at, buckets, marks, limits, scratch, found):
     asked = asked_of(queries[0])
     rules = rules_of(space[0])
     counts[FOUND] = 0
+    room = min(len(listed), len(scores))
     while counts[DONE] < queries[0].count and counts[COMPARED] < counts[MOST_SCORED]:
         i = counts[DONE]
         a = which[i]
-        room = min(len(listed), len(scores) - counts[FOUND])
-        if room == 0:
+        if len(scores) - counts[FOUND] < room:
             return
         count, complete = _list(a, buckets, marks, room)
         if count > 0:

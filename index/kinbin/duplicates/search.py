@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.bands.build import reserve
 from kinbin.duplicates.buckets import Buckets, all_pairs, buckets_of
 from kinbin.duplicates.joining import COMPARED, DONE, FLAGS, FOUND, LISTED, MOST_SCORED, join_rows
 from kinbin.duplicates.planning import Plan
@@ -29,6 +30,7 @@ from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
 from kinbin.segments.source import CHUNK, Source, iterate_rows, read_records
 from kinbin.spaces.space import Space
+from kinbin.storage.errors import translated
 
 __all__ = ["Budget", "Join", "Pairs", "chunks_of", "folded_keys"]
 
@@ -182,9 +184,17 @@ class Join:
 
 @contextmanager
 def _work_space(bands: int, n: int, most: int, folder: Path | None) -> Iterator[NDArray[np.uint32]]:
-    """(bands, n) uint32, in memory or in an unnamed file."""
+    """(bands, n) uint32, in memory or in an unnamed file.
+
+    Raises:
+        StorageFull: the disk has no room for it.
+    """
     if 4 * bands * n <= most:
         yield np.empty((bands, n), np.uint32)
         return
-    with tempfile.TemporaryFile(dir=folder) as file:
-        yield np.memmap(file, np.uint32, "w+", shape=(bands, n))
+    with ExitStack() as stack:
+        with translated():
+            file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            reserve(file.fileno(), 4 * bands * n)
+            keys = np.memmap(file, np.uint32, "r+", shape=(bands, n))
+        yield keys

@@ -16,7 +16,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kinbin.bands.build import reserve
 from kinbin.errors import InvalidInput
+from kinbin.storage.errors import translated
 
 __all__ = ["Appended", "Work"]
 
@@ -62,7 +64,7 @@ class Work:
         """Note what is done, on disk."""
         self.notes |= more
         draft = self.folder / f"{_NOTES}.part"
-        with draft.open("wb") as file:
+        with translated(), draft.open("wb") as file:
             file.write(orjson.dumps(self.notes))
             file.flush()
             os.fsync(file.fileno())
@@ -90,7 +92,10 @@ class Work:
         if not size:
             path.write_bytes(b"")
             return np.zeros(0, dtype)
-        return np.memmap(path, dtype, "w+", shape=(size,))
+        with translated(), path.open("w+b") as file:
+            # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
+            reserve(file.fileno(), size * np.dtype(dtype).itemsize)
+            return np.memmap(file, dtype, "r+", shape=(size,))
 
     def array(self, name: str, dtype: Any) -> NDArray[Any]:
         """A file of numbers."""
@@ -120,13 +125,15 @@ class Appended:
 
     def write(self, data: NDArray[Any]) -> None:
         """Add an array."""
-        self._file.write(data.tobytes())
+        with translated():
+            self._file.write(data.tobytes())
         self.size += data.nbytes
 
     def sync(self) -> None:
         """Have all of it on disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with translated():
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""

@@ -99,7 +99,8 @@ def map_of(parts: Any, at: tuple[Reader, View], masks: Masks, allowed: Any, aske
     rows = AllRows(parts._searcher, at, masks, asked.cancel)
     total = len(rows.numbers)
     drawn = np.sort(np.random.default_rng(asked.seed).choice(total, min(asked.sample, total), replace=False))
-    some = rows.part(drawn)
+    # Of rows by their numbers, which stay when runs are merged.
+    some = rows.part(np.argsort(rows.numbers, kind="stable")[drawn])
     ids = [min(names) for names in some.named(np.arange(len(drawn)), allowed)]
     space = parts._space
     if ids:

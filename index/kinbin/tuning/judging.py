@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from time import thread_time_ns
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,15 @@ from kinbin.hashing import MAX_ROWS
 from kinbin.options import QueryOptions
 from kinbin.parameters import at_most, is_number
 from kinbin.query.plan import Plan, plan_query
-from kinbin.query.route import Wanted
 from kinbin.query.search import Searcher
 from kinbin.query.view import View
+from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 from kinbin.tuning.hashed import Hashed
 from kinbin.tuning.layouts import Layout, as_it_is, forecast, in_one_run, table_bytes
 from kinbin.tuning.records import BandsForecast, CurrentSetting, SimilarityHistogram, Suggestion, Tuning
-from kinbin.tuning.sampling import FINE_BINS, Drawn, draw, without_own
+from kinbin.tuning.sampling import FINE_BINS, Drawn, draw
+from kinbin.tuning.trials import Ask, Tried, tried
 from kinbin.tuning.walks import walks_of
 
 __all__ = ["checked_choices", "tuned"]
@@ -32,9 +33,6 @@ Choice = tuple[int, int]
 CHOICES: tuple[Choice, ...] = tuple((rows, bands) for rows in range(1, MAX_ROWS + 1) for bands in (64, 128, 200))
 """(rows, bands) that are judged unless others are asked for."""
 _MOST_BANDS = 255
-_AT_ONCE, _TIMES = 64, 3
-"""Sampled rows that are searched for together, so few that one thread does it, and how often; its own time is counted."""
-_FOUND = ("scores", "runs", "rows")
 _ALIKE = 1.15
 """Settings that take so much more time are as good, if they take less room."""
 
@@ -64,7 +62,7 @@ def checked_choices(choices: Iterable[Choice] | None) -> tuple[Choice, ...]:
 
 def tuned(
     searcher: Searcher, at: tuple[Reader, View], asked: QueryOptions, drawing: tuple[int, int], choices: Sequence[Choice],
-    cancel: threading.Event | None,
+    ask: Ask, cancel: threading.Event | None,
 ) -> Tuning:  # fmt: skip
     """See `Tuned.tune`. drawing: how many rows to draw, and by which seed.
 
@@ -85,14 +83,15 @@ def tuned(
     judged = [in_one_run(*choice, view.live_rows) for choice in choices]
     hashed = Hashed(drawn, searcher.sampler, searcher.wide, [one.hashed for one in (*judged, *there)], check)
     bands = []
+    trial = tried(searcher, at, drawn, replace(asked, mode="bands"), ask)
     for layout in judged:
         check()
-        bands.append(_judged(drawn, hashed, layout, searcher, (k, target)))
+        bands.append(_judged(drawn, hashed, layout, searcher.space, (asked, trial.naming_ns)))
     plan = plan_query(view, searcher.space, target)
-    current = _current(searcher, at, (drawn, hashed), there, asked)
+    current = _current(drawn, hashed, there, searcher.space, (asked, trial))
+    walks = walks_of(plan.links, k, (drawn.row_ns, trial.naming_ns))
     return Tuning(
-        len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks_of(plan.links, k, drawn.row_ns), current,
-        _suggested(bands, current, plan, target),
+        len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks, current, _suggested(bands, current, plan, target),
     )  # fmt: skip
 
 
@@ -109,38 +108,23 @@ def _of_nothing(view: View, asked: QueryOptions, choices: Sequence[Choice]) -> T
     )  # fmt: skip
 
 
-def _judged(drawn: Drawn, hashed: Hashed, layout: Layout, searcher: Searcher, asked: tuple[int, float]) -> BandsForecast:
-    told = forecast(drawn, hashed, [layout], searcher.space, asked)
+def _judged(drawn: Drawn, hashed: Hashed, layout: Layout, space: Space, asked: tuple[QueryOptions, float]) -> BandsForecast:
+    """asked: and what making an answer takes."""
+    told = forecast(drawn, hashed, [layout], space, (asked[0].k, float(asked[0].target_recall)))
     return BandsForecast(
         layout.r, layout.bands, round(told.recall, 5), round(told.uncertified, 5), round(told.postings, 1), round(told.verified, 1),
-        round(table_bytes(layout), 1), round(told.ns / 1e3, 2),
+        round(table_bytes(layout), 1), round((told.ns + asked[1]) / 1e3, 2),
     )  # fmt: skip
 
 
-def _current(
-    searcher: Searcher, at: tuple[Reader, View], sampled: tuple[Drawn, Hashed], layouts: Sequence[Layout], asked: QueryOptions
-) -> CurrentSetting:
-    """What the bands that are there are expected to do, and what they do: the sampled rows are searched for twice, and timed."""
-    drawn, hashed = sampled
-    told = forecast(drawn, hashed, layouts, searcher.space, (asked.k, float(asked.target_recall)))
-    plan = plan_query(at[1], searcher.space, float(asked.target_recall))
-    wanted = Wanted(asked.k + 1, 0.0, float(asked.target_recall), "bands")
-    found, ns = [], 0.0
-    for start in range(0, len(drawn), _AT_ONCE):
-        some, times = drawn.rows.slice(start, min(start + _AT_ONCE, len(drawn))), []
-        found.append(searcher.search(at, plan, some, wanted, None).answers)
-        for _ in range(_TIMES):
-            began = thread_time_ns()
-            searcher.search(at, plan, some, wanted, None)
-            times.append(thread_time_ns() - began)
-        ns += min(times)
-    scores, _, _ = without_own(drawn.places, *(np.concatenate([getattr(one, name) for one in found]) for name in _FOUND))
-    k = min(asked.k, drawn.scores.shape[1])
-    recall = float((scores[:, :k] >= drawn.scores[:, k - 1 : k]).mean())
+def _current(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Space, asked: tuple[QueryOptions, Tried]) -> CurrentSetting:
+    """What the bands that are there are expected to do, beside what they did."""
+    options, trial = asked
+    told = forecast(drawn, hashed, layouts, space, (options.k, float(options.target_recall)))
     largest = max(layouts, key=lambda layout: layout.rows)
     return CurrentSetting(
-        largest.r, largest.bands, len(layouts) - 1, round(told.recall, 5), round(recall, 5), round(told.ns / 1e3, 2),
-        round(ns / len(drawn) / 1e3, 2),
+        largest.r, largest.bands, len(layouts) - 1, round(told.recall, 5), round(trial.recall, 5),
+        round((told.ns + trial.naming_ns) / 1e3, 2), round(trial.ns / 1e3, 2),
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from kinbin.spaces.space import Space
 from kinbin.tuning.hashed import Hashed
 from kinbin.tuning.sampling import Drawn
 
-__all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "table_bytes"]
+__all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "mean_recall", "table_bytes"]
 
 _HALVINGS = 20
 _CACHED_ROWS = 524_288
@@ -87,6 +87,7 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
     """What searches for these sampled rows are expected to find and take, if rows lie so. asked: k and the target recall.
 
     layouts: one, in which all rows lie; or one for each run, and one for the fresh rows (`as_it_is`). Cost: some 10 ms a layout.
+    Where a query would read more postings than it may, recall is that without this cap, and all queries are uncertified.
     """
     k, target = asked
     total = max(1, sum(layout.rows for layout in layouts))
@@ -144,12 +145,11 @@ def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping:
     The lower the level, the better the k-th row of those that were verified; so the level is where one meets the other, found by halving.
     """
     there = drawn.scores > NOTHING
-    kth = drawn.scores[:, min(stopping.k, drawn.scores.shape[1]) - 1]
-    near = there & (drawn.scores >= kth[:, None])
-    wanted = np.maximum(np.minimum(near.sum(axis=1), stopping.k), 1)
     parts = np.zeros_like(drawn.parts) if len(layouts) == 1 else drawn.parts
-    counts = np.choose(parts, [hashed.shared(*layout.hashed) for layout in layouts])
-    counts = np.where(there, counts, 0)
+    counts = np.zeros(parts.shape, np.uint8)
+    for place, layout in enumerate(layouts):
+        here = there & (parts == place)
+        counts[here] = hashed.shared(*layout.hashed)[here]
     low, high = np.zeros(len(drawn)), np.maximum(drawn.scores[:, 0], 0.0) + 1e-12
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
@@ -158,8 +158,15 @@ def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping:
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     stops = stopping.levels(layouts, low)
     verified = counts >= np.take_along_axis(stops, parts, axis=1)
-    found = np.minimum((verified & near).sum(axis=1), wanted) / wanted
-    return stops, float(found.mean()), float(verified.sum(axis=1).mean())
+    least, wanted = drawn.wanted(stopping.k)
+    found = np.minimum((verified & (drawn.scores >= least[:, None])).sum(axis=1), wanted)
+    return stops, mean_recall(found, wanted), float(verified.sum(axis=1).mean())
+
+
+def mean_recall(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> float:
+    """The mean share of what is wanted, of all for whom anything is; 1 where nothing is wanted of nobody."""
+    asked = wanted > 0
+    return float((found[asked] / wanted[asked]).mean()) if asked.any() else 1.0
 
 
 def _kth_of(scores: NDArray[np.float64], verified: NDArray[np.bool_], k: int) -> NDArray[np.float64]:

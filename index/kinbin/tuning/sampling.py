@@ -20,7 +20,7 @@ from kinbin.query.view import View
 from kinbin.rows.asked import asked_of, queries_record
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
-from kinbin.rows.topk import NOTHING
+from kinbin.rows.topk import ALIKE, NOTHING
 from kinbin.segments.scan import sample_scores
 from kinbin.segments.source import read_records
 from kinbin.spaces.native import clear_query, fill_query, rules_of, score_row
@@ -79,6 +79,16 @@ class Drawn:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def wanted(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(q,) the score from which a row is one of the k nearest, ties included, and how many of these are to be found.
+
+        Rows that have nothing in common with the sampled one are neither hit nor miss: of fewer than k others just those are wanted.
+        """
+        nearest = self.scores[:, :k]
+        alike = (nearest > ALIKE).sum(axis=1)
+        least = nearest[np.arange(len(nearest)), np.maximum(alike - 1, 0)]
+        return np.where(alike > 0, least, np.inf), alike
 
     def farther(self) -> NDArray[np.float64]:
         """(h, FINE_BINS) the histogram without the neighbours that are listed one by one."""

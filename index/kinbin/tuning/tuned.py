@@ -18,7 +18,7 @@ from kinbin.options import QueryOptions, check_cancel, deeper
 from kinbin.parameters import MODES, at_most, is_number, one_of, sequence_of, whole
 from kinbin.query.search import Searcher
 from kinbin.query.view import View
-from kinbin.records import Answer, CollectionConfig
+from kinbin.records import Answer, AnswerBatch, CollectionConfig
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import ALIKE
 from kinbin.spaces.space import Space
@@ -55,6 +55,10 @@ class Tuned:
         """A batch of objects, vectors or others, as canonical rows."""
         raise NotImplementedError
 
+    def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
+        """A batch of queries of a snapshot."""
+        raise NotImplementedError
+
     def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """One query of a snapshot."""
         raise NotImplementedError
@@ -70,8 +74,9 @@ class Tuned:
         judge instead of all usual ones. seed: of the draw. cancel: once it is set, the work ends.
 
         Recall is that of these queries, to the digit: with their neighbours they are hashed as a rebuild would hash them, and the search
-        is followed by numbers of shared bands. Times are of one thread, of queries that are asked in a batch; they follow from the table
-        of costs (`kinbin calibrate`), and from what hashing and scoring these rows takes here.
+        is followed by numbers of shared bands. Times are of one thread, of queries that are asked in a batch, without reading
+        what was sent; they follow from the table of costs (`kinbin calibrate`), and from what hashing and scoring rows, and making answers,
+        takes here.
 
         Cost: `sample` exact queries; hashing of 80 rows for each, with the most bands and hashes that are judged (k > 10: of 8 k rows).
         For 200 of 50,000 rows of 512 dimensions some 2 s.
@@ -86,7 +91,11 @@ class Tuned:
         judged = checked_choices(choices)
         check_cancel(cancel)
         with self._reading() as at:
-            return tuned(self._searcher, at, asked, (int(sample), _seed(seed)), judged, cancel)
+
+            def ask(rows: Rows, options: QueryOptions) -> AnswerBatch:
+                return self._search(*at, rows, options, cancel)
+
+            return tuned(self._searcher, at, asked, (int(sample), _seed(seed)), judged, ask, cancel)
 
     def recall(
         self, queries: Any = 100, k: int = 10, target_recall: float = 0.9, *, modes: Iterable[str] | None = None, seed: int = 0,

@@ -10,15 +10,16 @@ from kinbin.tuning.records import WalkForecast
 __all__ = ["walks_of"]
 
 
-def walks_of(plan: LinkPlan | None, k: int, row_ns: float) -> tuple[WalkForecast, ...]:
-    """One forecast for each width that was calibrated; none without links. row_ns: what scoring a row takes."""
+def walks_of(plan: LinkPlan | None, k: int, taking: tuple[float, float]) -> tuple[WalkForecast, ...]:
+    """One forecast for each width that was calibrated; none without links. taking: ns that scoring a row, and making an answer, take."""
     if plan is None:
         return ()
     table = plan.links.set.calibration
-    compare_ns = COSTS.node + plan.links.set.compare_ns
+    compare_ns, row_ns, naming_ns = COSTS.node + plan.links.set.compare_ns, *taking
+    begin_ns = COSTS.walk + plan.rest_ns + naming_ns
     recalls = table.recall_for(min(k, CALIBRATED_K[-1])).tolist()
     return tuple(
-        WalkForecast(pool, round(recall, 5), round((COSTS.walk + table.met_at(pool) * compare_ns + pool * row_ns + plan.rest_ns) / 1e3, 2))
+        WalkForecast(pool, round(recall, 5), round((begin_ns + table.met_at(pool) * compare_ns + pool * row_ns) / 1e3, 2))
         for pool, recall in zip(table.pools.tolist(), recalls, strict=True)
         if pool >= k
     )

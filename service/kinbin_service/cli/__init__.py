@@ -5,6 +5,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     serve.py         the server                              inspection.py      stats and check: what is stored, and whether it is whole
     import_.py       files into a collection                 export.py          a collection into a file
     collections.py   create and drop                         delete.py          items, by id or by a filter
+    backup.py        a whole database in one directory, and made anew of it
     compact.py       one run, and disk given back
     link.py          the neighbour graph, now                query.py           neighbours of vectors
     calibrate.py     what things take on this machine        recover.py         an older state, deliberately
@@ -31,6 +32,7 @@ from typing import Annotated
 import typer
 
 from kinbin_service.cli.alias import alias_command, limit_command
+from kinbin_service.cli.backup import backup_command, restore_backup_command
 from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.compact import compact_command
@@ -101,6 +103,8 @@ app.command("alias")(alias_command)
 app.command("limit")(limit_command)
 app.command("link")(link_command)
 app.command("compact")(compact_command)
+app.command("backup")(backup_command)
+app.command("restore-backup")(restore_backup_command)
 app.command("snapshot")(snapshot_command)
 app.command("snapshots")(snapshots_command)
 app.command("restore")(restore_command)

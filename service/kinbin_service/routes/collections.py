@@ -24,12 +24,14 @@ router = APIRouter(tags=["collections"])
 
 def describe(collection: kinbin.Collection | kinbin.FieldsCollection) -> dict[str, Any]:
     """A collection's name, configuration, size and index. Its seed stays secret: who knows it can craft colliding vectors."""
+    # First: it looks whether another worker has rebuilt the collection.
+    stats = collection.stats()
     if isinstance(collection, kinbin.FieldsCollection):
         fields = {name: _configuration(config) for name, config in collection.config.fields.items()}
         config = dict.fromkeys(("kernel", "parameters", "dim", "sampler", "bands", "rows")) | {"items": "vectors", "fields": fields}
     else:
         config = {"items": collection.config.items, **_configuration(collection.config)}
-    return {"name": collection.name, **config, "count": collection.count(), "stats": collection.stats()}
+    return {"name": collection.name, **config, "count": collection.count(), "stats": stats}
 
 
 def _configuration(config: kinbin.CollectionConfig) -> dict[str, Any]:

@@ -287,7 +287,7 @@ class GetRequest(BaseModel):
     include: StoredInclude = ["vector", "payload"]
 
 
-_DELETES: list[JsonValue] = [{"ids": ["a"]}, {"ids": ["a", "b"], "if_versions": [17, None]}, {"filter": {"year": {"$lt": 2000}}}]
+_DELETES: list[JsonValue] = [{"ids": ["a"]}, {"ids": ["a", "b"], "if_versions": [0, None]}, {"filter": {"year": {"$lt": 2000}}}]
 
 
 class DeleteRequest(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -155,6 +157,23 @@ def test_work_goes_on_where_it_was(rng: np.random.Generator, tmp_path: Path, mon
         np.testing.assert_array_equal(job.finish().cluster, wanted)
         job.remove()
     assert not (tmp_path / "work").exists()
+
+
+def test_a_full_disk_is_told_and_work_goes_on(rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk has no room for the files of a stage it ends with StorageFull, not with a signal; later it goes on."""
+    texts = planted(rng, 50)
+    wanted = clusters_of(texts, tmp_path / "whole")
+
+    def full(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with kinbin.TextDuplicates(tmp_path / "work", shingler=kinbin.Shingler(words=3)) as job:
+        job.add(texts)
+        monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+        with pytest.raises(kinbin.StorageFull):
+            job.finish()
+        monkeypatch.undo()
+        np.testing.assert_array_equal(job.finish().cluster, wanted)
 
 
 def test_bad_parameters_are_refused(tmp_path: Path) -> None:

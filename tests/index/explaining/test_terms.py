@@ -129,7 +129,7 @@ def _cosine(u: naive.Row, v: naive.Row, feature: int) -> float:
     return _both(_unit(u), _unit(v), feature, lambda a, b: a * b)
 
 
-TWINS: dict[str, Callable[..., float]] = {
+TWINS: Mapping[str, Callable[[naive.Row, naive.Row, int], float]] = {
     **dict.fromkeys(("minmax", "gmm"), _ratio),
     "ngmm": lambda u, v, f: _ratio(naive.normalised(u), naive.normalised(v), f),
     **dict.fromkeys(("gint", "tv"), lambda u, v, f: _shared(naive.normalised(u), naive.normalised(v), f)),

@@ -120,6 +120,12 @@ def test_the_sample_is_drawn_by_the_seed(db: kinbin.Database, rng: np.random.Gen
     assert [point.id for point in one.points] == [point.id for point in same.points] != [point.id for point in other.points]
     np.testing.assert_allclose(plane(one), plane(same), atol=1e-7)
     assert (one.sample, one.rows) == (50, 298)
+    collection.add(["late"], X[:1] + 7)
+    before = [point.id for point in collection.map(50, seed=1).points]
+    for stage in (collection.compact, collection.link):
+        stage()
+        assert [point.id for point in collection.map(50, seed=1).points] == before
+    collection.delete(["late"])
     assert {point.payload["group"] for point in one.points if point.payload} == {0, 1, 2}
     some = collection.map(50, filter={"group": 1}, fields=["group"])
     assert {point.payload["group"] for point in some.points if point.payload} == {1}

@@ -171,3 +171,19 @@ def test_it_can_be_cancelled(db: kinbin.Database, patches: dict[str, NDArray[np.
         collection.tune(cancel=gone)
     with pytest.raises(kinbin.SearchCancelled):
         collection.recall(cancel=gone)
+
+
+def test_rows_that_have_nothing_in_common_are_neither_hit_nor_miss(db: kinbin.Database, rng: np.random.Generator) -> None:
+    """Of groups of four rows that share no feature with others, three neighbours each are wanted of ten, and bands find these alone."""
+    rows = np.zeros((1_200, 600), np.float32)
+    for group in range(300):
+        rows[4 * group : 4 * group + 4, 2 * group : 2 * group + 2] = rng.random((4, 2)) + 3.0
+    collection = db.create_collection("groups", dim=600, seed=1, rows=8, bands=60)
+    collection.add([str(i) for i in range(1_200)], rows)
+    collection.compact()
+    told = collection.tune(10, choices=[(8, 60)])
+    assert told.bands[0].recall > 0.98
+    assert told.current.measured_recall == pytest.approx(told.current.recall, abs=0.002)
+    measured = collection.recall(200, modes=["bands", "exact"]).modes
+    assert measured[0].recall > 0.98
+    assert measured[1].lowest == 1.0
