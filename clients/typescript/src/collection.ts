@@ -1,8 +1,9 @@
 /** A collection: what it holds, and how it is read and changed. */
 import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
 import { toJson } from "./json.js";
-import { Named } from "./named.js";
 import { idList, jsonRequest, post, split } from "./requests.js";
+import { LONG } from "./snapshots.js";
+import { Tuning } from "./tuning.js";
 import type { CallOptions, Filter, GetAnswer, Item, Page, Payload, Schemas } from "./types.js";
 
 /** What comes with stored items. */
@@ -34,7 +35,7 @@ export type Patch<P> = { [Field in keyof P]?: P[Field] | null };
 const IDS_A_GET = 1_000;
 
 /** A handle of one collection, made by `Client.collection` without asking whether it is there. `P` is the type of its payloads. */
-export class Collection<P extends object = Payload> extends Named<P> {
+export class Collection<P extends object = Payload> extends Tuning<P> {
   /** The configuration of the collection, and its statistics; NotFound if it is not there. */
   async info(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]> {
     return this.ask({ method: "GET", path: this.path }, options, "name", "count");
@@ -197,5 +198,15 @@ export class Collection<P extends object = Payload> extends Named<P> {
   async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
     const body = toJson({ items: limits.items ?? null, bytes: limits.bytes ?? null }, "limits");
     return this.ask(jsonRequest("PUT", `${this.path}/limits`, body), options, "count");
+  }
+
+  /**
+   * Merge everything into one run now; with `shrink` give the disk back that is not used. Returns when it is done.
+   *
+   * Usage: `(await photos.compact({ shrink: true })).freed_bytes`
+   */
+  async compact(options: Schemas["CompactRequest"] & CallOptions = {}): Promise<Schemas["CompactAnswer"]> {
+    const { call, fields } = split(options);
+    return this.ask({ ...post(`${this.path}/compact`, fields), timeout: LONG }, call, "freed_bytes");
   }
 }

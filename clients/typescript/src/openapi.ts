@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 c8de5cbcc6cb8cbccbdca62e2e0c67f663f182c3154d3c6f5db77c6af745e8c4, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 e83423b4f7889d11fb98c10419d93acf4e15d57e5188ab54089fd0ee1e2ba75c, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -1412,7 +1412,7 @@ export interface components {
          *         "b"
          *       ],
          *       "if_versions": [
-         *         17,
+         *         0,
          *         null
          *       ]
          *     }

@@ -261,6 +261,63 @@ test("images travel as files and as bytes, and find each other", async () => {
   assert.equal(answer.results.find(({ id }) => id === "dot ü")?.payload?.from, "a file");
 });
 
+test("an explanation's parts add up to the score, and features of tokens are told to the digit", async () => {
+  const texts = await fresh("ts-explained", {});
+  await texts.add([
+    { id: "a", vector: { tokens: { red: 3, apple: 1 } } },
+    { id: "b", vector: { tokens: { red: 1, sky: 2 } } },
+  ]);
+  const { score } = (await texts.queryId("b", { k: 1 })).results[0] ?? {};
+  for (const told of [
+    await texts.explain({ query_id: "b" }, "a"),
+    await texts.explain({ tokens: { red: 1, sky: 2 } }, "a", { limit: 1 }),
+  ]) {
+    const parts = [...told.terms, ...told.constants, told.rest].reduce((sum, { part }) => sum + part, 0);
+    assert.ok(Math.abs(parts - told.sum) < 1e-9 && Math.abs(told.score - (score ?? 0)) < 1e-6);
+    const { items } = await texts.get(["a"]);
+    const vector = items[0]?.vector;
+    assert.ok(vector && "indices" in vector && vector.indices.includes(told.terms[0]?.feature ?? 0));
+  }
+});
+
+test("duplicates come at once or one by one, as pairs or clusters, with what may have been overlooked", async () => {
+  const rows = await fresh("ts-duplicates");
+  await rows.add(["a", "b", "c", "d"].map((id, n) => ({ id, vector: n < 3 ? [1, 2, 3 + n / 1000] : [3, 0, 0] })));
+  const { pairs, complete } = await rows.duplicates({ min_score: 0.99 });
+  assert.deepEqual([pairs.length, complete], [3, true]);
+  const streamed = rows.duplicateStream({ min_score: 0.99, as: "clusters" });
+  const first = await streamed.next();
+  assert.ok(!first.done);
+  assert.deepEqual([first.value.keep, [...first.value.ids].sort()], ["a", ["a", "b", "c"]]);
+  const last = await streamed.next();
+  assert.deepEqual([last.done, (last.value as { complete: boolean }).complete], [true, true]);
+  await rejected(all(rows.duplicateStream({ min_score: 7 })), InvalidInput);
+});
+
+test("a map has a place for each item of the sample, with the fields that were asked for", async () => {
+  const rows = await fresh<{ n: number; more: string }>("ts-map");
+  await rows.add(Array.from({ length: 20 }, (_, n) => ({ id: `i${n}`, vector: [1 + (n % 7), 1 + (n % 5), 1], payload: { n, more: "x" } })));
+  const { points } = await rows.map({ sample: 10, fields: ["n"], filter: { n: { $lt: 15 } } });
+  assert.equal(points.length, 10);
+  for (const { x, y, payload } of points) {
+    assert.ok(Number.isFinite(x) && Number.isFinite(y) && payload?.n !== undefined && payload.n < 15 && payload.more === undefined);
+  }
+});
+
+test("recall is measured, and other bands are judged and taken", async () => {
+  const rows = await fresh("ts-tuned");
+  await rows.add(Array.from({ length: 60 }, (_, n) => ({ id: `i${n}`, vector: [1 + (n % 7), 1 + (n % 5), 1 + (n % 3)] })));
+  const { modes, sampled } = await rows.recall(20, { k: 3, modes: ["exact"] });
+  assert.deepEqual([sampled, modes.map(({ mode, recall }) => [mode, recall])], [true, [["exact", 1]]]);
+  assert.equal((await rows.recall([[1, 2, 3], Float32Array.of(3, 2, 1)], { k: 3 })).queries, 2);
+  const told = await rows.tune({ sample: 20, choices: [{ rows: 1, bands: 16 }] });
+  assert.deepEqual(
+    told.bands.map(({ rows: r, bands }) => [r, bands]),
+    [[1, 16]],
+  );
+  assert.equal((await rows.rebuild({ rows: 1, bands: 16 })).count, 60);
+});
+
 test("a collection that is there is a conflict, or taken if it is alike", async () => {
   await fresh("ts-there");
   const error = await rejected(client.createCollection("ts-there", { dim: 3 }), Conflict);

@@ -115,6 +115,7 @@ test("writes that would meet their own work are not repeated after a broken conn
     (client) => client.restore(new Blob(["s"]), "c"),
     (client) => client.collection("c").setPayload([{ id: "a", payload: null, if_version: 3 }]),
     (client) => all(client.addLines("{}\n", { mode: "insert" })),
+    (client) => client.collection("c").rebuild(),
   ];
   for (const call of done) {
     const server = await scripted(hangUp);
@@ -345,6 +346,23 @@ test("a stream of lines is told as it arrives, and ends with its error or with a
   const streamed = await scripted(problem(503, "not_ready"));
   await rejected(all(streamed.client().addLines(new Blob(["{}"]).stream())), Unavailable);
   assert.equal(streamed.requests.length, 1);
+});
+
+test("a stream of duplicates ends with what is known of it, with its error, or with a lost connection", async () => {
+  const found = '{"a":"1","b":"2","score":0.9}\n';
+  const ndjson =
+    (text: string): Behaviour =>
+    (response) =>
+      response.writeHead(200, { "content-type": "application/x-ndjson" }).end(text);
+  const asked = { min_score: 0.9 };
+  const whole = await scripted(ndjson(`${found}{"miss_probability":0.01,"compared":3,"complete":true}`));
+  const stream = whole.client().collection("c").duplicateStream(asked);
+  assert.deepEqual((await stream.next()).value, { a: "1", b: "2", score: 0.9 });
+  assert.deepEqual(await stream.next(), { done: true, value: { miss_probability: 0.01, compared: 3, complete: true } });
+  assert.equal(whole.requests[0]?.headers.accept, "application/x-ndjson");
+  const ended = await scripted(ndjson(`${found}{"error":{"status":503,"code":"stopping","detail":"no"}}`));
+  await rejected(all(ended.client().collection("c").duplicateStream(asked)), Unavailable);
+  await rejected(all((await scripted(ndjson(found))).client().collection("c").duplicateStream(asked)), ConnectionLost);
 });
 
 test("leaving a stream early ends its request", async () => {
