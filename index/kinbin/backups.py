@@ -188,9 +188,12 @@ def _read(source: Path) -> BackupReport:
         raise CorruptData(f"{source / _LIST} is damaged: its SHA-256 is another one")
     if content.get("version") != _VERSION:
         raise FormatMismatch(f"the backup is of version {content.get('version')!r}, this Kinbin reads {_VERSION}: take a newer one")
-    made = [SnapshotInfo(check_name(one["name"]), None, one["created"], one["items"], one["bytes"], one["sha256"])
-            for one in content["collections"]]  # fmt: skip
-    return BackupReport(tuple(made), {check_name(alias): check_name(name) for alias, name in content["aliases"].items()})
+    try:
+        made = [SnapshotInfo(check_name(one["name"]), None, one["created"], one["items"], one["bytes"], one["sha256"])
+                for one in content["collections"]]  # fmt: skip
+        return BackupReport(tuple(made), {check_name(alias): check_name(name) for alias, name in content["aliases"].items()})
+    except (KeyError, TypeError, AttributeError):
+        raise CorruptData(f"{source / _LIST} lacks something that a backup says") from None
 
 
 def _prove(path: Path, told: SnapshotInfo) -> None:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
+from weakref import WeakSet
 
 import numpy as np
 
 from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
-from kinbin.duplicates.stream import Duplicated
+from kinbin.duplicates.stream import Duplicated, Duplicates
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
 from kinbin.explaining.asked import Explained
@@ -106,6 +107,7 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
         self._upkeep = Upkeep(self._store, self._views, recipe)
         self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
+        self._open_duplicates = WeakSet[Duplicates]()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._indexing = Indexing(name, self._store)
@@ -480,6 +482,7 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
             self._pools.close()
         self._link_thread.stop()
         self._upkeep_thread.stop()
+        self._close_duplicates()
         self._store.close()
 
     def _backlog(self) -> int:

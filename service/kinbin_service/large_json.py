@@ -149,6 +149,8 @@ def _largest_array(text: bytes) -> _Array:
             if opens[edge]:
                 current = _Array(place) if text[place] == ord("[") else None
             elif current is not None:
+                if text[place] != ord("]"):
+                    raise _CannotBeCut
                 current.stop = place + 1
                 if any(map(len, current.cuts)) and (largest is None or current.stop - current.start > largest.stop - largest.start):
                     largest = current

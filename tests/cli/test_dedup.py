@@ -123,6 +123,61 @@ def test_a_folder_of_another_job_is_left_alone(run: Run, tmp_path: Path) -> None
     assert not (tmp_path / "docs.dedup.ndjson.work").exists()
 
 
+@pytest.mark.parametrize("more", [[], ["--restart"]])
+def test_folders_that_are_no_work_are_left_alone(run: Run, tmp_path: Path, more: list[str]) -> None:
+    """A folder with anything else in it is refused, and so is one that another process works in; nothing is removed or made there."""
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(ndjson(TEXTS))
+    mine = tmp_path / "mine"
+    (mine / "more").mkdir(parents=True)
+    for path in (mine / "thesis.txt", mine / "more" / "keys.bin", mine / "job.json"):
+        path.write_text("precious")
+    before = sorted(mine.rglob("*"))
+    for folder in (mine, tmp_path):
+        result = run("dedup", file, "--work", folder, *more)
+        assert result.exit_code == 1
+        assert "is no work of deduplication" in " ".join(result.stderr.split())
+    assert sorted(mine.rglob("*")) == before
+    assert file.read_bytes() == ndjson(TEXTS)
+    with kinbin.TextDuplicates(tmp_path / "docs.dedup.ndjson.work", shingler=kinbin.Shingler(words=3)) as job:
+        job.add(["a b c"])
+        result = run("dedup", file, *more)
+        assert (result.exit_code, "another process works in" in " ".join(result.stderr.split())) == (1, True)
+        assert "--restart" not in result.stderr
+        assert job.finish().kept == 1
+
+
+def test_what_else_is_in_the_folder_of_work_stays(run: Run, tmp_path: Path) -> None:
+    """The end of the work removes its own files only."""
+    file, folder = tmp_path / "docs.ndjson", tmp_path / "docs.dedup.ndjson.work"
+    file.write_bytes(b"{")
+    assert run("dedup", file).exit_code == 1
+    (folder / "note.txt").write_text("precious")
+    file.write_bytes(ndjson(TEXTS))
+    assert run("dedup", file, "--restart").exit_code == 0
+    assert [one.name for one in folder.iterdir()] == ["note.txt"]
+
+
+@pytest.mark.parametrize("changed", [TEXTS[::-1], [*TEXTS, "more text"], TEXTS[:3]])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: list[str]
+) -> None:
+    """The input is read twice; if another lies there the second time, nothing is written."""
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(ndjson(TEXTS))
+    finish = kinbin.TextDuplicates.finish
+
+    def finish_late(job: kinbin.TextDuplicates, *more: Any) -> kinbin.TextClusters:
+        found = finish(job, *more)
+        file.write_bytes(ndjson(changed))
+        return found
+
+    monkeypatch.setattr(kinbin.TextDuplicates, "finish", finish_late)
+    result = run("dedup", file)
+    assert (result.exit_code, "changed while it was read" in " ".join(result.stderr.split())) == (1, True)
+    assert not (tmp_path / "docs.dedup.ndjson").exists()
+
+
 STAGES = {
     "reading": ("kinbin.duplicates.texts", "_Note", 3),
     "noting": ("kinbin.duplicates.work", "Work.note", 4),
@@ -172,7 +227,7 @@ def killed_in(folder: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> int:
 def work_through(folder: Path) -> None:
     """All of the work, or what is left of it."""
     with job_of(folder) as job:
-        deduplicate(documents(folder / "docs.ndjson", "text"), job, folder / "out.ndjson", mark=True)
+        deduplicate(documents(folder / "docs.ndjson", "text"), job, folder / "out.ndjson", mark=True, check=lambda: None)
 
 
 @pytest.mark.durability

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,7 @@ class Duplicated:
     _filters: Filters
     _recipe: Recipe
     _store: Store
+    _open_duplicates: WeakSet[Duplicates]
 
     def _reading(self) -> AbstractContextManager[tuple[Reader, View]]:
         """A snapshot and the view of its state."""
@@ -78,7 +80,8 @@ class Duplicated:
         raised. progress(stage, rows done, rows).
 
         The answer is an iterator over one snapshot, which begins when the first is asked for; `close` it, or use it in a with
-        statement, if it is not read to its end: while it is open the files cannot use freed pages again. For one thread at a time.
+        statement, if it is not read to its end: while it is open the files cannot use freed pages again. Closing the database ends it.
+        For one thread at a time.
 
         Raises:
             InvalidInput: a parameter is malformed; while it is read, field "min_score": nothing promises so small a miss at this score.
@@ -99,7 +102,16 @@ class Duplicated:
         if filter is not None:
             compile_filter(filter)
         wanted = Wanted(limit, as_, float(miss), filter, cancel, progress)
-        return Duplicates(self._reading, self._recipe, self._filters, Path(self._store.path), wanted)
+        found = Duplicates(self._reading, self._recipe, self._filters, Path(self._store.path), wanted)
+        self._open_duplicates.add(found)
+        return found
+
+    def _close_duplicates(self) -> None:
+        """End the answers that nobody read to the end: each holds a snapshot."""
+        for one in list(self._open_duplicates):
+            # One that another thread reads just now goes on, and lets go by itself.
+            with suppress(ValueError):
+                one.close()
 
 
 class Duplicates(Iterator[Any]):

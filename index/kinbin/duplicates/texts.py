@@ -33,6 +33,9 @@ from kinbin.spaces.registry import space_of
 __all__ = ["TextClusters", "TextDuplicates"]
 
 Progress = Callable[[str, int, int], object]
+_READ = ("records.bin", "ends.bin", "content.bin")
+_FILES = (*_READ, "first.bin", "rows.bin", "keys.bin", "clusters.bin")
+"""Of the stages."""
 _NOTED_BYTES = 64 << 20
 """What is written between two notes: so much may have to be read again after a kill."""
 _LEAST_MEMORY = 256
@@ -86,9 +89,9 @@ class TextDuplicates:
         share = (memory_mb - _FIXED_MB) << 20
         self._space = space_of("minmax")
         job = {"format": 1, **asdict(shingler), "min_score": min_score, "miss": miss, "seed": seed, "source": source}
-        self._work = Work(Path(folder), job)
+        self._work = Work(Path(folder), job, _FILES)
         self._budget = Budget(places=share // 48, keys=0, row_bytes=share // 16, zeros=self._work.scratch)
-        self._records, self._ends, self._content = (Appended(self._work, name) for name in ("records.bin", "ends.bin", "content.bin"))
+        self._records, self._ends, self._content = (Appended(self._work, name) for name in _READ)
         self._noted = self._records.size
 
     def __enter__(self) -> TextDuplicates:
@@ -162,12 +165,22 @@ class TextDuplicates:
         self._work.close()
 
     def remove(self) -> None:
-        """Remove the folder and all that is in it."""
-        self.close()
+        """Remove the work; the folder as well, if nothing else is in it."""
+        for file in (self._records, self._ends, self._content):
+            file.close()
         self._work.remove()
 
+    @staticmethod
+    def discard(folder: Path) -> None:
+        """Remove the work that a folder holds, of whatever job, to begin anew; nothing if there is no folder.
+
+        Raises:
+            InvalidInput: another process works in it, or it holds something else.
+        """
+        Work.discard(Path(folder), _FILES)
+
     def _note(self, position: Any, **more: Any) -> None:
-        files = {"records.bin": self._records, "ends.bin": self._ends, "content.bin": self._content}
+        files = dict(zip(_READ, (self._records, self._ends, self._content), strict=True))
         for file in files.values():
             file.sync()
         self._work.note(sizes={name: file.size for name, file in files.items()}, position=position, **more)

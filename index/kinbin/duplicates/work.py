@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,34 +24,49 @@ from kinbin.storage.errors import translated
 __all__ = ["Appended", "Work"]
 
 _NOTES = "job.json"
+_LOCK = "kinbin-dedup.lock"
+"""A name that nobody else gives a file: it says whose folder this is."""
 
 
 class Work:
-    """The folder of one job, of one process at a time.
+    """The folder of one job, of one process at a time. Files in it that are none of a job's are never touched.
 
     Raises:
-        InvalidInput: another process works in it, or it is of another job.
+        InvalidInput: field "folder": another process works in it, or it holds something else; field "work": it is of another job.
     """
 
-    def __init__(self, folder: Path, job: dict[str, Any]) -> None:
-        """job: what has to be the same for the work to go on, as plain data."""
+    def __init__(self, folder: Path, job: dict[str, Any], names: Iterable[str]) -> None:
+        """job: what has to be the same for the work to go on, as plain data. names: of the files of its stages."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._lock = (folder / "lock").open("wb")
+        self._ours = _ours(names)
+        self._lock = _locked(folder)
         try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InvalidInput.of("bad_parameter", f"another process works in {folder}", field="work") from None
             self.notes: dict[str, Any] = self._read(job)
         except BaseException:
             self._lock.close()
             raise
 
+    @classmethod
+    def discard(cls, folder: Path, names: Iterable[str]) -> None:
+        """Remove what a job left in a folder, and the folder if nothing else is in it. No folder: nothing is done.
+
+        Raises:
+            InvalidInput: field "folder": another process works in it, or it holds no work.
+        """
+        if folder.exists():
+            with _locked(folder) as lock:
+                _unlink(folder, _ours(names))
+                # Beside what is somebody else's the lock stays: it says that work may lie here.
+                if [one.name for one in folder.iterdir()] == [_LOCK]:
+                    _remove(folder, frozenset(), lock)
+
     def _read(self, job: dict[str, Any]) -> dict[str, Any]:
         try:
             notes: dict[str, Any] = orjson.loads((self.folder / _NOTES).read_bytes())
         except FileNotFoundError:
+            # Work that was removed but for some files: a stage that is there would be taken for one of this job.
+            _unlink(self.folder, self._ours)
             self.notes = {"job": job}
             self.note()
             return self.notes
@@ -106,11 +122,10 @@ class Work:
         self._lock.close()
 
     def remove(self) -> None:
-        """Remove the folder, whose work is done."""
-        for path in self.folder.iterdir():
-            path.unlink()
-        self.folder.rmdir()
-        self.close()
+        """Remove the work, which is done, and the folder if nothing else is in it."""
+        if self._lock.closed:
+            self._lock = _locked(self.folder)
+        _remove(self.folder, self._ours, self._lock)
 
 
 class Appended:
@@ -149,3 +164,44 @@ def _mapped(path: Path, dtype: Any) -> NDArray[Any]:
 def _flush(array: NDArray[Any]) -> None:
     if isinstance(array, np.memmap):
         array.flush()
+
+
+def _ours(names: Iterable[str]) -> frozenset[str]:
+    """Files that a job makes, but for the lock."""
+    listed = [_NOTES, "scratch", *names]
+    return frozenset([*listed, *(f"{name}.part" for name in listed)])
+
+
+def _locked(folder: Path) -> BinaryIO:
+    """The lock of a folder, held; the folder is empty, or has been a job's."""
+    path = folder / _LOCK
+    if not path.exists() and (there := sorted(one.name for one in folder.iterdir())):
+        text = f"{folder} holds {there[0]!r}, which is no work of deduplication: name an empty folder, or one that is not there"
+        raise InvalidInput.of("bad_parameter", text, field="folder")
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = path.open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise InvalidInput.of("bad_parameter", f"another process works in {folder}: wait until it is done", field="folder") from None
+        # Whoever held it may have removed it meanwhile.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                return lock
+        lock.close()
+
+
+def _unlink(folder: Path, ours: frozenset[str]) -> None:
+    for name in ours:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _remove(folder: Path, ours: frozenset[str], lock: BinaryIO) -> None:
+    """Remove what is a job's: last the lock, by which others know that the rest is of a job."""
+    _unlink(folder, ours)
+    (folder / _LOCK).unlink()
+    with suppress(OSError):
+        folder.rmdir()
+    lock.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,10 +60,11 @@ def dedup_command(
         from kinbin_service.deduplicating import deduplicate, documents
         from kinbin_service.importing import watch
 
-        if restart and folder.exists():
-            shutil.rmtree(folder)
+        if restart:
+            kinbin.TextDuplicates.discard(folder)
         source = documents(file, text)
-        about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": source_of(file, text)}
+        said = source_of(file, text)
+        about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": said}
         shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars)
         try:
             job = kinbin.TextDuplicates(folder, shingler=shingler, **about)
@@ -81,8 +81,12 @@ def dedup_command(
                     bar.start(f"{file.name}: {stage}", total, 0)
                 bar.advance(done, 0)
 
-            done = deduplicate(source, job, target, mark=mark, progress=progress)
-        job.remove()
+            def check() -> None:
+                if source_of(file, text) != said:
+                    raise Failure(f"{file} changed while it was read, and nothing was written: run the command again")
+
+            done = deduplicate(source, job, target, mark=mark, check=check, progress=progress)
+            job.remove()
     seconds = round(time.perf_counter() - began, 2)
     if as_json:
         told = {"documents": done.documents, "kept": done.kept, "miss_probability": done.miss_probability, "compared": done.compared}

@@ -52,9 +52,9 @@ def duplicates_command(
                         bar.start(f"{collection}: {stage}", rows, 0)
                     bar.advance(done, 0)
 
-                answer = handle.duplicates(min_score, form, **asked, progress=progress)
-                found = list(islice(answer, limit))
-                complete = next(answer, None) is None
+                with handle.duplicates(min_score, form, **asked, progress=progress) as answer:
+                    found = list(islice(answer, limit))
+                    complete = next(answer, None) is None
         else:
             answer = handle.duplicates(min_score, form, **asked, limit=limit or _OVER_HTTP)
             found, complete = list(answer), answer.complete

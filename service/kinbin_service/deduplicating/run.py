@@ -28,20 +28,28 @@ class Deduplicated:
     compared: int
 
 
-def deduplicate(source: Documents, job: kinbin.TextDuplicates, out: Path, *, mark: bool, progress: Progress | None = None) -> Deduplicated:
+def deduplicate(
+    source: Documents, job: kinbin.TextDuplicates, out: Path, *, mark: bool, check: Callable[[], None], progress: Progress | None = None,
+) -> Deduplicated:  # fmt: skip
     """Read what is not read yet, find the clusters, and write the file anew, which is there when all of it is.
 
-    progress(stage, done, of): "reading", "hashing", "comparing", "writing".
+    check: raises if the source is not what it was when reading began; it is read twice. progress(stage, done, of): "reading", "hashing",
+    "comparing", "writing".
     """
     tell = progress or (lambda *_: None)
     if not job.is_read:
         for texts, position in source.texts(job.position):
             job.add(texts, position)
             tell("reading", source.progress(position), source.total)
+    check()
     found = job.finish(progress)
     draft = out.with_name(f".{out.name}.part")
     try:
-        source.write(draft, _fates(found.cluster, tell), mark=mark)
+        try:
+            source.write(draft, _fates(found.cluster, tell), mark=mark)
+        finally:
+            # What another file did not agree with is told as what it is.
+            check()
         draft.replace(out)
     finally:
         draft.unlink(missing_ok=True)

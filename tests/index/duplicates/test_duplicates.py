@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,6 +303,19 @@ def test_a_search_is_cancelled_and_closed(db: kinbin.Database, rng: np.random.Ge
         next(answer)
         assert not answer.complete
     assert list(answer) == []
+
+
+def test_a_database_closes_answers_that_nobody_read_to_the_end(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Closing waits for no reader who stopped early; the answer is at its end then."""
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=4)
+        collection.add([str(n) for n in range(200)], rng.random((200, 4)))
+        found = collection.duplicates(0.5)
+        next(found)
+        began = time.monotonic()
+    assert time.monotonic() - began < 30
+    assert next(found, None) is None
+    assert not found.complete
 
 
 def test_bands_keep_the_promise_with_the_fewest() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +158,38 @@ def test_work_goes_on_where_it_was(rng: np.random.Generator, tmp_path: Path, mon
         monkeypatch.undo()
         np.testing.assert_array_equal(job.finish().cluster, wanted)
         job.remove()
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("stopped", range(9))
+def test_work_whose_removal_was_broken_off_is_nobody_elses(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int
+) -> None:
+    """Whatever files a killed removal left, another job is refused, or begins with nothing of them."""
+    shingler, texts = kinbin.Shingler(words=3), planted(rng, 20)
+    job = kinbin.TextDuplicates(tmp_path / "work", shingler=shingler, source="one")
+    job.add(texts)
+    job.finish()
+    unlink, done = Path.unlink, iter(range(stopped))
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path.exists() and next(done, None) is None:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with suppress(KeyboardInterrupt):
+        job.remove()
+    job.close()
+    monkeypatch.undo()
+    others = [f"{n} differs from {n + 1} in all" for n in range(4)]
+    told: AbstractContextManager[Any] = nullcontext()
+    if (tmp_path / "work" / "job.json").exists():
+        told = pytest.raises(kinbin.InvalidInput, match="another job")
+    with told, kinbin.TextDuplicates(tmp_path / "work", shingler=shingler, source="other") as job:
+        job.add(others)
+        assert job.finish().cluster.tolist() == [0, 1, 2, 3]
+    kinbin.TextDuplicates.discard(tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 

@@ -130,7 +130,7 @@ def test_distances_are_taken_for_what_they_are(db: kinbin.Database) -> None:
     assert words.query_examples(["a", "c"], max_distance=2).ids == []
     assert words.query_examples(["a", "c"], max_distance=3.5).ids == ["b", "d"]
     with refused("bad_parameter", 'an example is an id, or {"string": …}', position=0, field="positive/0"):
-        words.query_examples([7])
+        words.query_examples([7.5])
 
 
 def test_each_query_has_its_own_options(collection: kinbin.Collection) -> None:
