@@ -72,6 +72,12 @@ def fill(data: Path) -> None:
             ["a", "b", "c"], [["red", "fox"], ["blue", "fox"], ["green", "tree"]], payloads=[{"text": "a red fox"}, None, {"year": 2020}]
         )
         database.create_collection("names", items="strings").add(["a", "b"], ["kitten", "sitting"])
+        database.create_collection("empty", dim=3)
+        several = database.create_collection("several", fields={"colour": {"dim": 3}, "size": {"dim": 2}})
+        several.add(["first", "second"], {"colour": [[1, 2, 3], [3, 2, 1]], "size": [[1, 2], [2, 1]]})
+        copies = database.create_collection("copies", dim=32)
+        named = [(cluster, f"{cluster:02}-{number:02}") for cluster in range(32) for number in range(12 if cluster == 0 else 2)]
+        copies.add([identifier for _, identifier in named], np.eye(32)[[cluster for cluster, _ in named]])
         database.create_collection("scales", dim=50).add(["low", "high"], np.vstack([np.arange(1, 51), np.arange(50, 0, -1)]))
 
 
@@ -251,6 +257,43 @@ def test_queries_by_text_and_answers_as_text_and_bars(look: Any) -> None:
     assert page.get_by_role("img", name="50 values of high").count() == 1
 
 
+@pytest.mark.parametrize("name", ["photographs", "words", "several", "pictures"])
+def test_bodies_that_stand_there_work(look: Any, name: str) -> None:
+    """The JSON that the query page and the console begin with names a stored item, and is answered with 200."""
+    page = look().open(f"c/{name}/query")
+    answer_of(page)
+    page.get_by_role("radio", name="JSON").check()
+    body = orjson.loads(page.get_by_label("Body of the query").input_value())
+    with page.expect_response(re.compile("/query$")) as answer:
+        page.get_by_role("button", name="Search").click()
+    assert answer.value.status == 200
+    assert answer.value.request.post_data_json == body
+    page = look().open(f"c/{name}/console")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_text("200,").wait_for()
+
+
+def test_an_empty_collection_says_so(look: Any) -> None:
+    """Where there is no item to begin with, the query page says so, and so do the bodies that stand there."""
+    page = look().open("c/empty/query")
+    page.get_by_text("The collection is empty.").wait_for()
+    page.get_by_role("radio", name="JSON").check()
+    assert "the collection is empty" in page.get_by_label("Body of the query").input_value()
+    assert "the collection is empty" in look().open("c/empty/console").get_by_label("Body (JSON)").input_value()
+
+
+def test_the_first_query_shows_something(site: Site, look: Any) -> None:
+    """Of the first items the one of the largest picture is asked for: one that is not of one colour."""
+    page = look().open("c/photographs/query")
+    answer_of(page)
+    scroll = {"limit": 24, "include": ["payload"]}
+    items = httpx.post(f"{site.open}/v1/collections/photographs/scroll", json=scroll).json()["items"]
+    largest = max(items, key=lambda item: len(item["payload"]["image"]))
+    assert page.locator(".asked b").inner_text() == largest["id"]
+    file = io.BytesIO(base64.b64decode(largest["payload"]["image"].split(",")[1]))
+    assert np.asarray(Image.open(file).convert("L")).std() > 25
+
+
 def test_a_failed_query_says_why(look: Any) -> None:
     """What the server refuses is said with its code, and a body that is no JSON is told before it is sent."""
     looked = look()
@@ -282,7 +325,7 @@ def test_why_an_item_scored_so(site: Site, look: Any) -> None:
     score = page.locator(".card").first.inner_text()
     told = page.locator(".why").inner_text()
     assert f"Score {float(re.search(r'score ([0-9.]+)', score)[1]):.3f}"[:10] in told  # type: ignore[index]
-    assert "bands of" in told
+    assert re.search(r"bands of \d+ hash", told)
     assert looked.findings() == []
 
 
@@ -290,10 +333,10 @@ def test_the_curve_follows_the_sliders(look: Any) -> None:
     """The S-curve is 1 - (1 - s^r)^L of the sliders' r and L, by mouse and by keyboard."""
     looked = look()
     page = looked.open("c/photographs/scores")
-    for name, value in (("r: rows of a band", 3), ("L: bands", 20)):
+    for name, value in (("r: hashes a band", 3), ("L: bands", 20)):
         page.get_by_label(name).fill(str(value))
-    page.get_by_label("r: rows of a band").press("ArrowRight")
-    assert "r = 4 rows in each of L = 20 bands" in page.locator("output").inner_text()
+    page.get_by_label("r: hashes a band").press("ArrowRight")
+    assert "r = 4 hashes a band and L = 20 bands" in page.locator("output").inner_text()
     drawn = page.evaluate("document.querySelector('.chart').plot.data")
     assert drawn[3] == pytest.approx([1 - (1 - s**4) ** 20 for s in drawn[0]])
     looked.wrong = [wrong for wrong in looked.wrong if "404" not in wrong]
@@ -352,6 +395,57 @@ def test_duplicates_are_shown(site: Site, look: Any) -> None:
     assert f"least score {first['least']:.4f}; keep {first['keep']}" in group.inner_text()
     assert group.locator(".id").all_inner_texts() == first["ids"][:8]
     assert group.locator("img").count() == len(first["ids"][:8])
+
+
+def test_all_duplicates_can_be_seen(site: Site, look: Any) -> None:
+    """What is not shown of a cluster, and of the list, is counted, and a button shows more of it until all is there."""
+    site.needs("duplicates")
+    page = look().open("c/copies/duplicates")
+    page.get_by_role("button", name="Find").click()
+    groups = page.locator(".groups > li")
+    expect(groups).to_have_count(30)
+    page.get_by_text("2 of 32 clusters are hidden.").wait_for()
+    group = groups.filter(has_text="12 items,")
+    expect(group.locator(".id")).to_have_count(8)
+    group.get_by_text("4 of 12 items are hidden.").wait_for()
+    group.get_by_role("button", name="More").click()
+    expect(group.locator(".id")).to_have_count(12)
+    assert group.locator(".id").all_inner_texts() == [f"00-{number:02}" for number in range(12)]
+    page.get_by_role("button", name="More").click()
+    expect(groups).to_have_count(32)
+    assert page.get_by_text("hidden").count() == page.get_by_role("button", name="More").count() == 0
+
+
+def test_a_dialog_goes_with_its_page(look: Any) -> None:
+    """A dialog about an item is closed when another page is gone to by address, and by the browser's back and forward."""
+    looked = look()
+    page = looked.open("c/words/items")
+    for button, go in (
+        ("Edit payload of a", lambda: page.goto(f"{looked.address}/dashboard#/c/words/buckets")),
+        ("Delete a", page.go_forward),
+    ):
+        page.get_by_role("button", name=button, exact=True).click()
+        page.locator("dialog").wait_for()
+        go()
+        page.get_by_role("heading", name="Buckets").wait_for()
+        expect(page.locator("dialog")).to_have_count(0)
+        page.go_back()
+    page.get_by_role("heading", name="Items").wait_for()
+
+
+def test_every_value_has_its_colour_on_the_map(look: Any) -> None:
+    """A field of at most 12 values has a colour a value, integers, too; numbers of more values are ranges."""
+    page = look().open("c/words/items")
+    told = """async count => {
+        const { groups } = await import("/dashboard/pages/map.js"), { colour } = await import("/dashboard/charts.js");
+        const made = groups(Array.from({ length: 300 }, (_, at) => at % count));
+        return [made.map(one => one.label), new Set(made.map((_, at) => colour(at))).size];
+    }"""
+    for count in (10, 12):
+        assert page.evaluate(told, count) == [[str(value) for value in range(count)], count]
+    labels, different = page.evaluate(told, 13)
+    assert labels[0].startswith("below ")
+    assert different == len(labels) == 8
 
 
 def test_items_are_filtered_edited_and_deleted(site: Site, look: Any) -> None:

@@ -23,7 +23,7 @@ def compact_command(
     """Merge a collection into one run now: deleted rows leave the files, whose pages are used again.
 
     With --shrink what lives is copied into a new file, which takes the place of the old one. It may run beside a service, which goes on;
-    writers wait for 4 µs an item. The old file's space is free once every process that has it open has used the collection again.
+    writers wait for 6 µs an item. The old file's space is free once every process that has it open has used the collection again.
     """
     with failing_in_one_line(as_json), place(data, url) as there:
         names = [collection] if collection is not None else there.names()

@@ -25,7 +25,7 @@ def dedup_command(
     words: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N words. Default: 3.")] = None,
     chars: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N characters instead.")] = None,
     min_score: Annotated[float, typer.Option(metavar="J", help="Jaccard similarity from which two documents are near.")] = 0.8,
-    miss: Annotated[float, typer.Option(metavar="P", help="Most probability, of each near pair, to be overlooked.")] = 0.01,
+    miss: Annotated[float, typer.Option(metavar="P", help="Most probability of a near pair to be overlooked: 1e-9 to below 1.")] = 0.01,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write. Default: FILE with .dedup before its suffix.")] = None,
     mark: Annotated[
         bool, typer.Option("--mark", help="Write all documents, with cluster (number of its first document, from 0) and keep.")

@@ -1,6 +1,6 @@
 // The frame: which page is shown, navigation, the key, and what is said when a page fails.
 import { ask, describe, hasKey, onKeyNeeded, setKey } from "./api.js";
-import { dialog, field, h, replace } from "./dom.js";
+import { closeDialogs, dialog, field, h, replace } from "./dom.js";
 import { trouble } from "./trouble.js";
 
 const SERVER = [
@@ -32,6 +32,7 @@ function place() {
 
 async function show() {
   leaving.abort();
+  closeDialogs();
   leaving = new AbortController();
   const { signal } = leaving;
   const { page, name, options } = place();
@@ -99,7 +100,8 @@ function typedKey(wrong) {
   asking ||= (async () => {
     const input = h("input", { type: "password", autocomplete: "off", required: true, autofocus: true });
     const text = wrong ? "The server does not take this key." : "This server asks for a key. It stays in the memory of this page.";
-    const given = await dialog("API key", [h("p", {}, text), field("Key", input)], { action: "Use it", submit: () => input.value.trim() });
+    const content = [h("p", {}, text), field("Key", input)];
+    const given = await dialog("API key", content, { action: "Use it", stays: true, submit: () => input.value.trim() });
     asking = null;
     return given;
   })();

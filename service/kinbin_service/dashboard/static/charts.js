@@ -2,7 +2,7 @@
 import uPlot from "./vendor/uPlot.esm.js";
 import { h } from "./dom.js";
 
-const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
+const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8", "--c9", "--c10", "--c11", "--c12"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export const colour = (number) => token(COLOURS[number % COLOURS.length]);

@@ -92,14 +92,19 @@ export function say(text) {
   }, 6000);
 }
 
-// Resolves to what `submit` makes of the dialog, or to null when it is left.
-export function dialog(title, content, { action, danger = false, submit = () => true }) {
+// Closes the dialogs of a page that is left.
+export function closeDialogs() {
+  for (const one of document.querySelectorAll("dialog:not(.stays)")) one.close();
+}
+
+// Resolves to what `submit` makes of the dialog, or to null when it is left, or goes with its page unless it `stays`.
+export function dialog(title, content, { action, danger = false, stays = false, submit = () => true }) {
   return new Promise((resolve) => {
     const trouble = h("p", { class: "trouble", role: "alert" });
     const heading = h("h2", { id: `dialog-${++numbered}` }, title);
     const shown = h(
       "dialog",
-      { "aria-labelledby": heading.id },
+      { "aria-labelledby": heading.id, class: stays ? "stays" : null },
       h(
         "form",
         {
@@ -135,6 +140,9 @@ export function dialog(title, content, { action, danger = false, submit = () => 
 }
 
 export const integer = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
+
+// Of bands; requests and answers call their number "rows".
+export const hashes = (count) => (count === 1 ? "hash" : "hashes");
 
 // Cut, not rounded: 100 % is said of a whole only.
 export function percent(share) {

@@ -2,7 +2,7 @@
 import { ask, collectionPath } from "./api.js";
 import { trouble } from "./trouble.js";
 import { chart } from "./charts.js";
-import { append, h, integer, percent, replace, short, table } from "./dom.js";
+import { append, h, hashes, integer, percent, replace, short, table } from "./dom.js";
 import { thumbnail } from "./answers.js";
 import { colourLevels, swatch } from "./pictures.js";
 import { snippets } from "./snippets.js";
@@ -115,7 +115,7 @@ function found(told) {
       h(
         "p",
         {},
-        `Query and item share ${integer(shared)} of ${integer(bands)} bands of ${integer(rows)} rows. `,
+        `Query and item share ${integer(shared)} of ${integer(bands)} bands of ${integer(rows)} ${hashes(rows)}. `,
         chance === null || chance === undefined ? "" : `An item of this score is found by them with probability ${percent(chance)}.`,
       ),
     );

@@ -44,7 +44,7 @@ export async function show({ holder, info }) {
     }),
     table(
       "Runs",
-      ["Run", "Rows", "Live", "r", "Bands", "Buckets a band", "Postings read", "Even", "Skew", "Scored", "Uncertified"],
+      ["Run", "Rows", "Live", "Hashes a band", "Bands", "Buckets a band", "Postings read", "Even", "Skew", "Scored", "Uncertified"],
       told.map((run, at) => [
         run.of ? `${run.of} ${at + 1}` : `${at + 1}`,
         integer(run.rows),

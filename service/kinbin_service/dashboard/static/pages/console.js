@@ -1,9 +1,11 @@
 // Any request of the API, its answer, and the same as curl and Python.
 import { ask, collectionPath, timed } from "../api.js";
+import { exampleQuery, firstId } from "../examples.js";
 import { field, h, replace, say, select } from "../dom.js";
 import { snippets } from "../snippets.js";
 
-export async function show({ holder, name, signal }) {
+export async function show({ holder, name, info, signal }) {
+  const example = name ? JSON.stringify(exampleQuery(info, await firstId({ name, signal })), null, 1) : "";
   const method = select(["GET", "POST", "PUT", "DELETE"], name ? "POST" : "GET");
   const path = h("input", {
     type: "text",
@@ -13,7 +15,7 @@ export async function show({ holder, name, signal }) {
     list: "routes",
   });
   const routes = h("datalist", { id: "routes" });
-  const body = h("textarea", { rows: 9, class: "code", spellcheck: "false", value: name ? '{"id": "", "k": 5}' : "" });
+  const body = h("textarea", { rows: 9, class: "code", spellcheck: "false", value: example });
   const result = h("div", {});
   const same = h("div", {});
   const given = () => (body.value.trim() && method.value !== "GET" ? JSON.parse(body.value) : undefined);

@@ -73,7 +73,9 @@ async function payloadFields(name, signal) {
   return [...found].sort((a, b) => numeric(a) - numeric(b));
 }
 
-// The groups that points are coloured by: each value, or as many ranges of numbers or most frequent values as there are colours.
+const RANGES = 8;
+
+// The groups that points are coloured by: each value; of more values than colours ranges of numbers, or the most frequent ones.
 export function groups(values) {
   const counts = new Map();
   for (const value of values) counts.set(value, (counts.get(value) || 0) + 1);
@@ -81,7 +83,7 @@ export function groups(values) {
     return groupOf([...counts.keys()].sort((a, b) => (a > b ? 1 : -1)).map((value) => [String(value ?? "none"), (one) => one === value]));
   if ([...counts.keys()].every((value) => typeof value === "number")) {
     const ordered = [...values].sort((a, b) => a - b);
-    const edges = Array.from({ length: colours - 1 }, (_, at) => ordered[Math.floor(((at + 1) * ordered.length) / colours)]);
+    const edges = Array.from({ length: RANGES - 1 }, (_, at) => ordered[Math.floor(((at + 1) * ordered.length) / RANGES)]);
     const bounds = [...new Set(edges)];
     return groupOf(
       [...bounds, Infinity].map((edge, at) => [

@@ -3,6 +3,7 @@ import { ask, collectionPath, timed } from "../api.js";
 import { figure, summary, VIEWS } from "../answers.js";
 import { trouble } from "../trouble.js";
 import { field, h, integer, replace, say, select, short } from "../dom.js";
+import { exampleQuery, firstId, someId } from "../examples.js";
 import { asQuery, readings } from "../pictures.js";
 import { snippets } from "../snippets.js";
 
@@ -13,17 +14,15 @@ export async function show({ holder, name, info, options, signal }) {
   const page = { name, info, signal, kept: kept.get(name) || {} };
   kept.set(name, page.kept);
   page.answers = h("section", { "aria-label": "Answer", "aria-live": "polite" });
-  const form = formOf(page, options);
-  replace(holder, form, page.answers);
-  const id = options.id || (await someId(page, 1));
-  if (!id) return;
-  page.idInput.value = id;
-  await page.run({ id });
+  page.first = options.id || (await firstId(page));
+  replace(holder, formOf(page), page.answers);
+  if (page.first) await page.run({ id: page.first });
+  else replace(page.answers, h("p", {}, "The collection is empty."));
 }
 
-function formOf(page, options) {
+function formOf(page) {
   const { info } = page;
-  const ways = waysOf(page, options);
+  const ways = waysOf(page);
   const k = h("input", { type: "number", min: 1, max: 1000, value: page.kept.k || 12 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: page.kept.recall || 0.9 });
   const mode = select(MODES, page.kept.mode || "auto");
@@ -93,16 +92,15 @@ const said = (error) =>
   h("p", { class: "trouble", role: "alert" }, error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message);
 
 // The ways to ask that this collection has; each has controls, and makes the first part of a body.
-function waysOf(page, options) {
+function waysOf(page) {
   const { info } = page;
   const id = h("input", {
     type: "text",
-    value: options.id || page.kept.id || "",
+    value: page.first,
     required: true,
     spellcheck: "false",
     autocomplete: "off",
   });
-  page.idInput = id;
   const any = h(
     "button",
     {
@@ -119,10 +117,7 @@ function waysOf(page, options) {
     {
       title: "a stored item",
       controls: h("div", { class: "row fields" }, field("Id", id), any),
-      content: () => {
-        page.kept.id = id.value;
-        return { id: id.value };
-      },
+      content: () => ({ id: id.value }),
     },
   ];
   if (info.items === "strings" || (info.items === "vectors" && !info.dim && !info.fields)) {
@@ -186,9 +181,7 @@ function pictureWay(page, read) {
 }
 
 function jsonWay(page) {
-  const example = page.info.fields
-    ? { id: "a", fields: Object.keys(page.info.fields), k: 10, include: ["payload"] }
-    : { id: "a", k: 10, include: ["payload"] };
+  const example = exampleQuery(page.info, page.first);
   const text = h("textarea", { rows: 7, spellcheck: "false", class: "code", value: page.kept.json || JSON.stringify(example, null, 1) });
   return {
     title: "JSON",
@@ -199,12 +192,6 @@ function jsonWay(page) {
       return JSON.parse(text.value);
     },
   };
-}
-
-// Some id of the first so many; "" if there is none.
-async function someId({ name, signal }, most) {
-  const { items } = await ask("POST", collectionPath(name, "scroll"), { limit: most, include: [] }, { signal });
-  return items[Math.floor(Math.random() * items.length)]?.id ?? "";
 }
 
 async function send(page, body) {

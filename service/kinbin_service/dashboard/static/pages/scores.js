@@ -2,7 +2,7 @@
 import { ask, collectionPath } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
-import { bytes, dialog, field, h, integer, percent, replace, say, short, table } from "../dom.js";
+import { bytes, dialog, field, h, hashes, integer, percent, replace, say, short, table } from "../dom.js";
 import { snippets } from "../snippets.js";
 
 const POINTS = 400;
@@ -28,8 +28,8 @@ export async function show({ holder, name, info, signal }) {
       : [grid.map(() => null), grid.map(() => null)];
   const move = () => {
     const [r, L] = [Number(rows.value), Number(bands.value)];
-    told.textContent = `r = ${r} rows in each of L = ${L} bands. Half of the items of similarity ${(1 - 0.5 ** (1 / L)) ** (1 / r) < 0.001 ? "0" : ((1 - 0.5 ** (1 / L)) ** (1 / r)).toFixed(3)} are found${found(histogram, r, L)}.`;
-    rows.setAttribute("aria-valuetext", `${r} rows`);
+    told.textContent = `r = ${r} ${hashes(r)} a band and L = ${L} bands. Half of the items of similarity ${(1 - 0.5 ** (1 / L)) ** (1 / r) < 0.001 ? "0" : ((1 - 0.5 ** (1 / L)) ** (1 / r)).toFixed(3)} are found${found(histogram, r, L)}.`;
+    rows.setAttribute("aria-valuetext", `${r} ${hashes(r)}`);
     bands.setAttribute("aria-valuetext", `${L} bands`);
     plot?.update([...heights(), sCurve(r, L)]);
   };
@@ -64,7 +64,7 @@ export async function show({ holder, name, info, signal }) {
     h(
       "div",
       { class: "panel" },
-      h("div", { class: "row fields" }, field("r: rows of a band", rows), field("L: bands", bands)),
+      h("div", { class: "row fields" }, field("r: hashes a band", rows), field("L: bands", bands)),
       h("p", { class: "hint", "aria-live": "polite" }, told),
       drawing,
     ),
@@ -145,7 +145,7 @@ function tuned(name, made) {
     bands.length ? recallAndTime(made) : null,
     table(
       "What bands would do",
-      ["Rows", "Bands", "Recall", "Postings", "Scored", "Bytes a row", "Time"],
+      ["Hashes a band", "Bands", "Recall", "Postings", "Scored", "Bytes a row", "Time"],
       bands.map((one) => [
         integer(one.rows),
         integer(one.bands),
@@ -166,7 +166,7 @@ function tuned(name, made) {
   ];
 }
 
-const layout = ({ rows, bands }) => `${integer(rows)} rows in each of ${integer(bands)} bands`;
+const layout = ({ rows, bands }) => `${integer(bands)} bands of ${integer(rows)} ${hashes(rows)}`;
 const time = (microseconds) => (typeof microseconds === "number" ? `${short(Number(microseconds.toFixed(1)))} µs` : "–");
 
 // Every setting by its predicted time and recall, and the present one as it was predicted and measured.
@@ -195,7 +195,7 @@ function recallAndTime({ bands, walks, current }) {
 
 async function rebuild(name, { rows, bands }) {
   const path = collectionPath(name, "rebuild");
-  const text = `All rows are laid out in ${bands} bands of ${rows} rows. Queries and adds go on meanwhile.`;
+  const text = `All rows are laid out in ${bands} bands of ${rows} ${hashes(rows)}. Queries and adds go on meanwhile.`;
   const done = await dialog("Rebuild", h("p", {}, text), { action: "Rebuild", submit: () => ask("POST", path, { rows, bands }) });
   if (done) say(`${integer(done.count)} rows lie in new bands.`);
 }
