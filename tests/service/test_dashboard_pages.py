@@ -483,6 +483,104 @@ def test_items_are_filtered_edited_and_deleted(site: Site, look: Any) -> None:
     assert httpx.post(f"{site.open}/v1/collections/edited/get", json=ids).json()["missing"] == ["patch-0003"]
 
 
+def made(site: Site, name: str, payloads: dict[str, str]) -> str:
+    """The address of a new collection of one item for each payload, which is JSON text."""
+    address = f"{site.open}/v1/collections/{name}"
+    assert httpx.put(address, json={"dim": 2}).status_code == 201
+    items = ", ".join(f'{{"id": "{id_}", "vector": [1, 2], "payload": {payload}}}' for id_, payload in payloads.items())
+    headers = {"content-type": "application/json"}
+    assert httpx.post(f"{address}/index", content=f'{{"items": [{items}]}}', headers=headers).status_code == 200
+    return address
+
+
+def test_numbers_keep_their_digits(site: Site, look: Any) -> None:
+    """Large integers and 1.0 are listed, edited, filtered by and answered with the digits that the server has."""
+    payload = '{"10":1.0,"9":9007199254740993,"deep":[[9007199254740995]],"large":12345678901234567890,"year":12345}'
+    address = made(site, "digits", {"a": payload})
+    body = {"ids": ["a"]}
+    before = httpx.post(f"{address}/get", json=body).text
+    assert payload in before
+    page = look().open("c/digits/items")
+    listed = page.locator(".item small").inner_text()
+    for told in ("9: 9007199254740993", "large: 12345678901234567890", "deep: [[9007199254740995]]", "year: 12345"):
+        assert told in listed
+    page.get_by_role("button", name="Edit payload of a").click()
+    assert "".join(page.get_by_label("JSON", exact=True).input_value().split()) == payload
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("The payload of a is stored.").wait_for()
+    assert httpx.post(f"{address}/get", json=body).text == before
+    sent = '{"9":9007199254740993}'
+    page.get_by_label("Filter (JSON)").fill(sent)
+    with page.expect_request("**/scroll") as asked:
+        page.get_by_role("button", name="Show").click()
+    assert sent in (asked.value.post_data or "")
+    page.get_by_text("1 items; page 1").wait_for()
+    page.locator("summary").click()
+    assert sent in page.get_by_label("curl of this request").inner_text()
+    assert '{"9": 9007199254740993}' in page.get_by_label("Python of this request").inner_text()
+    page = look().open("c/digits/console")
+    page.get_by_label("Path").fill("/v1/collections/digits/get")
+    page.get_by_label("Body (JSON)").fill('{"ids": ["a"]}')
+    page.get_by_role("button", name="Send").click()
+    shown = page.get_by_label("Answer").inner_text()
+    assert "".join(shown.split()) == before
+    assert '\n      "payload": {\n        "10": 1.0,\n' in shown
+
+
+def test_a_dialog_sends_once(site: Site, look: Any) -> None:
+    """Clicks while the request of a dialog runs send nothing more; after an error its button works again."""
+    made(site, "once", {"a": "null"})
+    page = look().open("c/once/items")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/payload") else None)
+    page.get_by_role("button", name="Edit payload of a").click()
+    for given in ("{", '{"seen": true}'):
+        page.get_by_label("JSON", exact=True).fill(given)
+        page.get_by_role("button", name="Save").evaluate("button => { button.focus(); button.click(); button.click(); }")
+        if given == "{":
+            page.get_by_role("alert").filter(has_text="JSON").wait_for()
+            expect(page.get_by_role("button", name="Save")).to_be_focused()
+    page.get_by_text("The payload of a is stored.").wait_for()
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("place", ["c/%/query", "c/words/%E0%A4%A/x", "c//query", "c/words/nothing", "nothing", "%"])
+def test_addresses_that_are_no_page_are_told(look: Any, place: str) -> None:
+    """An address that is not understood takes the place of the page before, and says that there is no such page."""
+    looked = look()
+    looked.open("c/words/items")
+    page = looked.open(place)
+    page.get_by_role("heading", name="No such page").wait_for()
+    page.wait_for_selector(".page:not([aria-busy])")
+    page.get_by_role("link", name="All collections").click()
+    page.get_by_role("heading", name="Collections").wait_for()
+
+
+def test_pictures_come_from_this_server_alone(site: Site, look: Any) -> None:
+    """A path of this server is a picture; one that a browser reads as another server's address is text, and is not asked for."""
+    paths = ["/dashboard/favicon.svg", "//127.0.0.1:9/x.png", "/\\127.0.0.1:9/x.png", "/\t/127.0.0.1:9/x.png", "/\\[/x.png"]
+    made(site, "paths", {f"item-{at}": orjson.dumps({"image": path}).decode() for at, path in enumerate(paths)})
+    page = look().open("c/paths/items")
+    expect(page.locator(".item")).to_have_count(5)
+    assert page.locator(".item img").evaluate_all("all => all.map(one => one.getAttribute('src'))") == paths[:1]
+
+
+def test_an_id_is_opened_with_its_spaces(site: Site, look: Any) -> None:
+    """An id that begins and ends with spaces is asked for as it was typed."""
+    made(site, "spaces", {" lead trail ": "null", "lead trail": "null"})
+    page = look().open("c/spaces/items")
+    page.get_by_label("Or one id").fill(" lead trail ")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".item")).to_have_count(1)
+    assert page.locator(".item .id").evaluate("one => one.textContent") == " lead trail "
+
+
+def test_long_values_are_cut_in_the_legend_of_the_map(look: Any) -> None:
+    """The legend of a map names a long value by its first 40 characters."""
+    made_of = "async values => (await import('./dashboard/pages/map.js')).groups(values).map(one => one.label)"
+    assert look().open("c/words/items").evaluate(made_of, ["a" * 41, "b" * 40]) == ["a" * 40 + " …", "b" * 40]
+
+
 def test_snapshots_are_made_verified_restored_and_deleted(site: Site, look: Any) -> None:
     """Each step of a snapshot's life is done from its page."""
     page = look().open("c/words/snapshots")

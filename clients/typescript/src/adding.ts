@@ -5,10 +5,10 @@ import { Handle, type Scope } from "./handle.js";
 import { toJson } from "./json.js";
 import { headerStop, idsHeader, npyFile, rowsOf, type Matrix } from "./matrices.js";
 import { problemError } from "./replies.js";
-import { idList, jsonRequest, queryString, split } from "./requests.js";
+import { checkedObject, idList, idOf, jsonRequest, listOf, queryString, split } from "./requests.js";
 import { lines } from "./send.js";
 import type { Request, Sender } from "./transport.js";
-import type { AddOptions, AddResult, CallOptions, NewItem, Payload, Receipt, Schemas } from "./types.js";
+import type { AddOptions, AddResult, CallOptions, Id, NewItem, Payload, Receipt, Schemas } from "./types.js";
 
 /** Bad items of an add that are told one by one. */
 const TOLD = 100;
@@ -26,7 +26,7 @@ export interface LinesOptions extends CallOptions {
 
 /** An image to be stored. */
 export interface NewImage<P extends object = Payload> {
-  readonly id: string;
+  readonly id: Id;
   /** A PNG, JPEG or WebP file. */
   readonly image: Blob;
   readonly payload?: P | null;
@@ -77,7 +77,7 @@ export abstract class Adding<P extends object = Payload> extends Handle {
    *
    * Usage: `await rows.addMatrix(["a", "b"], { values: new Float32Array([0.1, 0, 2.5, 1, 2, 3]), columns: 3 })`
    */
-  async addMatrix(ids: Iterable<string> | null, matrix: Matrix, options: AddOptions = {}): Promise<AddResult> {
+  async addMatrix(ids: Iterable<Id> | null, matrix: Matrix, options: AddOptions = {}): Promise<AddResult> {
     const { call, chunking, fields } = split(options);
     const { idempotencyKey, ...terms } = fields;
     const rows = rowsOf(matrix);
@@ -113,7 +113,11 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     const { call, fields } = split(options);
     const { idempotencyKey, ...terms } = fields;
     const form = new FormData();
-    const listed = [...images];
+    const listed = listOf(images, "images").map((one, position) => {
+      if (!(checkedObject(one, "an image", position).image instanceof Blob))
+        throw new InvalidArgument("an image is a Blob", position, "bad_object");
+      return { ...one, id: idOf(one.id, position) };
+    });
     const about = listed.map(({ id, payload }) => (payload === undefined || payload === null ? { id } : { id, payload }));
     form.append("items", toJson(about, "list of images"));
     for (const { id, image } of listed) form.append("image", image, encodeURIComponent(id));
@@ -138,6 +142,8 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     const { call, fields } = split(options);
     const { idempotencyKey, ...terms } = fields;
     const key = checkedKey(idempotencyKey);
+    if (typeof body !== "string" && !(body instanceof Blob || body instanceof Uint8Array || body instanceof ReadableStream))
+      throw new InvalidArgument("lines are a string, a Blob, bytes, or a ReadableStream of bytes", null, "bad_parameter");
     const path = `${this.scope.index}${queryString({ stream: true, ...terms })}`;
     const again = key !== undefined || (terms.mode ?? "upsert") === "upsert" ? "always" : "if-not-done";
     const repeat = body instanceof ReadableStream ? "never" : again;

@@ -1,7 +1,7 @@
 /** Large adds and batches of queries, cut into requests. A piece is encoded when it is asked for. */
 import { ApiError, InvalidArgument, KinbinClientError, UnexpectedResponse } from "./errors.js";
 import { toJson } from "./json.js";
-import { isVector, subject, vectorJson, withText } from "./requests.js";
+import { checkedMany, checkedObject, idOf, isVector, subject, vectorJson, withIds, withText } from "./requests.js";
 import type { Asked, Chunking, NewItem, Query } from "./types.js";
 
 /** Anything to iterate over, awaited or not. */
@@ -72,9 +72,9 @@ function bytesOf(text: string): number {
 export async function* itemParts(items: Many<NewItem<object>>): AsyncGenerator<Part, void, undefined> {
   if (Array.isArray(items)) refuseDuplicates(items as NewItem<object>[]);
   let position = 0;
-  for await (const item of items) {
-    const { id, payload, if_version, ...content } = item;
-    const head = `{"id":${toJson(id, "id", position, "bad_id")}`;
+  for await (const item of checkedMany(items, "items")) {
+    const { id, payload, if_version, ...content } = checkedObject(item, "an item", position);
+    const head = `{"id":${toJson(idOf(id, position), "id", position, "bad_id")}`;
     const tail = payload === undefined || payload === null ? "" : `,"payload":${toJson(payload, "payload", position, "bad_payload")}`;
     const conditional = if_version !== undefined && if_version !== null;
     const version = conditional ? `,"if_version":${toJson(if_version, "if_version", position)}` : "";
@@ -87,8 +87,8 @@ export async function* itemParts(items: Many<NewItem<object>>): AsyncGenerator<P
 /** Queries of the same options as they travel. */
 export async function* askedParts(queries: Many<Asked>): AsyncGenerator<Part, void, undefined> {
   let position = 0;
-  for await (const asked of queries) {
-    yield { json: isVector(asked) ? vectorJson(asked, position) : `{${await subject(asked, position)}}`, conditional: false };
+  for await (const asked of checkedMany(queries, "queries")) {
+    yield { json: isVector(asked, position) ? vectorJson(asked, position) : `{${await subject(asked, position)}}`, conditional: false };
     position++;
   }
 }
@@ -96,7 +96,10 @@ export async function* askedParts(queries: Many<Asked>): AsyncGenerator<Part, vo
 /** Queries with options of their own as they travel. */
 export async function* queryParts(queries: Many<Query>): AsyncGenerator<Part, void, undefined> {
   let position = 0;
-  for await (const query of queries) yield { json: toJson(await withText(query), "query", position++), conditional: false };
+  for await (const query of checkedMany(queries, "queries")) {
+    yield { json: toJson(await withIds(checkedObject(query, "a query", position)), "query", position), conditional: false };
+    position++;
+  }
 }
 
 /** Do something for every chunk; an error's positions, and its `acknowledged` if that is told, count from the start of the whole. */
@@ -134,10 +137,12 @@ export function checkedAnswers<T>(answers: T[], queries: number): T[] {
 
 function refuseDuplicates(items: readonly NewItem<object>[]): void {
   const seen = new Map<string, number>();
-  for (const [position, { id }] of items.entries()) {
-    const first = seen.get(id);
+  for (const [position, item] of items.entries()) {
+    // What is no id is told when its turn comes.
+    const id = String(item?.id);
+    const first = item?.id === undefined ? undefined : seen.get(id);
     if (first !== undefined) {
-      const text = `the id ${JSON.stringify(String(id).slice(0, 40))} is at position ${first} already; send each id once`;
+      const text = `the id ${JSON.stringify(id.slice(0, 40))} is at position ${first} already; send each id once`;
       throw new InvalidArgument(text, position, "duplicate_id");
     }
     seen.set(id, position);

@@ -3,7 +3,7 @@ import { Collection } from "./collection.js";
 import { Conflict, InvalidArgument, ServerError, Timeout, TransportError, Unavailable } from "./errors.js";
 import { toJson } from "./json.js";
 import { errorOf, parsed } from "./replies.js";
-import { aliasPath, checkedName, collectionPath, jsonRequest, post } from "./requests.js";
+import { aliasPath, checkedName, checkedObject, collectionPath, jsonRequest, post } from "./requests.js";
 import { Searchable } from "./searching.js";
 import { sleep } from "./send.js";
 import { LONG, Snapshots, type Snapshot } from "./snapshots.js";
@@ -38,7 +38,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
   readonly snapshots: Snapshots;
 
   constructor(url: string = DEFAULT_ADDRESS, options: ClientOptions = {}) {
-    super(new Sender(url, options), { index: "/index", query: "/query" });
+    super(new Sender(url, checkedObject(options, "the options")), { index: "/index", query: "/query" });
     this.snapshots = new Snapshots(this.sender);
   }
 
@@ -57,7 +57,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
     configuration: Configuration = {},
     options: CallOptions = {},
   ): Promise<Collection<Q>> {
-    const { existOk = false, ...config } = configuration;
+    const { existOk = false, ...config } = checkedObject(configuration, "the configuration");
     // The second answer to a request that was done would take the collection that the first has made for one that was there.
     const request = jsonRequest("PUT", collectionPath(name), toJson(config, "configuration"), existOk ? "always" : "if-not-done");
     const found = (status: number): boolean => status === 200 && !existOk;
@@ -117,6 +117,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
     name: string,
     options: CallOptions = {},
   ): Promise<Collection<Q>> {
+    checkedObject(source, "what is restored");
     const request: Request = isFile(source)
       ? {
           method: "POST",
@@ -176,7 +177,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
    * Usage: `await client.waitReady({ timeout: 30_000 })`
    */
   async waitReady(options: { timeout?: number; interval?: number; signal?: AbortSignal } = {}): Promise<void> {
-    const { timeout = 60_000, interval = 250, signal } = options;
+    const { timeout = 60_000, interval = 250, signal } = checkedObject(options, "the options");
     if (!(timeout >= 0 && interval > 0)) {
       throw new InvalidArgument("waitReady takes a timeout of at least 0 and an interval above 0 milliseconds");
     }

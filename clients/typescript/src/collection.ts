@@ -1,10 +1,10 @@
 /** A collection: what it holds, and how it is read and changed. */
 import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
 import { toJson } from "./json.js";
-import { idList, jsonRequest, post, split } from "./requests.js";
+import { checkedObject, idList, idOf, jsonRequest, listOf, post, split } from "./requests.js";
 import { LONG } from "./snapshots.js";
 import { Tuning } from "./tuning.js";
-import type { CallOptions, Filter, GetAnswer, Item, Page, Payload, Schemas } from "./types.js";
+import type { CallOptions, Facets, Filter, GetAnswer, Id, Item, Page, Payload, Schemas } from "./types.js";
 
 /** What comes with stored items. */
 export type Include = readonly ("payload" | "vector" | "version" | `payload.${string}`)[];
@@ -23,7 +23,7 @@ export interface ScrollOptions {
 
 /** A write of one payload. */
 export interface PayloadWrite<P> {
-  readonly id: string;
+  readonly id: Id;
   readonly payload: P | null;
   /** The version that the stored item must have. */
   readonly if_version?: number | null;
@@ -31,6 +31,15 @@ export interface PayloadWrite<P> {
 
 /** A payload whose fields may be left out, or null, which removes them. */
 export type Patch<P> = { [Field in keyof P]?: P[Field] | null };
+
+/** What is deleted: items by id, on condition of versions if these are given, one for each id, or all that a filter matches. */
+export type Deleted =
+  | {
+      readonly ids: Iterable<Id>;
+      /** What each item has to be, or nothing is deleted; 0: it must not be there; null: any. */
+      readonly if_versions?: readonly (number | null)[] | null;
+    }
+  | { readonly filter: Filter };
 
 const IDS_A_GET = 1_000;
 
@@ -51,7 +60,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `const { items, missing } = await photos.get(["a", "b"], { include: ["payload"] })`
    */
-  async get(ids: Iterable<string>, options: { include?: Include } & CallOptions = {}): Promise<GetAnswer<P>> {
+  async get(ids: Iterable<Id>, options: { include?: Include } & CallOptions = {}): Promise<GetAnswer<P>> {
     const { call, fields } = split(options);
     const listed = idList(ids);
     const found: GetAnswer<P> = { items: [], missing: [] };
@@ -69,12 +78,15 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
   /**
    * Delete items, by exactly one of ids and filter. After a repeated request `deleted` may be too low.
    *
-   * Usage: `await photos.delete({ ids: ["a"] })`, `await photos.delete({ filter: { year: { $lt: 2000 } } })`
+   * With `if_versions`, one for each id, all of them are deleted or none: Conflict with code "version_conflict" if an item has another.
+   *
+   * Usage: `await photos.delete({ ids: ["a"] })`, `await photos.delete({ filter: { year: { $lt: 2000 } } })`,
+   *     `await photos.delete({ ids, if_versions: await photos.versions(ids) })`
    */
-  async delete(which: { ids: Iterable<string> } | { filter: Filter }, options: CallOptions = {}): Promise<Schemas["DeleteAnswer"]> {
-    // Callers without types may send both, and would delete more than they meant.
-    if ("ids" in which === "filter" in which) throw new InvalidArgument("delete takes exactly one of ids and filter");
-    return this.ask(post(`${this.path}/delete`, "ids" in which ? { ids: idList(which.ids) } : which), options, "deleted");
+  async delete(which: Deleted, options: CallOptions = {}): Promise<Schemas["DeleteAnswer"]> {
+    const body = deleteBody(which);
+    // On condition of a version the second would meet its own work.
+    return this.ask(post(`${this.path}/delete`, body, "if_versions" in body ? "if-not-done" : "always"), options, "deleted");
   }
 
   /** How many items there are (that fit a filter). */
@@ -87,7 +99,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `(await photos.facets("tag", { filter: { year: 2020 } })).values`
    */
-  async facets(field: string, options: { filter?: Filter | null; limit?: number } & CallOptions = {}): Promise<Schemas["FacetsAnswer"]> {
+  async facets(field: string, options: { filter?: Filter | null; limit?: number } & CallOptions = {}): Promise<Facets> {
     const { call, fields } = split(options);
     return this.ask(post(`${this.path}/facets`, { field, ...fields }), call, "values");
   }
@@ -98,12 +110,12 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    * Usage: `await photos.addIndex("year", "number")`
    */
   async addIndex(field: string, kind: "number" | "keyword" | "datetime" | "geo", options: CallOptions = {}): Promise<void> {
-    await this.ask(post(`${this.path}/indexes`, { add: { [field]: kind }, drop: [] }), options);
+    await this.ask(post(`${this.path}/indexes`, { add: { [checkedField(field)]: kind }, drop: [] }), options);
   }
 
   /** Drop the index of a field; InvalidInput if there is none. After a repeated request it may be gone already. */
   async dropIndex(field: string, options: CallOptions = {}): Promise<void> {
-    await this.ask(post(`${this.path}/indexes`, { add: {}, drop: [field] }), options);
+    await this.ask(post(`${this.path}/indexes`, { add: {}, drop: [checkedField(field)] }), options);
   }
 
   /**
@@ -122,7 +134,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    * Usage: `for await (const page of photos.pages({ limit: 1000 })) store(page.items)`
    */
   async *pages(options: ScrollOptions & { after?: string | null } & CallOptions = {}): AsyncGenerator<Page<P>, void, undefined> {
-    for (let after = options.after ?? null, first = true; first || after !== null; first = false) {
+    for (let after = checkedObject(options, "the options").after ?? null, first = true; first || after !== null; first = false) {
       const page: Page<P> = await this.scroll({ ...options, after });
       // It would have us read that page for ever.
       if (page.next !== null && page.next === after)
@@ -171,14 +183,18 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
     return this.#payloads("merge", patches, options);
   }
 
-  #payloads(mode: "replace" | "merge", items: readonly PayloadWrite<unknown>[], options: CallOptions): Promise<Schemas["PayloadAnswer"]> {
+  #payloads(mode: "replace" | "merge", writes: readonly PayloadWrite<unknown>[], options: CallOptions): Promise<Schemas["PayloadAnswer"]> {
+    const items = listOf(writes, "writes").map((write, position) => ({
+      ...checkedObject(write, "a write", position),
+      id: idOf(write.id, position),
+    }));
     const conditional = items.some(({ if_version }) => if_version !== undefined && if_version !== null);
     // On condition of a version the second would meet its own work.
     return this.ask(post(`${this.path}/payload`, { mode, items }, conditional ? "if-not-done" : "always"), options, "updated");
   }
 
   /** The version of each item, 0 where there is none: for `if_version`. */
-  async versions(ids: Iterable<string>, options: CallOptions = {}): Promise<number[]> {
+  async versions(ids: Iterable<Id>, options: CallOptions = {}): Promise<number[]> {
     const listed = idList(ids);
     const { items } = await this.get(listed, { ...options, include: ["version"] });
     const known = new Map(items.map((item) => [item.id, item.version ?? 0]));
@@ -196,7 +212,8 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    * Usage: `await photos.setLimits({ items: 1_000_000 })`
    */
   async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
-    const body = toJson({ items: limits.items ?? null, bytes: limits.bytes ?? null }, "limits");
+    const { items, bytes, ...unknown } = checkedObject(limits, "the limits");
+    const body = toJson({ items: items ?? null, bytes: bytes ?? null, ...unknown }, "limits");
     return this.ask(jsonRequest("PUT", `${this.path}/limits`, body), options, "count");
   }
 
@@ -209,4 +226,36 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
     const { call, fields } = split(options);
     return this.ask({ ...post(`${this.path}/compact`, fields), timeout: LONG }, call, "freed_bytes");
   }
+}
+
+/** The body of a delete; callers without types may name more than it takes, and would delete more than they meant. */
+function deleteBody(which: Deleted): { ids: string[]; if_versions?: (number | null)[] } | { filter: Filter } {
+  const given = Object.entries(checkedObject(which, "what is deleted")).filter(([, value]) => value !== undefined && value !== null);
+  const unknown = given.find(([name]) => name !== "ids" && name !== "filter" && name !== "if_versions");
+  if (unknown !== undefined)
+    throw new InvalidArgument(`delete takes ids with if_versions, or filter, and no ${JSON.stringify(unknown[0])}`);
+  const { ids, filter, if_versions } = Object.fromEntries(given) as {
+    ids?: Iterable<Id>;
+    filter?: Filter;
+    if_versions?: (number | null)[];
+  };
+  if ((ids === undefined) === (filter === undefined)) throw new InvalidArgument("delete takes exactly one of ids and filter");
+  if (ids === undefined) {
+    if (if_versions !== undefined) throw new InvalidArgument("delete takes if_versions with ids only");
+    return { filter: checkedObject(filter as Filter, "the filter") };
+  }
+  const listed = idList(ids);
+  if (if_versions === undefined) return { ids: listed };
+  const versions = listOf(if_versions, "if_versions");
+  if (versions.length === listed.length) return { ids: listed, if_versions: versions };
+  throw new InvalidArgument(
+    `${listed.length} ids came with ${versions.length} if_versions; send one for each, null for any`,
+    null,
+    "bad_parameter",
+  );
+}
+
+function checkedField(field: string): string {
+  if (typeof field === "string") return field;
+  throw new InvalidArgument("a field of payloads is a string", null, "bad_parameter");
 }

@@ -1,11 +1,12 @@
 /** TypeScript client of the Kinbin near-neighbour service, for Node and browsers. */
 export { Client, type Configuration, type SnapshotFile } from "./client.js";
-export { Collection, type Include, type Patch, type PayloadWrite, type ScrollOptions } from "./collection.js";
+export { Collection, type Deleted, type Include, type Patch, type PayloadWrite, type ScrollOptions } from "./collection.js";
 export type { LinesOptions, NewImage } from "./adding.js";
 export type { Many } from "./chunks.js";
 export * from "./errors.js";
 export type {
   Cluster,
+  DuplicateStream,
   DuplicatesOptions,
   DuplicatesSummary,
   ExplainOptions,

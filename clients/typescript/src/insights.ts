@@ -3,11 +3,11 @@ import { ConnectionLost } from "./errors.js";
 import { toJson } from "./json.js";
 import { Named } from "./named.js";
 import { problemError } from "./replies.js";
-import { jsonRequest, post, split, subject } from "./requests.js";
+import { checkedObject, idOf, jsonRequest, post, split, subject } from "./requests.js";
 import { lines } from "./send.js";
 import { LONG } from "./snapshots.js";
 import type { Request } from "./transport.js";
-import type { CallOptions, Filter, Given, Payload, Schemas, Vector } from "./types.js";
+import type { CallOptions, Filter, Given, Id, Payload, Schemas, Vector } from "./types.js";
 
 /** A term of an explanation: all parts, with those of `rest` and `constants`, add up to `sum`. */
 export type Term = Omit<Schemas["TermOut"], "feature"> & {
@@ -51,6 +51,11 @@ export type DuplicatesOptions<F extends Form> = Omit<Schemas["DuplicatesRequest"
   filter?: Filter | null;
 };
 
+/** Duplicates one by one. `summary` is what is known of the search as soon as it is done; null before, and after an end that was early. */
+export type DuplicateStream<F extends Form = "pairs"> = AsyncGenerator<Found<F>, DuplicatesSummary, undefined> & {
+  readonly summary: DuplicatesSummary | null;
+};
+
 /** A search for duplicates takes longer than a query does. */
 const DUPLICATES = 120_000;
 
@@ -61,13 +66,14 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
    * Usage: `(await photos.explain([0.1, 0, 2.5], "a", { limit: 20 })).terms`, `await photos.explain({ query_id: "b" }, "a")`
    */
   async explain(
-    asked: Vector | Given | { readonly query_id: string },
-    id: string,
+    asked: Vector | Given | { readonly query_id: Id },
+    id: Id,
     options: ExplainOptions & CallOptions = {},
   ): Promise<Explanation> {
     const { call, fields } = split(options);
-    const about = "query_id" in asked ? `"query_id":${toJson(asked.query_id, "id")}` : await subject(asked);
-    const body = `{${about},${toJson({ id, ...fields }, "request").slice(1)}`;
+    const byId = "query_id" in checkedObject(asked, "what is asked for");
+    const about = byId ? `"query_id":${toJson(idOf((asked as { query_id: Id }).query_id), "id")}` : await subject(asked as Vector | Given);
+    const body = `{${about},${toJson({ ...fields, id: idOf(id) }, "request").slice(1)}`;
     return this.ask<Explanation>(jsonRequest("POST", `${this.path}/explain`, body), call, "score", "terms");
   }
 
@@ -94,21 +100,35 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
   }
 
   /**
-   * The same one by one, as they are found, however many there are. What is known of the search is the iterator's last value.
+   * The same one by one, as they are found, however many there are. What is known of the search is the `summary` of the stream, after its
+   * last value.
    *
    * ConnectionLost if the service ends before it is done: then there may be more.
    *
-   * Usage: `for await (const { a, b, score } of photos.duplicateStream({ min_score: 0.9 })) console.log(a, b, score)`
+   * Usage:
+   *     const stream = photos.duplicateStream({ min_score: 0.9 });
+   *     for await (const { a, b, score } of stream) console.log(a, b, score);
+   *     console.log(stream.summary?.miss_probability);
    */
-  async *duplicateStream<F extends Form = "pairs">(
+  duplicateStream<F extends Form = "pairs">(options: DuplicatesOptions<F> & CallOptions): DuplicateStream<F> {
+    const told = { summary: null as DuplicatesSummary | null };
+    const stream = this.#found(options, (summary) => (told.summary = summary));
+    return Object.defineProperty(stream, "summary", { get: () => told.summary, enumerable: true }) as DuplicateStream<F>;
+  }
+
+  async *#found<F extends Form>(
     options: DuplicatesOptions<F> & CallOptions,
+    done: (summary: DuplicatesSummary) => void,
   ): AsyncGenerator<Found<F>, DuplicatesSummary, undefined> {
     const { call, fields } = split(options);
     const request: Request = { ...post(`${this.path}/duplicates`, fields), timeout: LONG };
     for await (const line of lines(this.sender, request, call)) {
       const told = line as Found<F> & Partial<DuplicatesSummary> & { error?: unknown };
       if (told.error !== undefined) throw problemError(told.error) ?? new ConnectionLost(`${this.sender.address}: the search was ended`);
-      if (told.miss_probability !== undefined) return told as DuplicatesSummary;
+      if (told.miss_probability !== undefined) {
+        done(told as DuplicatesSummary);
+        return told as DuplicatesSummary;
+      }
       yield told;
     }
     throw new ConnectionLost(`${this.sender.address}: the answer ended before its last line`);

@@ -1,9 +1,9 @@
 /**
  * JSON with whole numbers of 64 bits, and without surprises.
  *
- * Features of tokens are hashes of 63 bits, of which a JavaScript number holds 53. Those that do not fit are bigint, in both directions,
- * wherever an answer has `indices`, or a `feature`; so a vector that was read can be sent again. What JSON.stringify would change silently
- * (NaN and infinity to null, a Map to {}) is refused.
+ * Features of tokens are hashes of 63 bits, and payloads hold whole numbers of 64, of which a JavaScript number holds 53. Those that are no
+ * safe integers are bigint, in both directions, wherever an answer has features or what stood in a payload; so what was read can be sent
+ * again. What JSON.stringify would change silently (NaN and infinity to null, a Map to {}) is refused.
  */
 import { InvalidArgument } from "./errors.js";
 
@@ -17,9 +17,13 @@ class NoJson extends Error {
   }
 }
 
-const UNBOUND = /"indices":\s*\[[\d\s,]*\d{16}[\d\s,]*\]|"feature":\s*\d{16,}/;
-const EACH_UNBOUND = new RegExp(UNBOUND, "g");
-const MARKED = /^\u0000\d{16,}$/;
+/** A whole number of 16 digits or more; perhaps inside of a string. */
+const UNBOUND = /[[:,\s]-?\d{16,}\s*[,\]}]/;
+/** Strings, and such numbers with what is before them. */
+const STRINGS_AND_UNBOUND = /"[^"\\]*(?:\\.[^"\\]*)*"|([[:,\s])(-?\d{16,})(?=\s*[,\]}])/g;
+const MARKED = /^\u0000-?\d{16,}$/;
+/** Where numbers are features, or stood in a payload, at any depth. All others are such that a number holds them, or nearly. */
+const EXACT = new Set(["payload", "indices", "feature", "values", "groups"]);
 
 /** The JSON of a value; InvalidArgument, naming `what`, if it has none. `code` is that of the service, if it would refuse it as such. */
 export function toJson(value: unknown, what: string, position: number | null = null, code: string | null = null): string {
@@ -85,28 +89,30 @@ function isTyped(value: object): value is TypedNumbers {
   );
 }
 
-/** The value of a JSON text; SyntaxError if it is none. Features that no number holds come as bigint, but not what payloads call so. */
+/** The value of a JSON text; SyntaxError if it is none. Features, and whole numbers of payloads, are bigint if they are no safe integers. */
 export function fromJson(text: string): unknown {
   if (!UNBOUND.test(text)) return JSON.parse(text);
-  // Only such numbers are marked, so that all else is read by JSON.parse.
-  const marked = text.replace(EACH_UNBOUND, (found) =>
-    found.replace(/\d{16,}/g, (digits) => (Number.isSafeInteger(Number(digits)) ? digits : `"\\u0000${digits}"`)),
-  );
+  // Only such numbers are marked, so that all else is read by JSON.parse. Strings that look marked get a second mark.
+  const marked = text.replace(STRINGS_AND_UNBOUND, (found: string, before: string | undefined, digits: string) => {
+    if (before === undefined) return found.startsWith('"\\u0000') ? `"\\u0000${found.slice(1)}` : found;
+    return Number.isSafeInteger(Number(digits)) ? found : `${before}"\\u0000${digits}"`;
+  });
   return restored(JSON.parse(marked), false);
 }
 
-function restored(value: unknown, ofPayload: boolean): unknown {
-  if (Array.isArray(value)) return value.map((one) => restored(one, ofPayload));
+function restored(value: unknown, exact: boolean): unknown {
+  if (typeof value === "string") return unmarked(value, exact);
+  if (Array.isArray(value)) return value.map((one) => restored(one, exact));
   if (typeof value !== "object" || value === null) return value;
-  const restoredField = ([name, field]: [string, unknown]): [string, unknown] => {
-    if (name === "indices" && Array.isArray(field)) return [name, field.map((one) => unmarked(one, ofPayload))];
-    if (name === "feature") return [name, unmarked(field, ofPayload)];
-    return [name, restored(field, ofPayload || name === "payload")];
-  };
+  const restoredField = ([name, field]: [string, unknown]): [string, unknown] => [
+    name.startsWith("\u0000") ? name.slice(1) : name,
+    restored(field, exact || EXACT.has(name)),
+  ];
   return Object.fromEntries(Object.entries(value).map(restoredField));
 }
 
-function unmarked(value: unknown, ofPayload: boolean): unknown {
-  if (typeof value !== "string" || !MARKED.test(value)) return restored(value, ofPayload);
-  return ofPayload ? Number(value.slice(1)) : BigInt(value.slice(1));
+function unmarked(text: string, exact: boolean): unknown {
+  if (!text.startsWith("\u0000")) return text;
+  if (!MARKED.test(text)) return text.slice(1);
+  return exact ? BigInt(text.slice(1)) : Number(text.slice(1));
 }

@@ -10,6 +10,8 @@ export interface Matrix {
 
 /** How many rows a matrix has; InvalidArgument if that is no whole number, or if a value is not finite. */
 export function rowsOf(matrix: Matrix): number {
+  if (typeof matrix !== "object" || matrix === null || !ArrayBuffer.isView(matrix.values))
+    throw new InvalidArgument("a matrix is {values: a Float32Array or Float64Array, columns: a number}", null, "bad_parameter");
   const rows = matrix.values.length / matrix.columns;
   if (!(matrix.columns >= 1 && Number.isInteger(matrix.columns) && Number.isInteger(rows))) {
     const text = `${matrix.values.length} values are no rows of ${matrix.columns} columns`;

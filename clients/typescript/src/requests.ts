@@ -3,7 +3,7 @@ import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import type { Repeat } from "./retry.js";
 import type { Request } from "./transport.js";
-import type { Asked, CallOptions, Chunking, Given, Image, Vector } from "./types.js";
+import type { Asked, CallOptions, Chunking, Example, Given, Id, Image, Vector } from "./types.js";
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
@@ -22,7 +22,7 @@ export function aliasPath(name: string): string {
 }
 
 export function checkedName(name: string): string {
-  if (NAME.test(name)) return name;
+  if (typeof name === "string" && NAME.test(name)) return name;
   throw new InvalidArgument("the name of a collection consists of letters, digits, '_', '-' and '.', and does not begin with '.'");
 }
 
@@ -44,7 +44,7 @@ export function split<Options extends CallOptions & Chunking>(
   chunking: Chunking;
   fields: Omit<Options, keyof CallOptions | keyof Chunking>;
 } {
-  const { signal, timeout, retry, maxItems, maxBytes, onProgress, ...fields } = options;
+  const { signal, timeout, retry, maxItems, maxBytes, onProgress, ...fields } = checkedObject(options, "the options");
   return { call: { signal, timeout, retry }, chunking: { maxItems, maxBytes, onProgress }, fields };
 }
 
@@ -53,24 +53,56 @@ export function vectorJson(vector: Vector, position: number | null = null): stri
   return toJson(vector, "vector", position, "bad_vector");
 }
 
-/** Whether this is a vector by itself, and not an object that holds one. */
-export function isVector(given: Asked | Vector | Given): given is Vector {
+/** Whether this is a vector by itself, and not an object that holds one; InvalidArgument for what is neither. */
+export function isVector(given: Asked | Vector | Given, position: number | null = null): given is Vector {
+  if (typeof given !== "object" || given === null) throw noQuery(position);
   return Array.isArray(given) || ArrayBuffer.isView(given) || "tokens" in given || "indices" in given;
 }
 
 /** What is asked for, as fields of JSON: `"vector":[...]`, or `"string":"kitten"`. */
 export async function subject(given: Asked | Given, position: number | null = null): Promise<string> {
-  if (isVector(given)) return `"vector":${vectorJson(given, position)}`;
+  if (isVector(given, position)) return `"vector":${vectorJson(given, position)}`;
   const object = await withText(given);
   const json = toJson(object, "query", position);
-  if (json === "{}")
-    throw new InvalidArgument("a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}", position);
+  if (json === "{}") throw noQuery(position);
   return json.slice(1, -1);
+}
+
+function noQuery(position: number | null): InvalidArgument {
+  return new InvalidArgument("a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}", position);
+}
+
+/** An object as it is; InvalidArgument for anything else in its place, which callers without types may send. */
+export function checkedObject<Held extends object>(given: Held, what: string, position: number | null = null): Held {
+  if (typeof given === "object" && given !== null) return given;
+  throw new InvalidArgument(`${what}: an object is expected, not ${kindOf(given)}`, position, "bad_parameter");
+}
+
+/** Anything to iterate over as it is, awaited or not; InvalidArgument for what is none, and for a string. */
+export function checkedMany<Many extends object>(given: Many, what: string): Many {
+  if (typeof given === "object" && given !== null && (Symbol.iterator in given || Symbol.asyncIterator in given)) return given;
+  throw new InvalidArgument(
+    `${what}: an array, or something else to iterate over, is expected, not ${kindOf(given)}`,
+    null,
+    "bad_parameter",
+  );
+}
+
+/** What awaits nobody as an array. */
+export function listOf<T>(given: Iterable<T>, what: string): T[] {
+  if (typeof given === "object" && given !== null && Symbol.iterator in given) return [...given];
+  throw new InvalidArgument(`${what}: a list is expected, not ${kindOf(given)}`, null, "bad_parameter");
+}
+
+function kindOf(given: unknown): string {
+  return given === null ? "null" : typeof given;
 }
 
 /** The same object, an image as base64. */
 export async function withText<Held extends object>(held: Held): Promise<Held> {
-  return "image" in held && typeof held.image !== "string" ? { ...held, image: await base64(held.image as Exclude<Image, string>) } : held;
+  return "image" in held && typeof held.image === "object" && held.image !== null
+    ? { ...held, image: await base64(held.image as Exclude<Image, string>) }
+    : held;
 }
 
 const PART = 0x6000;
@@ -84,13 +116,44 @@ async function base64(image: Exclude<Image, string>): Promise<string> {
   return text;
 }
 
-/** A list of ids; InvalidArgument for one string in its place, or for an id that is none. */
-export function idList(ids: Iterable<string>): string[] {
-  if (typeof ids === "string") throw new InvalidArgument("ids are a list of strings", null, "bad_parameter");
-  const listed = [...ids];
-  const wrong = listed.findIndex((id) => typeof id !== "string");
-  if (wrong >= 0) throw new InvalidArgument(`an id is a string, this is ${typeof listed[wrong]}`, wrong, "bad_id");
-  return listed;
+const LEAST_ID = -(2n ** 63n);
+const LARGEST_ID = 2n ** 64n - 1n;
+
+/** An id as it travels, a whole number as its digits; InvalidArgument if it is none. */
+export function idOf(id: Id, position: number | null = null): string {
+  if (typeof id === "string") return id;
+  if (typeof id === "bigint" && id >= LEAST_ID && id <= LARGEST_ID) return id.toString();
+  if (Number.isSafeInteger(id)) return String(id);
+  const wrong = typeof id === "number" || typeof id === "bigint" ? String(id) : kindOf(id);
+  throw new InvalidArgument(`an id is a string, a safe integer, or a bigint of 64 bits, this is ${wrong}`, position, "bad_id");
+}
+
+/** A list of ids as they travel; InvalidArgument for one string in its place, or for an id that is none. */
+export function idList(ids: Iterable<Id>): string[] {
+  return listOf(ids, "ids").map((id, position) => idOf(id, position));
+}
+
+/** The ids that a query names as they travel: its own, those of `exclude`, and those of examples; images as base64. */
+export async function withIds<Held extends object>(held: Held): Promise<Held> {
+  const { id, exclude, positive, negative } = held as {
+    id?: Id;
+    exclude?: readonly Id[];
+    positive?: readonly Example[];
+    negative?: readonly Example[];
+  };
+  const made: Record<string, unknown> = {};
+  if (id !== undefined && id !== null) made.id = idOf(id);
+  if (exclude !== undefined && exclude !== null) made.exclude = idList(exclude);
+  if (positive !== undefined && positive !== null) made.positive = await exampleList(positive);
+  if (negative !== undefined && negative !== null) made.negative = await exampleList(negative);
+  return withText({ ...held, ...made });
+}
+
+/** Examples as they travel. */
+export function exampleList(examples: readonly Example[]): Promise<unknown[]> {
+  return Promise.all(
+    listOf(examples, "examples").map((one, place) => (typeof one === "object" && one !== null ? withText(one) : idOf(one, place))),
+  );
 }
 
 /** ?name=value&..., without those that are undefined. */

@@ -1,9 +1,10 @@
 /** Queries: one, many, by examples, and as a stream. */
 import { Adding } from "./adding.js";
 import { askedParts, checkedAnswers, chunksOf, each, queriesARequest, queryParts, totalOf, type Chunk, type Many } from "./chunks.js";
+import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import { npyFile, rowsOf, type Matrix, type MatrixQueryOptions } from "./matrices.js";
-import { jsonRequest, queryString, split, subject, withText } from "./requests.js";
+import { exampleList, idOf, jsonRequest, queryString, split, subject, withIds } from "./requests.js";
 import type {
   Answer,
   Asked,
@@ -12,6 +13,7 @@ import type {
   Chunking,
   Example,
   FieldsOptions,
+  Id,
   Payload,
   Query,
   QueryOptions,
@@ -30,7 +32,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    */
   async query(asked: Asked, options: QueryOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
     const { call, fields } = split(options);
-    return this.#one(`{${await subject(asked)}${more(fields)}`, call);
+    return this.#one(`{${await subject(asked)}${more(await withIds(fields))}`, call);
   }
 
   /**
@@ -38,9 +40,9 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `await photos.queryId("a", { k: 5 })`
    */
-  async queryId(id: string, options: QueryOptions & FieldsOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
+  async queryId(id: Id, options: QueryOptions & FieldsOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
     const { call, fields } = split(options);
-    return this.#one(toJson({ id, ...fields }, "query"), call);
+    return this.#one(toJson({ ...(await withIds(fields)), id: idOf(id) }, "query"), call);
   }
 
   /**
@@ -56,10 +58,8 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     options: QueryOptions & CallOptions = {},
   ): Promise<TimedAnswer<P>> {
     const { call, fields } = split(options);
-    const written = (examples: readonly Example[]): Promise<unknown[]> =>
-      Promise.all(examples.map((one) => (typeof one === "object" ? withText(one) : one)));
-    const asked = { positive: await written(positive), ...(negative.length > 0 ? { negative: await written(negative) } : {}) };
-    return this.#one(toJson({ ...asked, ...fields }, "query"), call);
+    const [near, far] = [await exampleList(positive), await exampleList(negative)];
+    return this.#one(toJson({ positive: near, ...(far.length > 0 ? { negative: far } : {}), ...(await withIds(fields)) }, "query"), call);
   }
 
   /**
@@ -68,7 +68,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    * Usage: `for (const answer of (await photos.queryBatch(vectors, { k: 5 })).answers) console.log(answer.results)`
    */
   async queryBatch(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
-    return gathered(this.#batches(queries, options));
+    return gathered(await this.#batches(queries, options));
   }
 
   /**
@@ -78,6 +78,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    */
   async queryMatrix(matrix: Matrix, options: MatrixQueryOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
     const { call, chunking, fields } = split(options);
+    rowsOf(matrix);
     const path = `${this.scope.query}${queryString(fields)}`;
     const { maxItems = 1_000, maxBytes = 8 * 1024 * 1024 } = queriesARequest(chunking, fields);
     const most = Math.max(1, Math.min(maxItems, Math.floor(maxBytes / (matrix.columns * matrix.values.BYTES_PER_ELEMENT))));
@@ -99,7 +100,9 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    * Usage: `await photos.queryEach([{ id: "a", k: 3 }, { vector: [0.1, 0, 2] }])`
    */
   async queryEach(queries: Many<Query>, options: CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
-    const { call, chunking } = split(options);
+    const { call, chunking, fields } = split(options);
+    const unknown = Object.keys(fields)[0];
+    if (unknown !== undefined) throw new InvalidArgument(`queryEach has no option ${JSON.stringify(unknown)}: each query has its own`);
     return gathered(this.#each(queries, chunksOf(queryParts(queries), chunking), "{", chunking, call));
   }
 
@@ -112,12 +115,13 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     queries: Many<Asked>,
     options: QueryOptions & FieldsOptions & CallOptions & Chunking = {},
   ): AsyncGenerator<Answer<P>, void, undefined> {
-    for await (const { result, chunk } of this.#batches(queries, { maxItems: 100, ...options }))
+    for await (const { result, chunk } of await this.#batches(queries, { maxItems: 100, ...options }))
       yield* checkedAnswers(result.answers, chunk.size);
   }
 
-  #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking): AsyncGenerator<Batch<P>> {
-    const { call, chunking, fields } = split(options);
+  async #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking): Promise<AsyncGenerator<Batch<P>>> {
+    const { call, chunking, fields: given } = split(options);
+    const fields = await withIds(given);
     const head = `{${toJson(fields, "query").slice(1, -1)}${isEmpty(fields) ? "" : ","}`;
     return this.#each(queries, chunksOf(askedParts(queries), queriesARequest(chunking, fields)), head, chunking, call);
   }

@@ -1,7 +1,8 @@
 /** Requests sent, again where that is safe and may help, with the pauses between. */
-import { ApiError, ConnectionLost, KinbinClientError, UnexpectedResponse } from "./errors.js";
+import { ApiError, ConnectionLost, InvalidArgument, KinbinClientError, UnexpectedResponse } from "./errors.js";
 import { fromJson } from "./json.js";
 import { unheard } from "./refusals.js";
+import { checkedObject } from "./requests.js";
 import { contentType, errorOf, type Reply } from "./replies.js";
 import { checkedRetry, mayRepeat, pauseOf } from "./retry.js";
 import { checkedTimeout, type Opened, type Request, type Sender } from "./transport.js";
@@ -19,6 +20,7 @@ async function repeated<T>(
   call: CallOptions,
   attempt: (timeout: number | undefined) => Promise<T>,
 ): Promise<T> {
+  refuseUnknown(call);
   const rule = checkedRetry(call.retry, sender.retry);
   const timeout = checkedTimeout(call.timeout);
   for (let failures = 1; ; failures++) {
@@ -33,6 +35,14 @@ async function repeated<T>(
       await sleep(pause, call.signal);
     }
   }
+}
+
+const OPTIONS = new Set(["signal", "timeout", "retry"]);
+
+/** An option that nobody reads may be one that changes what is done: InvalidArgument. */
+function refuseUnknown(call: CallOptions): void {
+  const unknown = Object.entries(checkedObject(call, "the options")).find(([name, value]) => !OPTIONS.has(name) && value !== undefined);
+  if (unknown !== undefined) throw new InvalidArgument(`this call has no option ${JSON.stringify(unknown[0])}`, null, "bad_parameter");
 }
 
 /** Wait so many milliseconds; the reason of the signal as soon as it aborts. */

@@ -2,7 +2,7 @@
 import { InvalidArgument, UnexpectedResponse } from "./errors.js";
 import { Handle } from "./handle.js";
 import { errorOf, type Reply } from "./replies.js";
-import { collectionPath, post } from "./requests.js";
+import { checkedObject, collectionPath, post } from "./requests.js";
 import { Sha256 } from "./sha256.js";
 import type { Request } from "./transport.js";
 import type { CallOptions, Schemas } from "./types.js";
@@ -19,7 +19,7 @@ export type Snapshot = Schemas["SnapshotAnswer"];
 export class Snapshots extends Handle {
   /** Make a snapshot of a collection while it is used. keep: so many of it stay, the newest; if it is left out, all. */
   async create(name: string, options: { keep?: number } & CallOptions = {}): Promise<Snapshot> {
-    const { keep, ...call } = options;
+    const { keep, ...call } = checkedObject(options, "the options");
     // Not sent again when it may have been done: there would be two of them.
     const request = post(`${collectionPath(name)}/snapshots`, { keep }, "if-not-done");
     return this.ask({ ...request, timeout: LONG }, call, "id", "sha256");

@@ -2,7 +2,7 @@
 import { askedParts, chunksOf, type Many } from "./chunks.js";
 import { toJson } from "./json.js";
 import { Insights } from "./insights.js";
-import { jsonRequest, post, queryString, split } from "./requests.js";
+import { checkedMany, jsonRequest, post, queryString, split } from "./requests.js";
 import { LONG } from "./snapshots.js";
 import type { Asked, CallOptions, Payload, Schemas } from "./types.js";
 
@@ -33,6 +33,7 @@ export abstract class Tuning<P extends object = Payload> extends Insights<P> {
     if (typeof queries === "number") {
       return this.ask({ method: "GET", path: `${this.path}/recall${queryString({ queries, ...fields })}` }, call, "modes");
     }
+    checkedMany(queries, "queries");
     // One request: what is measured is of one moment.
     const whole = { maxItems: Infinity, maxBytes: Infinity };
     let listed = "";

@@ -6,7 +6,13 @@ import type { Retry } from "./retry.js";
 /** Every schema of the OpenAPI file, by its name there. */
 export type Schemas = components["schemas"];
 
-/** A payload that nothing more is known of. */
+/**
+ * The id of an item. A whole number stands for its digits: 5 and "5" are one item. A number is a safe integer, a bigint has 64 bits, with a
+ * sign or without. Answers hold strings.
+ */
+export type Id = string | number | bigint;
+
+/** A payload that nothing more is known of. Whole numbers in it that are no safe integers are bigint. */
 export type Payload = Record<string, unknown>;
 
 /** A sparse vector. Features beyond 2^53, as those of tokens are, come as bigint. */
@@ -49,7 +55,7 @@ export type Content = { readonly vector: Vector } | ByField | Given;
 
 /** An item to be stored. */
 export type NewItem<P extends object = Payload> = Content & {
-  readonly id: string;
+  readonly id: Id;
   readonly payload?: P | null;
   /** The version that the stored item must have; 0: it must not be there. */
   readonly if_version?: number | null;
@@ -68,8 +74,19 @@ export type Hit<P extends object = Payload> = Read<Schemas["Hit"], P>;
 /** A stored item; `payload`, `vector` and `version` as far as they were asked for. */
 export type Item<P extends object = Payload> = Read<Schemas["ItemOut"], P>;
 
+/** A group of an answer. Its value is bigint where that is a whole number and no safe integer. */
+export type Group = Omit<Schemas["GroupOut"], "value"> & { value: string | number | bigint | boolean };
+
+/** The values of a field with their counts. They are bigint where they are whole numbers and no safe integers. */
+export type Facets = Omit<Schemas["FacetsAnswer"], "values"> & {
+  values: (Omit<Schemas["FacetValueAnswer"], "value"> & { value: string | number | bigint | boolean | null })[];
+};
+
 /** The nearest items, best first, with what is known about how complete they are. */
-export type Answer<P extends object = Payload> = Omit<Schemas["OneAnswer"], "results"> & { results: Hit<P>[] };
+export type Answer<P extends object = Payload> = Omit<Schemas["OneAnswer"], "results" | "groups"> & {
+  results: Hit<P>[];
+  groups?: Group[] | null;
+};
 
 /** The same, with the time that the service took. */
 export type TimedAnswer<P extends object = Payload> = Answer<P> & { took_ms: number };
@@ -139,11 +156,14 @@ export interface Chunking {
   onProgress?: ((done: number, total: number | null) => void) | undefined;
 }
 
-type Subject = "vector" | "vectors" | "string" | "series" | "points" | "image" | "id" | "positive" | "negative" | "queries" | "filter";
+type Subject =
+  "vector" | "vectors" | "string" | "series" | "points" | "image" | "id" | "positive" | "negative" | "queries" | "filter" | "exclude";
 
 /** The options of a query, under the names of the REST interface. */
 export type QueryOptions = Omit<Schemas["QueryRequest"], Subject> & {
   filter?: Filter | null;
+  /** Ids of items that are left out. */
+  exclude?: readonly Id[];
 };
 
 /** With several fields: how their scores become one. */
@@ -153,11 +173,11 @@ export type FieldsOptions = Pick<Schemas["FieldsQueryRequest"], "weights" | "com
 export type Asked = Vector | Given | (ByField & FieldsOptions);
 
 /** An example of a query: the id of a stored item, a vector, or an object. */
-export type Example = string | Vector | Given;
+export type Example = Id | Vector | Given;
 
 /** One of many queries, with options of its own. */
 export type Query = QueryOptions &
-  ({ vector: Vector } | Given | { id: string } | { positive: readonly Example[]; negative?: readonly Example[] });
+  ({ vector: Vector } | Given | { id: Id } | { positive: readonly Example[]; negative?: readonly Example[] });
 
 /** The options of an add. */
 export interface AddOptions extends Chunking, CallOptions {

@@ -48,13 +48,30 @@ test("features that no number holds are read as bigint and written again to the 
     "payload":{"indices":[${large}],"n":${large},"text":"\\"indices\\":[${large}]"}}]}`;
   const read = fromJson(text) as { items: [{ vector: object; payload: object }] };
   assert.deepEqual(read.items[0].vector, { indices: [3, 9007199254740991, BigInt(large)], values: [1, 0.1234567890123456789] });
-  assert.deepEqual(read.items[0].payload, (JSON.parse(text) as typeof read).items[0].payload);
+  assert.deepEqual(read.items[0].payload, { indices: [BigInt(large)], n: BigInt(large), text: `"indices":[${large}]` });
   assert.equal(toJson(read.items[0].vector, "vector"), `{"indices":[3,9007199254740991,${large}],"values":[1,0.12345678901234568]}`);
   const terms = fromJson(`{"terms":[{"feature": ${large},"part":1},{"feature":17}],"payload":{"feature":${large}}}`) as { payload: object };
-  assert.deepEqual(terms, { terms: [{ feature: BigInt(large), part: 1 }, { feature: 17 }], payload: { feature: Number(large) } });
+  assert.deepEqual(terms, { terms: [{ feature: BigInt(large), part: 1 }, { feature: 17 }], payload: { feature: BigInt(large) } });
   const small = '{"vector":{"indices":[1,2]},"at":0.12345678901234567}';
   assert.deepEqual(fromJson(small), JSON.parse(small));
   assert.throws(() => fromJson('{"indices":[12345678901234567890'), SyntaxError);
+});
+
+test("whole numbers of payloads that are no safe integers are read as bigint, at any depth, and written again to the digit", () => {
+  const payload =
+    '{"n":12345678901234567890,"least":-9223372036854775808,"safe":9007199254740991,"next":9007199254740992,"float":12345678901234567.5,' +
+    '"power":1e+20,"deep":[{"of":[1,-12345678901234567]}],"text":", 12345678901234567890, \\\\","\\u0000k":"\\u000012345678901234567890"}';
+  const { items } = fromJson(`{"items": [{"id":"a","payload": ${payload}}],"total":12345678901234567890}`) as {
+    items: [{ payload: unknown }];
+  };
+  assert.deepEqual(items[0].payload, {
+    ...{ n: 12345678901234567890n, least: -(2n ** 63n), safe: 9007199254740991, next: 2n ** 53n, float: 12345678901234568, power: 1e20 },
+    ...{ deep: [{ of: [1, -12345678901234567n] }], text: ", 12345678901234567890, \\", "\u0000k": "\u000012345678901234567890" },
+  });
+  assert.equal(toJson({ n: 12345678901234567890n, s: [-(2n ** 63n)] }, "payload"), '{"n":12345678901234567890,"s":[-9223372036854775808]}');
+  const facets = fromJson('{"values":[{"value":12345678901234567890,"count":1}],"distinct":1}');
+  assert.deepEqual(facets, { values: [{ value: 12345678901234567890n, count: 1 }], distinct: 1 });
+  assert.deepEqual(fromJson('{"total":12345678901234567890}'), { total: 12345678901234567890 });
 });
 
 test("SHA-256 is that of Node, for every length around a block and however the bytes are cut", () => {

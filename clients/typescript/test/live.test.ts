@@ -214,6 +214,40 @@ test("versions guard writes, patches merge, and an insert under one key is done 
   await rejected(rows.delete({ ids: ["a"], filter: {} } as never), InvalidArgument);
 });
 
+test("whole numbers of payloads, and as ids, are kept to the digit, and exported so", async () => {
+  const rows = await fresh("ts-whole");
+  const payload = { n: 12345678901234567890n, deep: { least: -(2n ** 63n), safe: 5 } };
+  await rows.add([
+    { id: 7, vector: [1, 2, 3], payload },
+    { id: 2n ** 64n - 1n, vector: [3, 2, 1] },
+  ]);
+  const { items, missing } = await rows.get([7, "18446744073709551615", 8]);
+  assert.deepEqual([items.map(({ id }) => id), missing], [["7", "18446744073709551615"], ["8"]]);
+  assert.deepEqual(items[0]?.payload, payload);
+  assert.deepEqual((await rows.query([1, 2, 3], { k: 1, include: ["payload"] })).results[0]?.payload, payload);
+  assert.deepEqual(
+    (await rows.query([1, 2, 3], { exclude: [7] })).results.map(({ id }) => id),
+    ["18446744073709551615"],
+  );
+  assert.equal(await rows.count({ n: 12345678901234567890n }), 1);
+  assert.equal((await rows.facets("n")).values[0]?.value, 12345678901234567890n);
+  const lines = await all(rows.exportLines());
+  assert.ok(lines.some((line) => /"n":12345678901234567890[,}]/.test(line)));
+  const copy = await fresh("ts-whole-2");
+  await all(copy.addLines(new Blob(lines)));
+  assert.deepEqual((await copy.get([7], { include: ["payload"] })).items[0]?.payload, payload);
+});
+
+test("a delete on condition of versions deletes all of its items or none", async () => {
+  const rows = await fresh("ts-conditional");
+  await rows.add(["a", "b"].map((id) => ({ id, vector: [1, 2, 3] })));
+  const versions = await rows.versions(["a", "b"]);
+  const refused = rows.delete({ ids: ["a", "b"], if_versions: [versions[0]!, versions[1]! + 1] });
+  assert.equal((await rejected(refused, Conflict)).code, "version_conflict");
+  assert.equal(await rows.count(), 2);
+  assert.equal((await rows.delete({ ids: ["a", "b"], if_versions: versions })).deleted, 2);
+});
+
 test("objects and several fields are asked for under their names", async () => {
   const words = await fresh("ts-words", { items: "strings", distance: "levenshtein" });
   await words.add([

@@ -358,7 +358,9 @@ test("a stream of duplicates ends with what is known of it, with its error, or w
   const whole = await scripted(ndjson(`${found}{"miss_probability":0.01,"compared":3,"complete":true}`));
   const stream = whole.client().collection("c").duplicateStream(asked);
   assert.deepEqual((await stream.next()).value, { a: "1", b: "2", score: 0.9 });
+  assert.equal(stream.summary, null);
   assert.deepEqual(await stream.next(), { done: true, value: { miss_probability: 0.01, compared: 3, complete: true } });
+  assert.deepEqual(stream.summary, { miss_probability: 0.01, compared: 3, complete: true });
   assert.equal(whole.requests[0]?.headers.accept, "application/x-ndjson");
   const ended = await scripted(ndjson(`${found}{"error":{"status":503,"code":"stopping","detail":"no"}}`));
   await rejected(all(ended.client().collection("c").duplicateStream(asked)), Unavailable);

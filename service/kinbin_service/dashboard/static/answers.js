@@ -1,14 +1,24 @@
 // Items as people see them: a thumbnail, pixels, bars or text.
 import { h, short } from "./dom.js";
+import { source, write } from "./json.js";
 import { pixels } from "./pictures.js";
 
 const PICTURE = /^data:image\/(png|jpeg|webp|gif|svg\+xml);base64,/;
-const SERVED = /^\/[^/].*\.(png|jpe?g|webp|gif|svg)$/i;
+const SERVED = /^\/.*\.(png|jpe?g|webp|gif|svg)$/is;
+
+// A path, and one that leads to this server: browsers read "/\\host" and "/<tab>/host" as "//host".
+function served(value) {
+  try {
+    return SERVED.test(value) && new URL(value, location.href).origin === location.origin;
+  } catch {
+    return false;
+  }
+}
 
 // The first field of a payload that is a picture: a data: address, or a path of this server.
 export function thumbnail(payload) {
   if (!payload) return null;
-  return Object.values(payload).find((value) => typeof value === "string" && (PICTURE.test(value) || SERVED.test(value))) ?? null;
+  return Object.values(payload).find((value) => typeof value === "string" && (PICTURE.test(value) || served(value))) ?? null;
 }
 
 export const VIEWS = [
@@ -79,9 +89,13 @@ export function summary(payload) {
     .filter(([, value]) => !(typeof value === "string" && PICTURE.test(value)))
     .map(
       ([name, value]) =>
-        `${name}: ${typeof value === "number" ? short(value) : cut(typeof value === "string" ? value : JSON.stringify(value), 80)}`,
+        `${name}: ${typeof value === "number" ? number(payload, name) : cut(typeof value === "string" ? value : write(value), 80)}`,
     )
     .join(", ");
 }
 
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most)} …` : text);
+// Integers with all their digits.
+const number = (payload, name) =>
+  Number.isInteger(payload[name]) ? (source(payload, name) ?? String(payload[name])) : short(payload[name]);
+
+export const cut = (text, most) => (text.length > most ? `${text.slice(0, most)} …` : text);

@@ -1,4 +1,5 @@
 // Requests to this very server. A key is asked for when it is needed, and is kept in a variable of this page only.
+import { readAnswer, write } from "./json.js";
 
 let key = null;
 let askForKey = async () => null;
@@ -30,7 +31,7 @@ export const address = (path) => new URL(path.replace(/^\//, ""), document.baseU
 export const server = () => new URL(".", document.baseURI).href.replace(/\/$/, "");
 export const collectionPath = (name, word = "") => `/v1/collections/${encodeURIComponent(name)}${word && `/${word}`}`;
 
-// {content, milliseconds}: the JSON of an answer, and the time to its last byte. Problem for any other status.
+// {content, received, milliseconds}: the JSON of an answer, its text, and the time to its last byte. Problem for any other status.
 export async function timed(method, path, body, { signal, text } = {}) {
   for (;;) {
     const headers = key === null ? {} : { authorization: `Bearer ${key}` };
@@ -43,7 +44,7 @@ export async function timed(method, path, body, { signal, text } = {}) {
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
-      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+      body: body === undefined ? undefined : typeof body === "string" ? body : write(body),
     });
     const received = await response.text();
     const milliseconds = performance.now() - began;
@@ -56,7 +57,7 @@ export async function timed(method, path, body, { signal, text } = {}) {
     }
     const content = parsed(received);
     if (!response.ok && !text) throw new Problem(response.status, content || {});
-    return { content: text ? received : content, milliseconds, status: response.status };
+    return { content: text ? received : content, received, milliseconds, status: response.status };
   }
 }
 
@@ -66,7 +67,7 @@ export async function ask(method, path, body, options) {
 
 function parsed(text) {
   try {
-    return JSON.parse(text);
+    return readAnswer(text);
   } catch {
     return null;
   }

@@ -22,12 +22,21 @@ const main = document.getElementById("main");
 let leaving = new AbortController();
 let first = true;
 
-// "#/c/photos/query?id=a" as {page, name, options}
+// "#/c/photos/query?id=a" as {page, name, options}; an address that is not understood is no page of the list
 function place() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [word, name, page] = path.split("/").map(decodeURIComponent);
+  const [word, name, page] = path.split("/").map(decoded);
   const options = Object.fromEntries(new URLSearchParams(query));
+  if ([word, name, page].includes(null) || (word === "c" && !name)) return { page: "none", name: null, options };
   return word === "c" ? { page: page || "query", name, options } : { page: word || "collections", name: null, options };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return null;
+  }
 }
 
 async function show() {
@@ -46,6 +55,7 @@ async function show() {
   first = false;
   if (!listed.includes(page)) {
     replace(holder, h("p", {}, h("a", { href: "#/" }, "All collections")));
+    holder.removeAttribute("aria-busy");
     return;
   }
   try {

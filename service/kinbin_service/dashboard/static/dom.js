@@ -110,12 +110,20 @@ export function dialog(title, content, { action, danger = false, stays = false, 
         {
           onsubmit: async (event) => {
             event.preventDefault();
+            const button = shown.querySelector("button:not([type])");
+            if (button.disabled) return;
+            // A disabled button loses the focus.
+            const focused = document.activeElement;
+            button.disabled = true;
             try {
               const made = await submit();
               shown.close();
               resolve(made);
             } catch (error) {
               trouble.textContent = error.message;
+            } finally {
+              button.disabled = false;
+              focused.focus();
             }
           },
         },

@@ -1,6 +1,7 @@
 // The same request as curl and as Python, for the console and beside every form. Keys stay where they are: in the environment.
 import { hasKey, server } from "./api.js";
 import { h, say } from "./dom.js";
+import { source, write } from "./json.js";
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -9,7 +10,7 @@ export function curl(method, path, body) {
     `curl -s ${method === "GET" || (method === "POST" && body !== undefined) ? "" : `-X ${method} `}${quoted(server() + path)}`,
   ];
   if (hasKey()) lines.push(`-H "Authorization: Bearer $KINBIN_API_KEY"`);
-  if (body !== undefined) lines.push("-H 'content-type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) lines.push("-H 'content-type: application/json'", `-d ${quoted(write(body))}`);
   return lines.join(" \\\n  ");
 }
 
@@ -19,10 +20,10 @@ export function literal(value) {
   if (value instanceof Written) return value.text;
   if (value === true) return "True";
   if (value === false) return "False";
-  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (Array.isArray(value)) return `[${value.map((one, at) => source(value, at) ?? literal(one)).join(", ")}]`;
   if (typeof value === "object")
     return `{${Object.entries(value)
-      .map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`)
+      .map(([name, one]) => `${JSON.stringify(name)}: ${source(value, name) ?? literal(one)}`)
       .join(", ")}}`;
   return JSON.stringify(value);
 }
@@ -45,7 +46,7 @@ class Written {
 function ofVector(vector) {
   if (vector.tokens) return vector.tokens;
   if (!vector.indices) return vector;
-  return new Written(`{${vector.indices.map((feature, at) => `${feature}: ${literal(vector.values[at])}`).join(", ")}}`);
+  return new Written(`{${vector.indices.map((feature, at) => `${source(vector.indices, at) ?? feature}: ${literal(vector.values[at])}`).join(", ")}}`);
 }
 
 function ofExplain({ vector, string, series, points, image, ...rest }) {

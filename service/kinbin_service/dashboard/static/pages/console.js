@@ -2,6 +2,7 @@
 import { ask, collectionPath, timed } from "../api.js";
 import { exampleQuery, firstId } from "../examples.js";
 import { field, h, replace, say, select } from "../dom.js";
+import { indented, read } from "../json.js";
 import { snippets } from "../snippets.js";
 
 export async function show({ holder, name, info, signal }) {
@@ -18,7 +19,7 @@ export async function show({ holder, name, info, signal }) {
   const body = h("textarea", { rows: 9, class: "code", spellcheck: "false", value: example });
   const result = h("div", {});
   const same = h("div", {});
-  const given = () => (body.value.trim() && method.value !== "GET" ? JSON.parse(body.value) : undefined);
+  const given = () => (body.value.trim() && method.value !== "GET" ? read(body.value) : undefined);
   const shown = () => {
     try {
       replace(same, snippets(method.value, path.value, given(), true));
@@ -69,7 +70,8 @@ const MOST = 200000;
 function pretty(text) {
   let shown = text;
   try {
-    shown = JSON.stringify(JSON.parse(text), null, 2);
+    JSON.parse(text);
+    shown = indented(text);
   } catch {
     // Lines, metrics and files stay as they are.
   }

@@ -1,8 +1,9 @@
 // The items of a collection, page by page: filtered, opened, with payloads edited, and deleted.
-import { ask, collectionPath } from "../api.js";
+import { ask, collectionPath, timed } from "../api.js";
 import { figure, summary } from "../answers.js";
 import { trouble } from "../trouble.js";
 import { dialog, field, h, integer, replace, say, select } from "../dom.js";
+import { indented, pieces, read } from "../json.js";
 import { snippets } from "../snippets.js";
 
 const LIMIT = 50;
@@ -11,7 +12,7 @@ export async function show({ holder, name, info, signal }) {
   const filter = h("input", { type: "text", placeholder: '{"year": {"$gte": 2020}}', spellcheck: "false" });
   const id = h("input", { type: "text", spellcheck: "false", autocomplete: "off" });
   const list = h("div", { "aria-live": "polite" });
-  const page = { name, info, signal, list, after: [null], filter: () => (filter.value.trim() ? JSON.parse(filter.value) : null) };
+  const page = { name, info, signal, list, after: [null], filter: () => (filter.value.trim() ? read(filter.value) : null) };
   page.draw = () =>
     draw(page).catch((error) => {
       if (!signal.aborted)
@@ -24,7 +25,7 @@ export async function show({ holder, name, info, signal }) {
     });
   const again = (event) => {
     event.preventDefault();
-    page.id = id.value.trim();
+    page.id = id.value;
     page.after = [null];
     page.draw();
   };
@@ -48,11 +49,11 @@ async function draw(page) {
   const [path, body] = page.id
     ? [collectionPath(name, "get"), { ids: [page.id], include }]
     : [collectionPath(name, "scroll"), { after: page.after.at(-1), limit: LIMIT, filter: page.filter(), include }];
-  const [found, total] = await Promise.all([
-    ask("POST", path, body, { signal }),
+  const [{ content: found, received }, total] = await Promise.all([
+    timed("POST", path, body, { signal }),
     page.id ? null : ask("POST", collectionPath(name, "count"), { filter: body.filter }, { signal }),
   ]);
-  const rows = await Promise.all(found.items.map((item) => row(page, item)));
+  const rows = await Promise.all(found.items.map((item, place) => row(page, item, () => payloadOf(received, place))));
   const turn = (text, disabled, change) =>
     h(
       "button",
@@ -86,7 +87,10 @@ async function draw(page) {
   );
 }
 
-async function row(page, item) {
+// The text of a payload of an answer, as it came.
+const payloadOf = (received, place) => pieces(pieces(pieces(received).get("items")).get(place)).get("payload") ?? "null";
+
+async function row(page, item, payload) {
   return h(
     "li",
     { class: "item" },
@@ -100,14 +104,14 @@ async function row(page, item) {
         { href: `#/c/${encodeURIComponent(page.name)}/query?id=${encodeURIComponent(item.id)}`, "aria-label": `Near to it: ${item.id}` },
         "Near to it",
       ),
-      h("button", { type: "button", "aria-label": `Edit payload of ${item.id}`, onclick: () => edit(page, item) }, "Edit payload"),
+      h("button", { type: "button", "aria-label": `Edit payload of ${item.id}`, onclick: () => edit(page, item, payload()) }, "Edit payload"),
       h("button", { type: "button", "aria-label": `Delete ${item.id}`, onclick: () => remove(page, item) }, "Delete"),
     ),
   );
 }
 
-async function edit(page, item) {
-  const text = h("textarea", { rows: 12, class: "code", spellcheck: "false", value: JSON.stringify(item.payload ?? null, null, 2) });
+async function edit(page, item, payload) {
+  const text = h("textarea", { rows: 12, class: "code", spellcheck: "false", value: indented(payload) });
   const mode = select(
     [
       ["replace", "replaces the payload"],
@@ -118,10 +122,10 @@ async function edit(page, item) {
   const done = await dialog(`Payload of ${item.id}`, [field("JSON", text), field("This", mode)], {
     action: "Save",
     submit: async () => {
-      await ask("POST", collectionPath(page.name, "payload"), {
-        items: [{ id: item.id, payload: JSON.parse(text.value) }],
-        mode: mode.value,
-      });
+      JSON.parse(text.value);
+      // What was typed is sent, digit for digit.
+      const body = `{"items": [{"id": ${JSON.stringify(item.id)}, "payload": ${text.value}}], "mode": ${JSON.stringify(mode.value)}}`;
+      await ask("POST", collectionPath(page.name, "payload"), body);
       return true;
     },
   });

@@ -1,6 +1,6 @@
 // The items of a sample in two dimensions, near where their kernel says so; each can be opened.
 import { ask, collectionPath } from "../api.js";
-import { figure, summary } from "../answers.js";
+import { cut, figure, summary } from "../answers.js";
 import { trouble } from "../trouble.js";
 import { chart, colours } from "../charts.js";
 import { field, h, integer, replace, select, short } from "../dom.js";
@@ -103,7 +103,7 @@ export function groups(values) {
   return groupOf([...common.map((value) => [String(value ?? "none"), (one) => one === value]), ["others", (one) => !common.includes(one)]]);
 }
 
-const groupOf = (pairs) => pairs.map(([label, holds]) => ({ label, holds }));
+const groupOf = (pairs) => pairs.map(([label, holds]) => ({ label: cut(label, 40), holds }));
 
 function mapped(made, by, page) {
   const points = [...made.points].sort((a, b) => a.x - b.x);

@@ -4,6 +4,7 @@ import { figure, summary, VIEWS } from "../answers.js";
 import { trouble } from "../trouble.js";
 import { field, h, integer, replace, say, select, short } from "../dom.js";
 import { exampleQuery, firstId, someId } from "../examples.js";
+import { read } from "../json.js";
 import { asQuery, readings } from "../pictures.js";
 import { snippets } from "../snippets.js";
 
@@ -51,7 +52,7 @@ function formOf(page) {
         body.k = Number(k.value);
         body.target_recall = Number(recall.value);
         if (mode.value !== "auto") body.mode = mode.value;
-        if (filter.value.trim()) body.filter = JSON.parse(filter.value);
+        if (filter.value.trim()) body.filter = read(filter.value);
       }
       body.include ??= info.items === "images" ? ["payload"] : ["payload", "vector"];
       const made = await send(page, body);
@@ -125,8 +126,8 @@ function waysOf(page) {
     const hint = info.items === "strings" ? "Compared as it is." : "Its words, in lower case, each counted as often as it stands there.";
     ways.push({ title: "a text", controls: field("Text", text, hint), content: () => textQuery(info, text.value) });
   }
-  const read = readings(info);
-  if (read.length) ways.push(pictureWay(page, read));
+  const known = readings(info);
+  if (known.length) ways.push(pictureWay(page, known));
   ways.push(jsonWay(page));
   return ways;
 }
@@ -143,8 +144,8 @@ function textQuery(info, text) {
   return { vector: { tokens: counts } };
 }
 
-function pictureWay(page, read) {
-  const reading = select(read, page.kept.reading || read[0][0]);
+function pictureWay(page, known) {
+  const reading = select(known, page.kept.reading || known[0][0]);
   const file = h("input", { type: "file", accept: "image/png,image/jpeg,image/webp" });
   let dropped = null;
   const content = async () => {
@@ -189,7 +190,7 @@ function jsonWay(page) {
     controls: field("Body of the query", text, "All of it: the options below are left out."),
     content: () => {
       page.kept.json = text.value;
-      return JSON.parse(text.value);
+      return read(text.value);
     },
   };
 }
