@@ -15,13 +15,14 @@ from collections import Counter
 from typing import Any
 
 import uvicorn
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kinbin_service.problems import CODES, MEDIA_TYPE, document
 from kinbin_service.settings import Settings
 from kinbin_service.tls import Certificate
 
-__all__ = ["HEAD_BYTES", "Connection", "ServingConfig", "closed", "opened"]
+__all__ = ["HEAD_BYTES", "Connection", "ServingConfig", "closed", "drop", "opened", "stopping"]
 
 HEAD_BYTES = 65_536
 """Address and headers of a request; as many its trailers."""
@@ -29,6 +30,9 @@ HEAD_BYTES = 65_536
 closed: Counter[str] = Counter()
 """Connections of this process that were closed for a reason of this module, by the code that they were told."""
 _open: set[Connection] = set()
+
+_STOPPING = "kinbin.stopping"
+"""In the scope of a request that the server waits for when it stops."""
 
 DETAILS = {
     "too_many_connections": "as many connections are open as may be; try again",
@@ -40,6 +44,20 @@ DETAILS = {
 def opened() -> int:
     """How many connections this process has."""
     return len(_open)
+
+
+def drop(scope: Scope) -> bool:
+    """Break the connection of a request off, with what was not sent yet; whether there is one."""
+    for connection in _open:
+        if connection.cycle is not None and connection.cycle.scope is scope:
+            connection.transport.abort()
+            return True
+    return False
+
+
+def stopping(scope: Scope) -> bool:
+    """Whether the server has begun to stop, and waits for the answer to this request."""
+    return _STOPPING in scope
 
 
 class ServingConfig(uvicorn.Config):
@@ -89,6 +107,13 @@ class Connection(HttpToolsProtocol):
         _open.discard(self)
         self._end_timer()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server stops: an answer that is under way can know."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            scope: Scope = self.cycle.scope  # type: ignore[assignment]  # layers above note things there
+            scope[_STOPPING] = True
+        super().shutdown()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request."""

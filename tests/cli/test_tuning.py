@@ -69,6 +69,24 @@ def test_a_file_is_tuned_before_it_is_imported(run: Run, tmp_path: Path, vectors
     assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
 
 
+def test_columns_of_a_file_are_named_as_for_an_import(run: Run, tmp_path: Path, vectors: NDArray[np.float32]) -> None:
+    """Ids and labels are left out where they are named; what a new collection would have now is not told. Texts have no bands."""
+    file = tmp_path / "rows.csv"
+    lines = [f"r{i},{i % 3}," + ",".join(f"{x:.5f}" for x in row) for i, row in enumerate(vectors)]
+    file.write_text("id,label," + ",".join(f"x{i}" for i in range(16)) + "\n" + "\n".join(lines) + "\n")
+    assert "--id-column" in run("tune", file).stderr
+    named = run("tune", file, "--id-column", "id", "--payload-columns", "label", "--choice", "2x64", "--sample", 20)
+    assert named.exit_code == 0, named.stderr
+    assert "now " not in named.stdout
+    assert run("tune", file, "--id-column", "id", "--ignore-columns", "label", "--choice", "2x64", "--sample", 20).exit_code == 0
+    assert run("tune", "--data", tmp_path / "data", "--id-column", "id").exit_code == 2
+    texts = tmp_path / "words.txt"
+    texts.write_text("kitten\nmitten\n")
+    result = run("tune", texts)
+    assert result.exit_code == 1
+    assert "strings, which have no bands" in result.stderr
+
+
 def test_what_cannot_be_is_refused(run: Run, filled: Path, tmp_path: Path) -> None:
     """Settings that are none, numbers out of range, files that are not there: one line and an exit code."""
     where = ("--data", filled, "--collection", "photos")

@@ -109,7 +109,7 @@ ADDS: dict[str, Bad] = {
     "a lone surrogate in a payload": Bad(
         b'{"items":[{"id":"a","vector":[1,2,3],"payload":{"id":"\\ud83d"}}]}', 422, "bad_string", "#/items/0/payload", "surrogate"
     ),
-    "a fraction as an id": Bad(item([1, 2, 3], id=7.5), 422, "invalid_field", "#/items/1/id", "valid string"),
+    "a fraction as an id": Bad(item([1, 2, 3], id=7.5), 422, "invalid_field", "#/items/1/id", "a string or a 64-bit integer"),
     # The envelope.
     "an unknown field": Bad({"items": [], CANARY: 1}, 422, "invalid_field", "#", "unknown field; known are items, mode"),
     "an unknown field of an item": Bad(item([1, 2, 3], **{CANARY: 1}), 422, "invalid_field", "#/items/1", "known are id, vector, payload"),
@@ -119,6 +119,7 @@ ADDS: dict[str, Bad] = {
     "items that are no list": Bad({"items": CANARY}, 422, "invalid_field", "#/items", "valid list"),
     "an item that is no object": Bad({"items": [CANARY]}, 422, "invalid_field", "#/items/0", "valid dictionary"),
     "a body that is a list": Bad(b"[]", 422, "invalid_field", "#", "valid dictionary"),
+    "a body that is null": Bad(b"null", 422, "invalid_field", "#", "valid dictionary"),
     "a body that is a string": Bad(orjson.dumps(CANARY), 422, "invalid_field", "#", "valid dictionary"),
     "an unknown mode": Bad({**item([1, 2, 3]), "mode": CANARY}, 422, "invalid_field", "#/mode", "mode is one of upsert, insert, update"),
     "too many items": Bad({"items": [{"id": "a", "vector": [1]}] * 10_001}, 422, "over_limit", "#/items", "at most 10000", "batch_items"),
@@ -271,7 +272,7 @@ async def test_bad_queries_are_refused(filled: App, name: str) -> None:
 
 OTHERS: dict[str, tuple[str, Bad]] = {
     "get without ids": ("get", Bad({}, 422, "invalid_field", "#/ids", "required")),
-    "get of a number": ("get", Bad({"ids": ["a", 7.5]}, 422, "invalid_field", "#/ids/1", "valid string")),
+    "get of a number": ("get", Bad({"ids": ["a", 7.5]}, 422, "invalid_field", "#/ids/1", "a string or a 64-bit integer")),
     "get of too many": ("get", Bad({"ids": ["a"] * 10_001}, 422, "over_limit", "#/ids", "at most 10000", "batch_items")),
     "get of a lone surrogate": ("get", Bad(b'{"ids":["a","\\ud800"]}', 422, "bad_id", "#/ids/1", "surrogate")),
     "delete of nothing": ("delete", Bad({}, 422, "invalid_field", "#", "exactly one of ids and filter")),

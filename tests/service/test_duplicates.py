@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,7 @@ async def test_bad_requests_are_refused(photos: App, headers: dict[str, str]) ->
         ({"min_score": 2}, "#/min_score", "from 0 to 1"),
         ({"min_score": 0.5, "as": "groups"}, "#/as", "pairs, clusters"),
         ({"min_score": 0.5, "miss": 1}, "#/miss", "a probability"),
+        ({"min_score": 0.5, "form": "pairs"}, "#", "known are min_score, max_distance, as, miss"),
         ({"min_score": 0.5, "limit": 0}, "#/limit", "from 1 on"),
         ({"min_score": 0.5, "filter": {"a": {"$x": 1}}}, "#/filter", "unknown operator"),
     ]:
@@ -77,6 +80,10 @@ async def test_bad_requests_are_refused(photos: App, headers: dict[str, str]) ->
         assert says in told["detail"]
     told = problem(await photos.client.post("/v1/collections/none/duplicates", json={"min_score": 0.5}, headers=headers))
     assert told["code"] == "collection_not_found"
+    await photos.put("/v1/collections/both", {"fields": {"one": {"dim": 2}, "two": {"dim": 2}}})
+    told = problem(await photos.client.post("/v1/collections/both/duplicates", json={"min_score": 0.5}, headers=headers))
+    assert (told["status"], told["code"]) == (422, "invalid_field")
+    assert "several vectors" in told["detail"]
 
 
 async def test_clusters_that_are_too_large_for_one_answer_are_refused(photos: App) -> None:
@@ -111,3 +118,56 @@ async def test_a_service_that_stops_ends_the_lines(photos: App, monkeypatch: pyt
     assert last["error"]["code"] == "stopping"
     told = problem(await photos.client.post(f"{PATH}/duplicates", json={"min_score": 0.97}, headers=LINES))
     assert told["code"] == "stopping"
+
+
+async def streamed(app: App, send: Callable[[Any, dict[str, Any]], Awaitable[None]]) -> None:
+    """Ask for lines, and let `send` take the messages of the answer, with the scope of the request."""
+    body = orjson.dumps({"min_score": 0.97})
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"accept", b"application/x-ndjson")]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "root_path": "",
+    }
+    scope |= {"path": f"{PATH}/duplicates", "raw_path": f"{PATH}/duplicates".encode(), "query_string": b"", "client": ("127.0.0.1", 1)}
+    scope |= {"server": ("localhost", 80), "headers": [*headers, (b"content-length", b"%d" % len(body))]}
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return messages.pop() if messages else await asyncio.Event().wait()
+
+    transport: Any = app.client._transport
+    await transport.app(scope, receive, lambda message: send(scope, message))
+
+
+async def test_a_reader_that_takes_nothing_lets_go(photos: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that nobody takes for so long are given up, and the next long work has its turn."""
+    monkeypatch.setattr("kinbin_service.routes.duplicates._PATIENCE_SECONDS", 0.2)
+
+    async def stall(_: Any, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        await streamed(photos, stall)
+    async with photos.service.long_work():
+        pass
+
+
+async def test_lines_end_when_the_server_begins_to_stop(photos: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that the server waits for when it stops ends with a line that says so, long before it would be broken off."""
+    monkeypatch.setattr("kinbin_service.routes.duplicates._LINES", 1)
+    monkeypatch.setattr("kinbin.duplicates.search._ROOM", 1)
+    parts = []
+
+    async def take(scope: Any, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            parts.append(message["body"])
+            scope["kinbin.stopping"] = True
+
+    await streamed(photos, take)
+    assert orjson.loads(parts[-1].splitlines()[-1])["error"]["code"] == "stopping"
+    assert len(parts) < len(PAIRS)

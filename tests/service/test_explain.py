@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from bundled import pictures
 from service_app import App
 
 PATH = "/v1/collections/c"
@@ -63,6 +67,26 @@ async def test_objects(app: App) -> None:
     assert [(one["what"], one["query"], one["item"], one["part"]) for one in told["terms"]] == [
         ("replace", "k", "s", 1.0), ("replace", "e", "i", 1.0), ("insert", None, "g", 1.0),
     ]  # fmt: skip
+
+
+async def test_an_image(app: App) -> None:
+    """An image is compared as a query compares it; what is no image in base64 is refused with its place."""
+    first, second = (base64.b64encode(file_of(one)).decode() for one in pictures()[:2])
+    await app.put(PATH, {"items": "images", "parameters": {"levels": 2, "base": "tv"}})
+    await app.post(f"{PATH}/index", {"items": [{"id": "a", "image": first}]})
+    (hit,) = (await app.post(f"{PATH}/query", {"image": second}))["results"]
+    told = await app.post(f"{PATH}/explain", {"image": second, "id": "a"})
+    assert told["score"] == hit["score"]
+    for bad in ("%%", "AAAA"):
+        refused = await app.post(f"{PATH}/explain", {"image": bad, "id": "a"}, status=422)
+        assert (refused["code"], refused["errors"][0]["pointer"]) == ("bad_object", "#/image")
+
+
+def file_of(pixels: Any) -> bytes:
+    """An image as a file."""
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
 
 
 async def test_a_field_of_several(app: App) -> None:

@@ -73,11 +73,13 @@ async def test_recall_is_measured_with_stored_rows_and_with_given_queries(points
         ("tune", {"choices": [{"rows": 9, "bands": 10}]}, "#/choices/0/rows", "invalid_field"),
         ("tune", {"choices": [{"rows": 1}]}, "#/choices/0/bands", "invalid_field"),
         ("tune", {"k": 101}, "#/k", "over_limit"),
+        ("tune", {"k": 100, "sample": 201}, "#/sample", "over_limit"),
         ("tune", {"sample": "many"}, "#/sample", "invalid_field"),
         ("tune", {"target_recall": 1.5}, "#/target_recall", "invalid_field"),
         ("recall", {"queries": [[1.0, 2.0]]}, "#/queries/0", "dimension_mismatch"),
         ("recall", {"queries": [{"string": "a"}]}, "#/queries/0/string", "invalid_field"),
         ("recall", {"queries": [], "modes": ["fast"]}, "#/modes/0", "invalid_field"),
+        ("recall", {"queries": [[1.0] * 24], "modes": ["links"]}, "#/modes", "bad_parameter"),
         ("recall", {}, "#/queries", "invalid_field"),
         ("rebuild", {"rows": 0}, "#/rows", "invalid_field"),
         ("rebuild", {"band": 3}, "#", "invalid_field"),
@@ -109,7 +111,9 @@ async def test_collections_without_bands(app: App) -> None:
     for path in ("tune", "rebuild"):
         assert "several vectors" in (await app.post(f"/v1/collections/both/{path}", {}, status=422))["detail"]
         assert (await app.post(f"/v1/collections/none/{path}", {}, status=404))["code"] == "collection_not_found"
-    assert "several vectors" in (await app.get("/v1/collections/both/recall", status=422))["detail"]
+    refused = await app.get("/v1/collections/both/recall", status=422)
+    assert "several vectors" in refused["detail"]
+    assert refused["errors"] == []
 
 
 async def test_one_rebuild_at_a_time(points: App, monkeypatch: pytest.MonkeyPatch, rows: NDArray[np.float64]) -> None:

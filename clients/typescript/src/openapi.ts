@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 e83423b4f7889d11fb98c10419d93acf4e15d57e5188ab54089fd0ee1e2ba75c, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 69f30aae29c8ef8e35c6ffb9903d77ed7b80b31287dd9aa199e93b7fac0572ca, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -271,8 +271,8 @@ export interface paths {
          *
          *     Each is overlooked with the probability `miss_probability` at most. With `Accept: application/x-ndjson` a pair or cluster is a line,
          *     sent while others are looked for, in a thread of its own and one such search at a time; the last line has `miss_probability`,
-         *     `compared` and `complete`, or `error`, a problem document. As JSON it takes as long as a search may, and has at most as many ids as an
-         *     answer may have items.
+         *     `compared` and `complete`, or `error`, a problem document. A reader that takes nothing for 20 seconds is broken off. As JSON it takes
+         *     as long as a search may, and has at most as many ids as an answer may have items. Not for collections of several fields.
          */
         post: operations["find_duplicates"];
         delete?: never;
@@ -294,7 +294,7 @@ export interface paths {
          * Predict settings
          * @description Recall, work and time of bands of r hashes, and of walks, by a sample; nothing is changed. No body is `{}`.
          *
-         *     Takes as long as `sample` exact scans, and some 10 ms a setting.
+         *     Takes as long as `sample` exact scans, hashing of 8 · `sample` · `k` rows, and some 10 ms a setting; `sample` · `k` is at most 20,000.
          */
         post: operations["tune"];
         delete?: never;

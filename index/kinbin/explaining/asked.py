@@ -54,7 +54,8 @@ class Explained:
         Cost: 0.3 to 0.6 ms where rows are linked, and for objects what aligning takes: up to half a second.
         """
         about = about_of(query, query_id)
-        row = about if isinstance(about, bytes) else self._one(about)
+        # Bytes may be an image: what was given says which they are.
+        row = about if query is None else self._one(about)
         how = how_of(self, query, (limit, k, s_curve), feature_names)
         (key,) = check_ids([id])
         with self._reading() as (reader, view):

@@ -20,7 +20,7 @@ from kinbin.query.view import View
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 from kinbin.tuning.hashed import Hashed
-from kinbin.tuning.layouts import Layout, as_it_is, forecast, in_one_run, table_bytes
+from kinbin.tuning.layouts import Forecast, Layout, as_it_is, forecast, in_one_run, table_bytes
 from kinbin.tuning.records import BandsForecast, CurrentSetting, SimilarityHistogram, Suggestion, Tuning
 from kinbin.tuning.sampling import FINE_BINS, Drawn, draw
 from kinbin.tuning.trials import Ask, Tried, tried
@@ -88,10 +88,12 @@ def tuned(
         check()
         bands.append(_judged(drawn, hashed, layout, searcher.space, (asked, trial.naming_ns)))
     plan = plan_query(view, searcher.space, target)
-    current = _current(drawn, hashed, there, searcher.space, (asked, trial))
+    now = forecast(drawn, hashed, there, searcher.space, (k, target))
+    current = _current(now, there, trial)
     walks = walks_of(plan.links, k, (drawn.row_ns, trial.naming_ns))
     return Tuning(
-        len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks, current, _suggested(bands, current, plan, target),
+        len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks, current,
+        _suggested(bands, (current, now.uncertified), plan, target),
     )  # fmt: skip
 
 
@@ -117,10 +119,8 @@ def _judged(drawn: Drawn, hashed: Hashed, layout: Layout, space: Space, asked: t
     )  # fmt: skip
 
 
-def _current(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Space, asked: tuple[QueryOptions, Tried]) -> CurrentSetting:
+def _current(told: Forecast, layouts: Sequence[Layout], trial: Tried) -> CurrentSetting:
     """What the bands that are there are expected to do, beside what they did."""
-    options, trial = asked
-    told = forecast(drawn, hashed, layouts, space, (options.k, float(options.target_recall)))
     largest = max(layouts, key=lambda layout: layout.rows)
     return CurrentSetting(
         largest.r, largest.bands, len(layouts) - 1, round(told.recall, 5), round(trial.recall, 5),
@@ -140,9 +140,15 @@ def _shares(counts: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def _suggested(bands: Sequence[BandsForecast], current: CurrentSetting, plan: Plan, target: float) -> Suggestion:
-    """The setting that is cheapest in mode `auto`, which scans for whom bands cannot certify, of those whose recall reaches the target."""
+def _suggested(bands: Sequence[BandsForecast], now: tuple[CurrentSetting, float], plan: Plan, target: float) -> Suggestion:
+    """The setting that is cheapest in mode `auto`, which scans for whom bands cannot certify, of those whose recall reaches the target.
+
+    What is there, in one run, where it reaches the target and costs no more. now: that, and the share of the queries left to scans.
+    """
     scan_us = plan.scan_ns / 1e3
+    current, uncertified = now
+    stays = current.runs == 1 and current.recall >= target
+    there = f"recall {current.recall:.3f} in {current.microseconds:,.0f} µs"
 
     def cost(one: BandsForecast) -> float:
         return one.microseconds + one.uncertified * scan_us
@@ -153,6 +159,8 @@ def _suggested(bands: Sequence[BandsForecast], current: CurrentSetting, plan: Pl
         return Suggestion(best.rows, best.bands, f"none reaches {target:g}: this one finds the most, {best.recall:.3f}")
     least = min(map(cost, reaching))
     best = min((one for one in reaching if cost(one) <= _ALIKE * least), key=lambda one: (one.bytes_per_row, cost(one)))
+    if stays and current.microseconds + uncertified * scan_us <= cost(best):
+        return Suggestion(current.rows, current.bands, f"it is what is there: {there}; none of the others costs less")
     why = f"recall {best.recall:.3f} in {best.microseconds:,.0f} µs by bands"
     if best.uncertified > 0.0:
         why += f", {best.uncertified:.1%} of the queries left to a scan of {scan_us:,.0f} µs in auto"

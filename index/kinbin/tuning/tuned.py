@@ -104,8 +104,8 @@ class Tuned:
         """Measured recall of every mode that the collection answers, held against an exact scan of the same snapshot.
 
         queries: how many stored rows to draw (all if there are fewer), each left out of its own answers in every mode alike; or the
-        vectors or objects to ask about, as `query_batch` takes them. modes: those to measure; None: all that the collection has the
-        means for. seed: of the draw.
+        vectors or objects to ask about, as `query_batch` takes them. modes: those to measure, of those that the collection has the means
+        for; None: all of them. seed: of the draw.
 
         Recall counts by score: of neighbours that are equally near any will do, and those that have nothing in common with a query are
         neither hit nor miss. Certificates are the means of `recall_lower_bound`; the draw of rows is no draw of queries to come.
@@ -126,6 +126,10 @@ class Tuned:
         seed = _seed(seed)
         check_cancel(cancel)
         with self._reading() as (reader, view):
+            there = self._modes(view)
+            if lacking := [mode for mode in wanted or () if mode not in there]:
+                text = f"modes: this collection has no {lacking[0]}: they would be answered another way; it has {', '.join(there)}"
+                raise InvalidInput.of("bad_parameter", text, field="modes")
             if given is None:
                 every = places_of(view)
                 given = read_places(every.take(np.random.default_rng(seed).permutation(len(every))[:count]), self._wide)
@@ -135,7 +139,7 @@ class Tuned:
                 return self._search_one(reader, view, query, options, cancel)
 
             worst = float(self._space.printed(ALIKE)) * (-1.0 if self._space.ascending else 1.0)
-            found = measured(Asked(asked.k, sampled, worst), wanted or self._modes(view), given, answer)
+            found = measured(Asked(asked.k, sampled, worst), wanted or there, given, answer)
         return RecallReport(len(given), asked.k, float(target_recall), sampled, tuple(found))
 
     def rebuild(self, rows: int | None = None, bands: int | None = None) -> Rebuilt:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinbin_service.cli.options import DEFAULT_COLLECTION, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name, numbers_of
-from kinbin_service.cli.output import error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import place
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbour
 _TargetOption = Annotated[float, typer.Option("--target-recall", min=0.0, max=1.0, metavar="X", help="The recall that queries ask for.")]
 _SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw of rows.")]
 _FILE_ROWS = 50_000
+_UNHASHED = ("strings", "series", "points")
 
 
 def tune_command(
@@ -42,12 +43,26 @@ def tune_command(
     parameters: Annotated[list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="Of the kernel.")] = None,
     most: Annotated[int, typer.Option("--rows", min=2, metavar="N", help="Rows of the file that are read.")] = _FILE_ROWS,
     link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id-column", "--id-field", metavar="NAME", help="Where ids of the file are, as kinbin import has it."),
+    ] = None,
+    payload_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns of the file that would be payload.")] = None,
+    ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns of the file to leave out.")] = None,
+    feature_columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict recall, work and time of bands of so many hashes, and of walks: of a collection as it is, or of a file before it is imported.
 
     Nothing is changed. `kinbin rebuild` lays a collection out as was chosen; `kinbin create --rows --bands` makes a new one so.
     """
+    columns = {"payload_columns": payload_columns, "ignore_columns": ignore_columns, "feature_columns": feature_columns}
+    read = {"id_column": id_column} | {name: _names(text) for name, text in columns.items()}
+    if file is None and any(read.values()):
+        raise typer.BadParameter("columns are those of a FILE: name one")
     asked: dict[str, Any] = {"sample": sample, "seed": seed, "choices": _choices(choices)}
     with failing_in_one_line(as_json):
         if file is None:
@@ -55,12 +70,12 @@ def tune_command(
                 told = there.collection(collection).tune(k, target_recall, **asked)
         else:
             told = _of_file(
-                file, k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}, most
+                (file, read, most), k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}
             )
     if as_json:
         print_json(_plain(told))
         return
-    _show(told)
+    _show(told, stored=file is None)
 
 
 def recall_command(
@@ -117,13 +132,21 @@ def _choices(given: list[str] | None) -> list[tuple[int, int]] | None:
     return listed or None
 
 
-def _of_file(file: Path, k: int, target_recall: float, options: dict[str, Any], most: int) -> kinbin.Tuning:
-    """What is predicted of the rows of a file."""
+def _names(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+def _of_file(source: tuple[Path, dict[str, Any], int], k: int, target_recall: float, options: dict[str, Any]) -> kinbin.Tuning:
+    """What is predicted of the rows of a file. source: it, how its columns are read, and how many rows at most."""
     import kinbin
     from kinbin_service.importing import ReadOptions
     from kinbin_service.importing.first_rows import first_rows
 
-    found = first_rows(file, ReadOptions(), most)
+    file, columns, most = source
+    found = first_rows(file, ReadOptions(**columns), most)
+    if found.items in _UNHASHED:
+        raise Failure(f"{file}: its rows are {found.items}, which have no bands: there is nothing to tune")
     if not found.whole:
         tell(error_console(), f"{file}: the first {len(found.vectors):,} rows; of more, neighbours are nearer and postings more")
     return kinbin.tune(found.vectors, k, target_recall, items=found.items, dim=found.dim, **options)
@@ -134,14 +157,16 @@ def _plain(told: Any) -> Any:
     return asdict(told) if is_dataclass(told) and not isinstance(told, type) else told.model_dump()
 
 
-def _show(told: Any) -> None:
+def _show(told: Any, *, stored: bool) -> None:
+    """Print a prediction. stored: of a collection that is there, whose bands are told, too."""
     now = told.current
     typer.echo(f"{told.sample:,} rows drawn, k {told.k}, target recall {told.target_recall:g}")
-    typer.echo(
-        f"now {now.rows}x{now.bands} ({now.runs} run{'' if now.runs == 1 else 's'}): "
-        f"recall {now.recall:.3f} predicted, {now.measured_recall:.3f} measured; "
-        f"{now.microseconds:,.0f} µs predicted, {now.measured_microseconds:,.0f} µs measured"
-    )
+    if stored:
+        typer.echo(
+            f"now {now.rows}x{now.bands} ({now.runs} run{'' if now.runs == 1 else 's'}): "
+            f"recall {now.recall:.3f} predicted, {now.measured_recall:.3f} measured; "
+            f"{now.microseconds:,.0f} µs predicted, {now.measured_microseconds:,.0f} µs measured"
+        )
     typer.echo(f"{'bands':>6} {'recall':>7} {'to scan':>8} {'postings':>10} {'verified':>9} {'bytes/row':>10} {'µs':>8}")
     for one in told.bands:
         mark = "  <- suggested" if (one.rows, one.bands) == (told.suggested.rows, told.suggested.bands) else ""
@@ -151,4 +176,5 @@ def _show(told: Any) -> None:
         )
     for walk in told.walks:
         typer.echo(f"walk {walk.width:>4}: recall {walk.recall:.3f}, {walk.microseconds:,.0f} µs")
-    typer.echo(f"suggested: {told.suggested.rows}x{told.suggested.bands}: {told.suggested.why}")
+    why = told.suggested.why if stored else told.suggested.why.partition("; now ")[0].replace("what is there", "what Kinbin chooses")
+    typer.echo(f"suggested: {told.suggested.rows}x{told.suggested.bands}: {why}")

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 import kinbin
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import NDJSON
+from kinbin_service.connections import drop, stopping
 from kinbin_service.documented import FILTERED, NAMED, route
 from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, reply, took_ms
@@ -34,6 +35,8 @@ _LIMIT = 1_000
 _LINES = 1_000
 _SLICE_SECONDS = 0.5
 """Lines are sent when there are so many, or so much time has passed."""
+_PATIENCE_SECONDS = 20.0
+"""So long lines wait for a reader that takes none (less where a stopping service waits less): others wait for their turn."""
 DUPLICATES = route(
     "Find near duplicates", PairsAnswer | ClustersAnswer, body=DuplicatesRequest,
     refusals=NAMED | FILTERED | {"bad_parameter", "search_deadline"},
@@ -46,8 +49,8 @@ async def find_duplicates(request: Request, name: Name) -> Response:
 
     Each is overlooked with the probability `miss_probability` at most. With `Accept: application/x-ndjson` a pair or cluster is a line,
     sent while others are looked for, in a thread of its own and one such search at a time; the last line has `miss_probability`,
-    `compared` and `complete`, or `error`, a problem document. As JSON it takes as long as a search may, and has at most as many ids as an
-    answer may have items.
+    `compared` and `complete`, or `error`, a problem document. A reader that takes nothing for 20 seconds is broken off. As JSON it takes
+    as long as a search may, and has at most as many ids as an answer may have items. Not for collections of several fields.
     """
     async with received_json(request, DuplicatesRequest) as asked:
         if NDJSON in request.headers.get("accept", ""):
@@ -66,7 +69,11 @@ async def find_duplicates(request: Request, name: Name) -> Response:
 def _search(
     database: kinbin.Database, name: str, asked: DuplicatesRequest, cancel: threading.Event, progress: Callable[..., object] | None = None
 ) -> kinbin.Duplicates:
-    return database.collection(name).duplicates(
+    collection = database.collection(name)
+    if isinstance(collection, kinbin.FieldsCollection):
+        text = "duplicates of a collection of several vectors are not looked for"
+        raise Refusal("invalid_field", text)
+    return collection.duplicates(
         asked.min_score, asked.form, max_distance=asked.max_distance, miss=asked.miss, filter=asked.filter, cancel=cancel, progress=progress
     )
 
@@ -102,19 +109,26 @@ class _Streamed(Response):
         super().__init__()
         del self.headers["content-length"]
         self._request = request
-        self._lines = _Lines(service_of(request).database, name, asked)
+        self._lines = _Lines(service_of(request).database, name, asked, partial(stopping, request.scope))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the form of an application
-        """Find and send, in turn, until all is told or the client leaves."""
-        lines = self._lines
-        async with service_of(self._request).long_work() as run:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find and send, in turn, until all is told, the client leaves or takes nothing any more, or the service stops."""
+        lines, service = self._lines, service_of(self._request)
+        patience = min(_PATIENCE_SECONDS, 0.8 * service.settings.drain_seconds)
+        async with service.long_work() as run:
             watching = asyncio.create_task(_watch(receive, lines.cancel))
             try:
                 part = await run(lines.next)
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 while part:
-                    await send({"type": "http.response.body", "body": part, "more_body": not lines.ended})
+                    async with asyncio.timeout(patience):
+                        await send({"type": "http.response.body", "body": part, "more_body": not lines.ended})
                     part = b"" if lines.ended else await run(lines.next)
+            except TimeoutError:
+                # Its end is awaited: the server logs an answer that is not complete unless its client is gone.
+                if drop(scope):
+                    await watching
+                raise ClientGone from None
             finally:
                 watching.cancel()
                 lines.cancel.set()
@@ -131,7 +145,7 @@ async def _watch(receive: Receive, cancel: threading.Event) -> None:
 class _Lines:
     """Parts of an answer, some lines each, the summary or the error last. Its calls wait for each other."""
 
-    def __init__(self, database: kinbin.Database, name: str, asked: DuplicatesRequest) -> None:
+    def __init__(self, database: kinbin.Database, name: str, asked: DuplicatesRequest, stopping: Callable[[], bool]) -> None:
         self.ended = False
         self.cancel = threading.Event()
         self._lock = threading.Lock()
@@ -139,17 +153,19 @@ class _Lines:
         self._answer: kinbin.Duplicates | None = None
         self._left = asked.limit
         self._stop = threading.Event()
+        self._stopping = stopping
 
     def next(self, stop: threading.Event) -> bytes:
         """The next lines: of half a second, or a thousand. Raises what ends the search before the first. stop: the service stops."""
         with self._lock:
             self._stop = stop
+            self._go_on()
             first = self._answer is None
             lines: list[bytes] = []
             try:
                 self._find(lines)
             except kinbin.KinbinError as error:
-                if isinstance(error, kinbin.SearchCancelled) and not stop.is_set():
+                if isinstance(error, kinbin.SearchCancelled) and not self._ends():
                     raise ClientGone from None
                 cancelled = isinstance(error, kinbin.SearchCancelled)
                 refusal = Refusal("stopping", "the service is stopping") if cancelled else from_library(error, Place())
@@ -175,5 +191,9 @@ class _Lines:
             self._left = None if self._left is None else self._left - 1
 
     def _go_on(self, *_: object) -> None:
-        if self._stop.is_set():
+        if self._ends():
             self.cancel.set()
+
+    def _ends(self) -> bool:
+        """Whether the service stops."""
+        return self._stop.is_set() or self._stopping()

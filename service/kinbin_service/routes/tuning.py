@@ -36,6 +36,8 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["tuning"])
 
+_MOST_NEIGHBOURS = 20_000
+"""Sample times k: more take longer than a search may, as eight times as many rows are hashed."""
 REFUSALS = NAMED | {"bad_parameter", "over_limit", "search_deadline"}
 
 
@@ -50,7 +52,7 @@ def _single(database: kinbin.Database, name: str) -> kinbin.Collection:
     collection = database.collection(name)
     if isinstance(collection, kinbin.FieldsCollection):
         text = "a collection of several vectors is neither tuned nor rebuilt, and its recall is not measured"
-        raise Refusal("invalid_field", text, [Entry("#", text)])
+        raise Refusal("invalid_field", text)
     return collection
 
 
@@ -68,9 +70,12 @@ async def _told(request: Request, call: Callable[[kinbin.Database, threading.Eve
 async def tune(request: Request, name: Name) -> Response:
     """Recall, work and time of bands of r hashes, and of walks, by a sample; nothing is changed. No body is `{}`.
 
-    Takes as long as `sample` exact scans, and some 10 ms a setting.
+    Takes as long as `sample` exact scans, hashing of 8 · `sample` · `k` rows, and some 10 ms a setting; `sample` · `k` is at most 20,000.
     """
     async with received_json(request, TuneRequest, empty=b"{}") as asked:
+        if asked.sample * asked.k > _MOST_NEIGHBOURS:
+            text = f"sample times k is at most {_MOST_NEIGHBOURS:,}: more take longer than a search may"
+            raise Refusal("over_limit", text, [Entry("#/sample", "sample times k is too large")], "tuned_rows")
         choices = None if asked.choices is None else [(one.rows, one.bands) for one in asked.choices]
         return await _told(
             request,

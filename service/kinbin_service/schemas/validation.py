@@ -30,6 +30,9 @@ SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit"
 _ITEMS: dict[type[BaseModel], type[Any]] = {FieldsAddRequest: FieldsItemIn, ObjectsAddRequest: ObjectItemIn}
 """The items of adds other than those of vectors."""
 
+_IDS = frozenset({"id", "query_id", "ids"})
+"""Fields of ids, which are strings, or integers that are made strings before they are judged."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -57,7 +60,7 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     if kind == "extra_forbidden":
         path.pop()
         item = next((item for adds, item in _ITEMS.items() if issubclass(model, adds)), ItemIn)
-        known = list(item.__annotations__ if len(path) == 2 else model.model_fields)
+        known = list(item.__annotations__) if len(path) == 2 else [field.alias or name for name, field in model.model_fields.items()]
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
     elif kind == "literal_error":
         known = re.findall("'([^']*)'", context["expected"])
@@ -65,10 +68,13 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
         detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], _NAMED.get(field, known))}"
     elif _limit(problem):
         detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
+    elif kind == "string_type" and field in _IDS:
+        detail = f"{field}: should be a string or a 64-bit integer"
     elif field in SAYS:
         detail = f"{field} {SAYS[field]}"
     else:
         detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
+        detail = re.sub(r" or instance of \w+", "", detail)
         detail = f"{field}: {detail}" if field else detail
         if kind == "missing" and field == VECTOR and len(path) > 1:
             detail += f" (objects carry {', '.join(KEYS)} in its place, items of several fields vectors)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,17 @@ def test_what_is_malformed_is_refused(linked: kinbin.Collection) -> None:
             linked.recall(**wrong)
     with pytest.raises(kinbin.InvalidInput, match="dimension"):
         linked.recall(np.ones((2, 3)))
+
+
+def test_modes_without_means_are_refused(tmp_path: Path, photographs: dict[str, NDArray[np.float32]]) -> None:
+    """Links are not measured where there are none, nor bands of objects that are not hashed."""
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("patches", dim=512)
+        collection.add([str(i) for i in range(60)], photographs["queries"])
+        with pytest.raises(kinbin.InvalidInput, match="has no links") as refused:
+            collection.recall(10, K, modes=["exact", "links"])
+        assert (refused.value.problems[0].code, refused.value.problems[0].field) == ("bad_parameter", "modes")
+        words = database.create_collection("words", items="strings")
+        words.add(["a", "b"], ["kitten", "mitten"])
+        with pytest.raises(kinbin.InvalidInput, match="has no bands"):
+            words.recall(2, 1, modes=["bands"])
