@@ -281,7 +281,7 @@ def test_keys_are_kept_for_a_day_and_then_removed(held: Held, monkeypatch: pytes
     for i in range(3):
         held.add([f"b{i}"], ROWS[:1], idempotency_key=f"new{i}")
     with held.collection._store.read() as reader:
-        kept = [key for key, _ in reader._scan(0, b"") if key.startswith((b"key:", b"due:"))]
+        kept = [key for key, _ in reader.scan_tree(0, b"") if key.startswith((b"key:", b"due:"))]
         assert answered._count(reader) == 4
     assert len(kept) == 8
     assert held.collection.check().ok

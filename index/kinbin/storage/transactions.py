@@ -57,13 +57,9 @@ class Reader:
     def _get_many(self, tree: int, keys: Sequence[bytes]) -> list[bytes | None]:
         return self._trees.get_many(tree, keys)
 
-    def _scan(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Copies of keys and values from a key on, in order."""
-        return self._trees.records(tree, start)
-
     def scan_tree(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Copies of keys and values of one tree from a key on, in order, unproved: for who copies all of it (`copying`)."""
-        return self._scan(tree, start)
+        """Copies of keys and values of one tree from a key on, in order, unproved."""
+        return self._trees.records(tree, start)
 
     def state_record(self) -> bytes:
         """The state record as it is stored: equal records are equal states."""
@@ -119,14 +115,14 @@ class Reader:
 
     def changes(self, after: int) -> Iterator[tuple[int, Changes]]:
         """What commits after the one numbered `after` touched, as far as the log has it."""
-        for key, value in self._scan(META, change_key(after + 1)):
+        for key, value in self.scan_tree(META, change_key(after + 1)):
             if not key.startswith(CHANGES):
                 break
             yield int.from_bytes(key[len(CHANGES) :], "big"), decode_changes(value)
 
     def changed_items(self, after: int) -> int:
         """How many items the log of the commits after one names. Reads no more than the heads of its records."""
-        return sum(count_of(value) for key, value in self._scan(META, change_key(after + 1)) if key.startswith(CHANGES))
+        return sum(count_of(value) for key, value in self.scan_tree(META, change_key(after + 1)) if key.startswith(CHANGES))
 
     def change_mark(self, sequence: int) -> bytes | None:
         """The mark of the log at a commit; None: it has no record of that commit, nor has it of any before."""
@@ -155,7 +151,7 @@ class Reader:
 
     def scan_items(self, after: bytes | None) -> Iterator[tuple[bytes, int, bytes]]:
         """(id, row, payload) in the order of ids, from the first id greater than `after`; may be given up (`cancelling`)."""
-        for count, (key, value) in enumerate(self._scan(ITEMS, b"" if after is None else after + b"\0")):
+        for count, (key, value) in enumerate(self.scan_tree(ITEMS, b"" if after is None else after + b"\0")):
             if not count % _SCANNED_AT_ONCE:
                 look()
             yield key, *fmt.decode_item(key, value)
@@ -180,13 +176,13 @@ class Reader:
 
     def scan_owners(self) -> Iterator[tuple[int, list[bytes]]]:
         """Every row and its ids, by row."""
-        for key, value in self._scan(OWNERS, b""):
+        for key, value in self.scan_tree(OWNERS, b""):
             row = fmt.row_of(key)
             yield row, fmt.decode_owners(row, value)
 
     def journal(self, after: int) -> Iterator[tuple[int, Commit]]:
         """Commits after the one numbered `after`, as far as they have entries."""
-        for key, value in self._scan(JOURNAL, fmt.sequence_key(after + 1)):
+        for key, value in self.scan_tree(JOURNAL, fmt.sequence_key(after + 1)):
             yield int.from_bytes(key, "big"), fmt.decode_commit(value)
 
     def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
@@ -246,7 +242,7 @@ class Reader:
         """
         bits = np.zeros(max(-(-rows // fmt.DEAD_ROWS), 1) * _DEAD_BYTES, np.uint8)
         prefix = fmt.run_key(run, Part.DEAD)[:5]
-        for key, value in self._scan(RUNS, prefix):
+        for key, value in self.scan_tree(RUNS, prefix):
             if key[:5] != prefix:
                 break
             chunk = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
@@ -322,11 +318,12 @@ class Writer(Reader):
         found = iter(super()._get_many(tree, [key for key in keys if key not in new]))
         return [new[key] if key in new else next(found) for key in keys]
 
-    def _scan(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def scan_tree(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The same, with what was written."""
         new = self._new[tree]
         if not new:
-            return super()._scan(tree, start)
-        merged: dict[bytes, bytes | None] = dict(super()._scan(tree, start))
+            return super().scan_tree(tree, start)
+        merged: dict[bytes, bytes | None] = dict(super().scan_tree(tree, start))
         merged.update((key, value) for key, value in new.items() if key >= start)
         return ((key, value) for key, value in sorted(merged.items(), key=itemgetter(0)) if value is not None)
 

@@ -17,14 +17,19 @@ from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
     DISTANCE_NAMES,
     KERNEL_NAMES,
+    FeatureColumnsOption,
+    IdColumnOption,
+    IgnoreColumnsOption,
     IndexOption,
     JsonOption,
+    PayloadColumnsOption,
     PlaceDataOption,
     UrlOption,
     distance_name,
     indexes_of,
     kernel_and_parameters,
     kernel_name,
+    names_in,
     numbers_of,
 )
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
@@ -63,11 +68,6 @@ class Format(StrEnum):
     IMAGES = "images"
 
 
-def _split(text: str | None) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
-    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
-
-
 def import_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files to import, one after the other; or one folder of images.")],
     data: PlaceDataOption = None,
@@ -97,30 +97,16 @@ def import_command(
     file_format: Annotated[
         Format, typer.Option("--format", help="Format of the files; auto goes by the name, then the first bytes.")
     ] = Format.AUTO,
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id-column",
-            "--id-field",
-            metavar="NAME",
-            help='Where ids are: a CSV column (name, or position from 0), NDJSON field ("id"), npz array.',
-        ),
-    ] = None,
+    id_column: IdColumnOption = None,
     id_format: Annotated[
         str | None,
         typer.Option(
             metavar="TEMPLATE", help="Ids for rows without one, from {row} (from 0) and {stem} (of the file name); default: {row}."
         ),
     ] = None,
-    payload_columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="What to keep as payload: CSV columns, NDJSON fields, npz arrays, svmlight label and qid."),
-    ] = None,
-    ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns to leave out.")] = None,
-    feature_columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
-    ] = None,
+    payload_columns: PayloadColumnsOption = None,
+    ignore_columns: IgnoreColumnsOption = None,
+    feature_columns: FeatureColumnsOption = None,
     string: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="CSV column of strings (name, or position from 0): they are the items.")
     ] = None,
@@ -193,9 +179,9 @@ def import_command(
         format=file_format.value,
         id_column=id_column,
         id_format=id_format,
-        payload_columns=_split(payload_columns),
-        ignore_columns=_split(ignore_columns),
-        feature_columns=_split(feature_columns),
+        payload_columns=names_in(payload_columns),
+        ignore_columns=names_in(ignore_columns),
+        feature_columns=names_in(feature_columns),
         delimiter=delimiter,
         header=header,
         array=array,

@@ -23,9 +23,13 @@ __all__ = [
     "KIND_NAMES",
     "CollectionOption",
     "DataOption",
+    "FeatureColumnsOption",
     "FilterOption",
+    "IdColumnOption",
+    "IgnoreColumnsOption",
     "IndexOption",
     "JsonOption",
+    "PayloadColumnsOption",
     "PlaceDataOption",
     "UrlOption",
     "distance_name",
@@ -34,6 +38,7 @@ __all__ = [
     "kernel_and_parameters",
     "kernel_name",
     "kind_name",
+    "names_in",
     "number_of",
     "numbers_of",
     "parsed_json",
@@ -56,6 +61,24 @@ UrlOption = Annotated[
 CollectionOption = Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; default: all of them.")]
 FilterOption = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Only items whose payload fits, such as \'{"year": {"$gte": 2020}}\'.')
+]
+IdColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id-column",
+        "--id-field",
+        metavar="NAME",
+        help='Where ids are: a CSV column (name, or position from 0), NDJSON field ("id"), npz array.',
+    ),
+]
+PayloadColumnsOption = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="What to keep as payload: CSV columns, NDJSON fields, npz arrays, svmlight label and qid."),
+]
+IgnoreColumnsOption = Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns to leave out.")]
+FeatureColumnsOption = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for programs; errors as well.")]
 
@@ -122,6 +145,11 @@ def kernel_and_parameters(kernel: str | None, parameters: Mapping[str, Any] | No
     from kinbin_service.importing import told_parameters
 
     return " ".join([f"kernel {kernel}", *([told_parameters(parameters, " ")] if parameters else [])])
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def indexes_of(given: list[str] | None) -> dict[str, str] | None:

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_COLLECTION, KERNEL_NAMES, JsonOption, PlaceDataOption, UrlOption, kernel_name, numbers_of
+from kinbin_service.cli.options import (
+    DEFAULT_COLLECTION,
+    KERNEL_NAMES,
+    FeatureColumnsOption,
+    IdColumnOption,
+    IgnoreColumnsOption,
+    JsonOption,
+    PayloadColumnsOption,
+    PlaceDataOption,
+    UrlOption,
+    kernel_name,
+    names_in,
+    numbers_of,
+)
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import place
 
@@ -43,16 +56,10 @@ def tune_command(
     parameters: Annotated[list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="Of the kernel.")] = None,
     most: Annotated[int, typer.Option("--rows", min=2, metavar="N", help="Rows of the file that are read.")] = _FILE_ROWS,
     link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
-    id_column: Annotated[
-        str | None,
-        typer.Option("--id-column", "--id-field", metavar="NAME", help="Where ids of the file are, as kinbin import has it."),
-    ] = None,
-    payload_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns of the file that would be payload.")] = None,
-    ignore_columns: Annotated[str | None, typer.Option(metavar="A,B", help="CSV columns of the file to leave out.")] = None,
-    feature_columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="CSV columns that are features although their names (id, label, class …) suggest otherwise."),
-    ] = None,
+    id_column: IdColumnOption = None,
+    payload_columns: PayloadColumnsOption = None,
+    ignore_columns: IgnoreColumnsOption = None,
+    feature_columns: FeatureColumnsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict recall, work and time of bands of so many hashes, and of walks: of a collection as it is, or of a file before it is imported.
@@ -60,7 +67,7 @@ def tune_command(
     Nothing is changed. `kinbin rebuild` lays a collection out as was chosen; `kinbin create --rows --bands` makes a new one so.
     """
     columns = {"payload_columns": payload_columns, "ignore_columns": ignore_columns, "feature_columns": feature_columns}
-    read = {"id_column": id_column} | {name: _names(text) for name, text in columns.items()}
+    read = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
     if file is None and any(read.values()):
         raise typer.BadParameter("columns are those of a FILE: name one")
     asked: dict[str, Any] = {"sample": sample, "seed": seed, "choices": _choices(choices)}
@@ -130,11 +137,6 @@ def _choices(given: list[str] | None) -> list[tuple[int, int]] | None:
             raise typer.BadParameter(f"--choice takes ROWSxBANDS, such as 3x128, not {text}")
         listed.append((int(rows), int(bands)))
     return listed or None
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
-    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def _of_file(source: tuple[Path, dict[str, Any], int], k: int, target_recall: float, options: dict[str, Any]) -> kinbin.Tuning:
