@@ -18,11 +18,12 @@ X = np.eye(4, dtype=np.float32) + np.float32(0.1)
 
 @pytest.fixture
 def collection(tmp_path: Path) -> Iterator[kinbin.Collection]:
-    """Four items with an index, which is on disk."""
+    """Four items with an index, which is on disk. Its background has ended: nobody but the test reads and writes the file."""
     with kinbin.open(tmp_path / "data") as database:
         made = database.create_collection("c", dim=4, indexes={"n": "number"})
         made.add(list("abcd"), X, [{"n": i} for i in range(4)])
         made._indexing.wait()
+        made._indexing._thread.stop()
         with no_background():
             yield made
 
