@@ -23,6 +23,7 @@ RUN pip install --no-cache-dir --disable-pip-version-check --only-binary :all: -
 COPY pyproject.toml README.md LICENSE ./
 COPY index index
 COPY service service
+COPY cluster cluster
 COPY clients/python clients/python
 RUN pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps --no-build-isolation . ./clients/python \
     && pip check \

@@ -1,6 +1,6 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
-# Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve), WORKERS (test),
+# Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve), WORKERS and SCRATCH (test),
 # UPGRADE=--upgrade (lock), LEVELS (wheel), FULL=1 and PAPERS (reproduce), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
@@ -27,12 +27,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Wheels only: building a source distribution would fetch build requirements that no lock pins.
 INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes --no-deps
 PROJECTS := pyproject.toml clients/python/pyproject.toml
+# Whatever the shell says: hundreds of processes of the tests load the same sources.
+KEEP_BYTECODE := PYTHONDONTWRITEBYTECODE=
 # So that no test waits for the compiler; a second or two when that is done. It shows how far it is.
-WARM_UP := @$(BIN)/python -m kinbin.warmup
+WARM_UP := @$(KEEP_BYTECODE) $(BIN)/python -m kinbin.warmup
 # Sources stand on the path, too: what pip writes for two source roots is asked last, after a folder named kinbin where Python was started.
 define INSTALL_PROJECTS
 $(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable . --editable clients/python
-printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/clients/python" \
+printf '%s\n' "$(CURDIR)/index" "$(CURDIR)/service" "$(CURDIR)/cluster" "$(CURDIR)/clients/python" \
 	> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kinbin-sources.pth"
 endef
 
@@ -43,10 +45,10 @@ NPM := npm --prefix $(TS) --silent
 MODULES := $(TS)/node_modules/.package-lock.json
 TYPESCRIPT := $(if $(and $(shell command -v node),$(shell command -v npm)),$(TS)/build/.stamp)
 
-.PHONY: help run serve check lint types layers docs-check docs-site test torture bench reproduce typescript format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check docs-site test torture torture-cluster fuzz-api bench reproduce typescript format docs kernels lock wheel image clean
 
 help: ## print this menu
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------------------------------ environments
 
@@ -111,14 +113,24 @@ docs-site: $(VENV)/.dev ## build the documentation site into build/site, and che
 	$(BIN)/python docs/check_site.py build/site
 
 # A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
-# would wait for each other, at twice the time.
+# would wait for each other, at twice the time. What tests write lies in memory, where there is room (tests/support/scratch.py).
 test: $(VENV)/.dev $(TYPESCRIPT) ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 	$(WARM_UP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
+	TMPDIR="$(or $(SCRATCH),$$($(BIN)/python tests/support/scratch.py))" $(KEEP_BYTECODE) OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
 
 torture: $(VENV)/.dev ## damage files, cut the power, kill and let calls fail, for hours (ARGS="damage --flips 20000 --pages 2000")
 	$(WARM_UP)
 	PYTHONPATH=tests/support $(BIN)/python -m torture $(or $(ARGS),all --flips 20000 --pages 2000 --count 20000)
+
+torture-cluster: $(VENV)/.dev ## kill, stop, cut off and fill up the parts of a cluster under load, for hours (ARGS="--count 100")
+	$(WARM_UP)
+	PYTHONPATH=tests/support $(BIN)/python -m faults $(or $(ARGS),--count 300 --controls)
+
+# schemathesis stands in the lock of benchmarks.
+fuzz-api: $(VENV)/.bench ## ask a running service 20,000 requests that are harmed or made of its document (ARGS="--count 200000 --seed 1")
+	$(WARM_UP)
+	PYTHONPATH=tests/support $(BIN)/python -m fuzzing $(ARGS)
 
 bench: $(VENV)/.bench ## measure against exact scans and other libraries
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -145,7 +157,7 @@ docs: $(VENV)/.dev $(if $(TYPESCRIPT),$(MODULES)) ## write generated documents a
 # Hashes only, and no address of an index: every machine uses the index of its own configuration.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate $(UPGRADE)
-SERVER := --extra service --extra images --group server
+SERVER := --extra service --extra cluster --extra images --group server
 
 # In an empty folder, so that every kernel is compiled and its time is measured.
 kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (after changing what one is called with)
@@ -166,4 +178,4 @@ image: ## build the container image with docker, podman or buildah (IMAGE=, ENGI
 clean: ## remove the environment, caches and build products (never data)
 	rm -rf $(addprefix $(TS)/,node_modules build dist LICENSE)
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find index service clients tests benchmarks docs \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+	find index service cluster clients tests benchmarks docs \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

@@ -59,13 +59,13 @@ def query_histograms(count: int) -> Any:
     return scipy.sparse.vstack([_counted(bins[i : i + 1], places[i : i + 1]) for i in range(len(bins))], "csr")
 
 
-def random_patches(images: NDArray[np.uint8], count: int, seed: int) -> NDArray[np.uint8]:
-    """(count, 16, 16, 3) RGB patches of images (n, 3072), in a random order; every image gives equally many, at distinct random places."""
-    each = -(-count // len(images))
+def random_patches(images: NDArray[np.uint8], count: int, seed: int, side: int = SIDE) -> NDArray[np.uint8]:
+    """(count, side, side, 3) RGB patches of images (n, 3072), in a random order; each image gives equally many, at distinct places."""
+    each, edge = -(-count // len(images)), 32 - side + 1
     rng = np.random.default_rng(seed)
-    places = rng.random((len(images), _PLACES**2)).argsort(axis=1)[:, :each]
-    windows = np.lib.stride_tricks.sliding_window_view(images.reshape(-1, 32, 32, 3), (SIDE, SIDE), axis=(1, 2))
-    patches = windows[np.arange(len(images))[:, None], places // _PLACES, places % _PLACES].reshape(-1, 3, SIDE, SIDE)
+    places = rng.random((len(images), edge**2)).argsort(axis=1)[:, :each]
+    windows = np.lib.stride_tricks.sliding_window_view(images.reshape(-1, 32, 32, 3), (side, side), axis=(1, 2))
+    patches = windows[np.arange(len(images))[:, None], places // edge, places % edge].reshape(-1, 3, side, side)
     return np.moveaxis(patches[rng.permutation(len(patches))[:count]], 1, 3)
 
 

@@ -23,6 +23,7 @@ BENCHMARKS = (
     "build",
     "search",
     "peers",
+    "margins",
     "cosines",
     "million",
     "mixed",
@@ -37,6 +38,7 @@ BENCHMARKS = (
     "payload_index",
     "restart",
     "service",
+    "cluster",
 )
 """In the order in which they run and stand in the document."""
 

@@ -15,7 +15,7 @@ from common import Options, data_set, ids_of, run, workspace
 from report import paragraphs, table
 
 K, TARGET = 10, 0.9
-ROWS, SAMPLE, QUERIES, REPEATS = 20_000, 500, 500, 3
+ROWS, SAMPLE, OTHERS, QUERIES, REPEATS = 20_000, 1_000, 2_000, 500, 3
 SETS = ("cifar10_rgbhist512", "mnist", "news20_counts", "reuters_r8_counts")
 CHOICES = tuple((rows, bands) for rows in (2, 3, 4, 6) for bands in (64, 128, 200))
 _TIED = 1e-12
@@ -43,8 +43,8 @@ def _of_set(name: str, options: Options) -> dict[str, Any]:
         began = time.thread_time()
         told = collection.tune(K, TARGET, sample=options.pick(SAMPLE, 100), choices=CHOICES)
         seconds = time.thread_time() - began
-        # Other rows than those of the prediction, but for a few of 20,000. Each finds itself first.
-        others = rows[np.sort(np.random.default_rng(1).permutation(rows.shape[0])[: options.pick(SAMPLE, 100)])]
+        # Another draw of rows than that of the prediction, large enough to be no matter of luck. Each finds itself first.
+        others = rows[np.sort(np.random.default_rng(1).permutation(rows.shape[0])[: options.pick(OTHERS, 100)])]
         asked = _Asked(queries, _kth(collection, queries, K), others, _kth(collection, others, K + 1))
         lines = [_of_setting(collection, one, asked, options) for one in told.bands]
     return {"rows": int(rows.shape[0]), "tuning_s": seconds, "suggested": [told.suggested.rows, told.suggested.bands], "settings": lines}
@@ -113,6 +113,7 @@ def render(result: dict[str, Any]) -> str:
         (
             f"`{name}` {line['rows']}x{line['bands']}",
             line["recall"],
+            line["measured_rows"],
             line["measured"],
             line["us"],
             line["measured_us"],

@@ -15,7 +15,7 @@ from pathlib import Path
 from kinbin.warmup.shipping import all_levels, ship
 
 ROOT = Path(__file__).resolve().parents[1]
-INPUTS = ("pyproject.toml", "README.md", "LICENSE", "index", "service")
+INPUTS = ("pyproject.toml", "README.md", "LICENSE", "index", "service", "cluster")
 CLIENT = "clients/python"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "_machine_code")
 SETUP = """

@@ -259,17 +259,19 @@ def check_places(repository: Repository) -> Iterator[str]:
 
 
 def check_settings(repository: Repository) -> Iterator[str]:
-    """Every KINBIN_ variable that a document or the deployment names is a setting of the server or of the library."""
+    """Every KINBIN_ variable that a document or the deployment names is a setting of the server, of a cluster or of the library."""
+    from kinbin_cluster.settings import ClusterSettings
     from kinbin_service.settings import Settings
 
     # KINBIN_DATA is where tests and benchmarks find their data sets.
     known = {f"KINBIN_{name.upper()}" for name in Settings.model_fields} | {"KINBIN_COSTS", "KINBIN_DATA"}
+    known |= {f"KINBIN_CLUSTER_{name.upper()}" for name in ClusterSettings.model_fields}
     for name in repository.files:
         if name.endswith(".md") or name.startswith("deploy/") or name == "Dockerfile":
             text = repository.text(name)
             for match in SETTING.finditer(text):
                 if match.group() not in known:
-                    yield f"{name}:{line_of(text, match.start())}: {match.group()} is no setting of the server"
+                    yield f"{name}:{line_of(text, match.start())}: {match.group()} is no setting"
 
 
 def openapi_text() -> str:

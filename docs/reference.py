@@ -11,6 +11,7 @@ from pathlib import Path
 
 import kinbin
 from kinbin.spaces.registry import space_of
+from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.cli.output import EXIT_CODES
 from kinbin_service.collection_metrics import COLLECTION_METRICS
 from kinbin_service.limits import all_limits
@@ -70,6 +71,14 @@ def reference() -> str:
         (
             (f"`KINBIN_{name.upper()}`", "by the number of cores" if name == "threads" else f"`{field.default}`", field.description)
             for name, field in fields.items()
+        ),
+    )
+    lines += ["## Settings of a cluster", "", "Environment variables of nodes, gateways and `kinbin cluster`.", ""]
+    lines += _table(
+        ("variable", "default", "what it is"),
+        (
+            (f"`KINBIN_CLUSTER_{name.upper()}`", "none" if field.default is None else f"`{field.default}`", field.description)
+            for name, field in ClusterSettings.model_fields.items()
         ),
     )
     lines += ["## Metrics of the service", "", "`GET /metrics`, in the text format of Prometheus. Counters end in `_total`.", ""]

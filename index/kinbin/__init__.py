@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kinbin.layouts.told import Map, MapPoint
     from kinbin.limits import LIMITS, Limit
     from kinbin.options import OPTIONS, Option, QueryOptions
+    from kinbin.pinned import Pinned
     from kinbin.query.threads import set_threads
     from kinbin.records import (
         AddResult,
@@ -76,12 +77,15 @@ if TYPE_CHECKING:
         Sparse,
         Tokens,
     )
+    from kinbin.rows.rows import Rows
     from kinbin.rows.shingles import shingles
     from kinbin.rows.tokens import token_feature
+    from kinbin.schema import Checked, Schema
     from kinbin.snapshots.kept import Snapshots
     from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
     from kinbin.spaces.space import Kernel
     from kinbin.storage.commits import watch_commits
+    from kinbin.together import Together
     from kinbin.trying import tune
     from kinbin.tuning.records import (
         BandsForecast,
@@ -117,6 +121,7 @@ __all__ = [
     "BandsForecast",
     "Cell",
     "CheckReport",
+    "Checked",
     "Closed",
     "Cluster",
     "Collection",
@@ -155,6 +160,7 @@ __all__ = [
     "Page",
     "Pair",
     "PayloadResult",
+    "Pinned",
     "Problem",
     "Query",
     "QueryOptions",
@@ -162,6 +168,8 @@ __all__ = [
     "RecallReport",
     "RepairReport",
     "Rest",
+    "Rows",
+    "Schema",
     "SearchCancelled",
     "SharedBands",
     "Shingler",
@@ -179,6 +187,7 @@ __all__ = [
     "TextClusters",
     "TextDuplicates",
     "Thresholds",
+    "Together",
     "Tokens",
     "Tuning",
     "VersionConflict",
@@ -228,11 +237,15 @@ _HOMES = {
         "Group Hit Item Page PayloadResult Query RepairReport SnapshotInfo SnapshotReport Sparse Tokens"
     ),
     "kinbin.options": "OPTIONS Option QueryOptions",
+    "kinbin.pinned": "Pinned",
     "kinbin.query.threads": "set_threads",
+    "kinbin.rows.rows": "Rows",
     "kinbin.rows.shingles": "shingles",
+    "kinbin.schema": "Checked Schema",
     "kinbin.rows.tokens": "token_feature",
     "kinbin.storage.commits": "watch_commits",
     "kinbin.trying": "tune",
+    "kinbin.together": "Together",
     "kinbin.tuning.records": (
         "BandsForecast CurrentSetting ModeRecall Rebuilt RecallReport SimilarityHistogram Suggestion Tuning WalkForecast"
     ),

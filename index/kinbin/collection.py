@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,9 @@ from kinbin.inspection import check_store, describe
 from kinbin.layouts.mapping import Mapped
 from kinbin.options import AllOptions, QueryOptions, check_cancel, options_of, options_of_more
 from kinbin.options import Asked as OptionsAsked
-from kinbin.parameters import at_most, path_of
+from kinbin.parameters import at_most
+from kinbin.pinned import Pinned
+from kinbin.query.alone import Alone
 from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
 from kinbin.query.asking import answer_in, one_of_kind, shaped_in
 from kinbin.query.contents import Contents
@@ -56,7 +58,6 @@ from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe
-from kinbin.snapshots.making import write_snapshot
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
 from kinbin.storage.survey import survey_store
@@ -64,6 +65,7 @@ from kinbin.storage.transactions import Reader
 from kinbin.stored import configuration_of, what_is_stored
 from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
+from kinbin.together import check_rows
 from kinbin.tuning.tuned import Tuned
 from kinbin.upkeep.background import LinkThread, UpkeepThread
 from kinbin.upkeep.indexing import Indexing
@@ -95,7 +97,8 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
             raise
         self._kind, self._space, self._form = what_is_stored(data)
         dim = self._form.dim
-        self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._form.parameters), data.items)
+        self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._form.parameters), data.items,
+                                       data.feature_names)  # fmt: skip
         self._wide = self._kind.wide(self._form)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=self._space.shapes, dim=data.dim)
         if self._space.roots:
@@ -107,6 +110,7 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
         self._upkeep = Upkeep(self._store, self._views, recipe)
         self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
+        self._alone = Alone(self._searcher, self._names)
         self._open_duplicates = WeakSet[Duplicates]()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
@@ -127,9 +131,9 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
         """Add or replace items; durable and searchable by every process on return.
 
         ids: n strings or 64-bit integers (5 is "5"), each once; None: made here (`ids` of the result), for one transaction.
-        X: (n, d) array, scipy CSR, or n vectors (see `rows.canonical`). payloads: n JSON objects or None. mode: "upsert",
-        "insert" (no id may be there) or "update" (all must be). The same content again changes nothing, but "insert" of what is there
-        is refused. Identical vectors are stored once.
+        X: (n, d) array, scipy CSR, n vectors (see `rows.canonical`), or `Rows` of a `Schema`. payloads: n JSON objects or None.
+        mode: "upsert", "insert" (no id may be there) or "update" (all must be). The same content again changes nothing, but "insert" of
+        what is there is refused. Identical vectors are stored once.
 
         Up to 10,000 items and 16,777,216 nonzeros (limits `batch_items`, `batch_nonzeros`) are one transaction: all or none. More
         go in several of them, in order; `acknowledged` of an error tells how many items were stored before it, and with "upsert"
@@ -168,6 +172,9 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
         keys = distinct_ids(ids)
         rows = next(chunks(X, len(keys), self._rows, atomic=True, what=self._kind.name))
         return self._prepare(keys, encode_payloads(payloads, len(keys)), rows)
+
+    def _packed(self, ids: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows]) -> NewItems:
+        return self._prepare(ids, payloads, check_rows(rows, "", len(ids), self._kind, self._form))
 
     def _check_vectors(self, X: Any) -> Rows:
         return self._rows(X)
@@ -314,8 +321,8 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
         return answer
 
     def _rows(self, X: Any) -> Rows:
-        """A batch of objects, vectors or others, as canonical rows."""
-        return self._space.rows_of(self._kind.rows(X, self._form))
+        """A batch of objects, vectors or others, as canonical rows; what a `Schema` of it made such already, as it is."""
+        return X if isinstance(X, Rows) else self._space.rows_of(self._kind.rows(X, self._form))
 
     def _one(self, x: Any) -> Rows:
         """One object as a canonical row."""
@@ -339,13 +346,16 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
 
     def _search_one(self, reader: Reader, view: View, query: Rows, asked: QueryOptions, cancel: threading.Event | None) -> Answer:
         """Search for one validated query, and put ids to the rows found."""
+        begun = self._alone.answer(reader, view, query, asked) if cancel is None and self._pools is None else None
+        if isinstance(begun, Answer):
+            return begun
         began = time.perf_counter() if asked.debug else 0.0
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
         try:
             found = None if self._pools is None else self._pools.search_one((reader, view), plan, query, wanted, masks)
             if found is None:
-                found = self._searcher.search_one((reader, view), plan, query, wanted, masks)
+                found = self._searcher.search_one((reader, view), plan, query, wanted, masks, begun)
         except CorruptData:
             self._space.raise_failure()
             raise
@@ -434,10 +444,14 @@ class Collection(Browsed, Duplicated, Explained, Mapped, Tuned, Front[tuple[Read
 
         Cost: one thread, about 18 µs an item, most of it pauses; others wait for it half a millisecond at a time.
         """
-        with self._reading() as (reader, view):
-            if reader.link_sets() and view.links is None:
-                raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
-            return write_snapshot(self.name, [("", self._store, reader)], path_of(path), cancel)
+        with self.pinned() as pinned:
+            return pinned.snapshot(path, cancel=cancel)
+
+    def pinned(self) -> Pinned:
+        """The collection as it is at this moment, for the block of a `with` statement: see `Pinned`. Meanwhile no page is used again."""
+        reading = self._reading()
+        reader, view = reading.__enter__()
+        return Pinned(self.name, [(self._store, reader, view)], ("",), reading)
 
     def compact(self, *, shrink: bool = False) -> CompactReport:
         """Seal and merge everything into one run now; deleted rows leave the files, whose pages are used again.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
-from kinbin.collection import Collection
 from kinbin.errors import CollectionExists, InvalidInput, suggestion
+from kinbin.explaining.names import declared_names
 from kinbin.fields.vectors import in_field
 from kinbin.hashing import HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler
 from kinbin.items.functions import Functions
@@ -18,8 +18,10 @@ from kinbin.items.images import IMAGES
 from kinbin.items.kind import Form, Kind
 from kinbin.items.kinds import kind_named
 from kinbin.items.objects import OBJECTS
+from kinbin.items.vectors import VECTORS
 from kinbin.limits import limit
 from kinbin.parameters import arrived, one_of, told_values
+from kinbin.records import CollectionConfig
 from kinbin.rows.identity import check_name
 from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of, space_of
@@ -39,8 +41,22 @@ __all__ = [
 MOST_BANDS = 255
 _MOST = {"bands": (1, MOST_BANDS, f"{MOST_BANDS}"), "rows": (1, MAX_ROWS, f"{MAX_ROWS}"), "seed": (0, 2**64 - 1, "2**64-1")}
 """Least and greatest whole number of an option, and how the greatest is said."""
-_OF_FIELDS = ("kernel", "dim", "sampler", "bands", "rows", "parameters")
+_OF_FIELDS = ("kernel", "dim", "sampler", "bands", "rows", "parameters", "feature_names")
 """What each field has of its own."""
+
+
+class Configured(Protocol):
+    """What is there: a collection, or a schema's field."""
+
+    @property
+    def config(self) -> CollectionConfig:
+        """Its configuration, as users see it."""
+
+    @property
+    def _space(self) -> Space: ...
+
+    @property
+    def _seed(self) -> int: ...
 
 
 class CollectionOptions(TypedDict, total=False):
@@ -51,6 +67,7 @@ class CollectionOptions(TypedDict, total=False):
     bands: int | None
     rows: int | None
     seed: int | None
+    feature_names: Mapping[int, str] | Sequence[str] | None
     encoder: Callable[[Any], Any] | None
     decoder: Callable[[Any], Any] | None
 
@@ -65,9 +82,9 @@ def checked_options(kernel: object, dim: object, options: CollectionOptions) -> 
     for name in options:
         if name not in known:
             raise TypeError(f"a new collection has no option {name!r}{suggestion(name, known)}")
-    return {"kernel": kernel, "dim": _dimension(dim), "parameters": options.get("parameters"), "sampler": options.get("sampler")} | {
-        name: _whole_or_none(name, options.get(name), *bounds) for name, bounds in _MOST.items()
-    }
+    plain = {name: options.get(name) for name in ("parameters", "sampler", "feature_names")}
+    numbers = {name: _whole_or_none(name, options.get(name), *bounds) for name, bounds in _MOST.items()}
+    return {"kernel": kernel, "dim": _dimension(dim), **plain, **numbers}
 
 
 def configuration_of_items(items: str, distance: object, asked: Mapping[str, Any]) -> Configuration:
@@ -77,6 +94,8 @@ def configuration_of_items(items: str, distance: object, asked: Mapping[str, Any
         InvalidInput: code "bad_parameter".
     """
     kind, dim = kind_named(items), asked["dim"]
+    if kind is not VECTORS and asked["feature_names"] is not None:
+        raise InvalidInput.of("bad_parameter", f"feature_names are those of vectors, and {kind.name} are none", field="feature_names")
     own = kind.dimension(dim)
     if callable(distance):
         return replace(_configuration(_own_space_of(kind, own, asked), own, asked), items=kind.name)
@@ -127,7 +146,7 @@ def configuration_of_fields(fields: object, asked: Mapping[str, Any]) -> dict[st
     return configs
 
 
-def differing(wanted: Configuration, there: Collection, asked: Mapping[str, Any], field: str | None = None) -> list[str]:
+def differing(wanted: Configuration, there: Configured, asked: Mapping[str, Any], field: str | None = None) -> list[str]:
     """What is not as wanted of a collection that is there, for people. asked: what need not be alike where it is None.
 
     field: of which it is one; told with each.
@@ -141,6 +160,8 @@ def differing(wanted: Configuration, there: Collection, asked: Mapping[str, Any]
     pairs |= {key: (value, getattr(have, key)) for key, value in named.items() if asked.get(key) is not None}
     where = "" if field is None else f" in field {field}"
     texts = [f"{key} {_told(got)}, not {_told(one)}{where and ','}{where}" for key, (one, got) in pairs.items() if one != got]
+    if asked.get("feature_names") is not None and wanted.feature_names != have.feature_names:
+        texts.append(f"{'other names of features' if have.feature_names else 'no names of features'}{where}")
     if asked.get("seed") is not None and wanted.seed != there._seed:
         texts.append(f"another seed{where}")
     return texts
@@ -159,10 +180,15 @@ def _configuration(space: Space, dim: int | None, asked: Mapping[str, Any]) -> C
         if space.samplers and sampler not in space.samplers:
             text = f"kernel {space.name} is hashed by {' or '.join(space.samplers)}, not by {sampler}"
             raise InvalidInput.of("bad_parameter", text, field="sampler")
+    names = declared_names(asked.get("feature_names"), dim)
+    if names and space.pyramid is not None:
+        text = f"kernel {space.name} compares cells, not features: it has no use for names of these"
+        raise InvalidInput.of("bad_parameter", text, field="feature_names")
     dim = _row_dimension(space, dim)
     return Configuration(
         space.name, dim, sampler or _default_sampler(space, dim), asked.get("bands"), asked.get("rows"),
         secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
+        feature_names=names,
     )  # fmt: skip
 
 
@@ -173,7 +199,8 @@ def _field_configuration(asked: Mapping[str, Any], seed: int | None) -> Configur
         text = f"{space.name} prints distances, which cannot be combined with scores; take a kernel that prints scores"
         raise InvalidInput.of("bad_parameter", text, field="fields")
     numbers = {name: _whole_or_none(name, asked.get(name), *_MOST[name]) for name in ("bands", "rows")}
-    return _configuration(space, _dimension(asked.get("dim")), {"sampler": asked.get("sampler"), "seed": seed, **numbers})
+    plain = {name: asked.get(name) for name in ("sampler", "feature_names")}
+    return _configuration(space, _dimension(asked.get("dim")), {**plain, "seed": seed, **numbers})
 
 
 def _space_of(kind: Kind, kernel: object, distance: object, parameters: object, dim: int | None) -> Space:

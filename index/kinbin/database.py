@@ -108,6 +108,7 @@ class Database(Aliased, Restoring, BackingUp):
         distance: the kernel, by its other name, of one that prints distances ("levenshtein"); None: the kind's default. Or a function
         of two objects, of items="strings", "series", "points", or "objects": what `encoder` makes bytes or an array of (`decoder` is
         its inverse). It has to return the same for the same objects, in any thread, and not to call Kinbin. See `collection`.
+        feature_names: a list of names of features 0, 1, … (without dim: of tokens), or names by feature: `explain` tells them.
         indexes: fields of payloads with their kinds, as {"year": "number"}: see `Collection.add_index`. Of one that is there, those
         that it lacks are added.
 
@@ -401,23 +402,32 @@ class Database(Aliased, Restoring, BackingUp):
                 self.drop_collection(into)
                 raise
 
-    def drop_collection(self, name: str) -> None:
+    def drop_collection(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
+        damaged: also one whose files cannot be opened, or written. Uses of it by other processes are not refused then, and fail.
+
         Raises:
-            CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it.
+            CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it. CorruptData: see damaged.
         """
         check_name(name)
         self._check_open()
         with self._lock:
             self._aliases.refuse_alias(name)
-            there = self.collection(name)
+            refused = (StorageError,) if damaged else ()
+            there = None
+            with suppress(*refused):
+                there = self.collection(name)
+            there = there or cast(Collection | None, self._used.get(name))
             with self._removing():
                 self._aliases.refuse_aliased(name)
-                there._mark_dropped()
+                if there is not None:
+                    with suppress(*refused):
+                        there._mark_dropped()
                 self._bury(name)
-            del self._used[name]
-            SHARED.release(there, forget=True)
+            self._used.pop(name, None)
+            if there is not None:
+                SHARED.release(there, forget=True)
 
     def close(self) -> None:
         """Let go of all collections. Harmless when repeated, and in a forked child, whose parent they belong to."""

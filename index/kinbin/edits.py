@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +22,11 @@ from kinbin.segments.run import Run
 from kinbin.storage import answered
 from kinbin.storage.answered import Answered
 from kinbin.storage.format import FRESH_BANDS, Commit, State
-from kinbin.storage.quota import Quota, quota_of
+from kinbin.storage.notes import put_notes
+from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.transactions import Writer
 from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
+from kinbin.upkeep.indexing import declare
 
 __all__ = ["NewItems", "Transaction", "append_rows", "bury_rows", "living_rows"]
 
@@ -119,6 +121,27 @@ class Transaction:
         self.writing = True
         answered.put(self._writer, key, kept, now)
         self.writing = False
+
+    def put_notes(self, notes: Mapping[bytes, bytes | None]) -> None:
+        """Write notes of the program's own: if that fails, all of the transaction has to."""
+        self.writing = True
+        put_notes(self._writer, notes)
+        self.writing = False
+
+    def put_quota(self, quota: Quota) -> None:
+        """Set what the collection may hold; held against the edits that follow."""
+        self.writing = True
+        put_quota(self._writer, quota)
+        self._quota, self.writing = quota, False
+
+    def change_indexes(self, add: Mapping[str, str], drop: Sequence[str]) -> None:
+        """Drop and declare payload indexes.
+
+        Raises:
+            InvalidInput: one is malformed, is to be dropped and not there, or has another kind.
+        """
+        kinds = declare(self._writer, add, drop, self._state.sequence)
+        self.logs = bool(kinds)
 
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, row, payload)."""

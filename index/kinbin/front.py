@@ -16,7 +16,7 @@ from kinbin.query.ordering import next_page, order_of
 from kinbin.records import AddResult, Facets, Item, Page
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.storage.transactions import Reader
-from kinbin.writes import Writable
+from kinbin.together import Grouped
 
 __all__ = ["Entry", "Front", "check_adding"]
 
@@ -28,7 +28,7 @@ Part = TypeVar("Part")
 """The vectors of a transaction."""
 
 
-class Front(Writable, Generic[At]):
+class Front(Grouped, Generic[At]):
     """Stored items by id. Who inherits it says what a snapshot is, and what of an item is read by it."""
 
     name: str

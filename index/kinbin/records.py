@@ -70,6 +70,8 @@ class CollectionConfig:
     """Of the kernel, all of them by name; empty if it has none."""
     items: str = "vectors"
     """What the items are: a name in `kinbin.KINDS`."""
+    feature_names: dict[int, str] = field(default_factory=dict)
+    """Names of features that were declared, ascending by feature; empty if none were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,10 @@ class Terms:
         made = ids.made if isinstance(ids, NewIds) else None
         return cls(mode, on_error == "skip", versions, None if key is None else _key(key), made=made)
 
+    def at(self, positions: Sequence[int] | None) -> Terms:
+        """The same for items that have these places in the batch as it came; None: as they are."""
+        return self if positions is None else replace(self, positions=tuple(positions))
+
     @property
     def plain(self) -> bool:
         """Whether they ask for nothing but a mode."""
@@ -150,18 +154,20 @@ def check_versions(versions: Any, n: int) -> tuple[int | None, ...] | None:
     listed = tuple(versions) if isinstance(versions, list | tuple) else ()
     whole = all(one is None or (isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= LARGEST) for one in listed)
     if len(listed) != n or not whole:
-        text = "if_versions is a list with a version, 0 (not there) or None for each id"
+        text = "if_versions is a list with a version, 0 (not there) or null (any) for each id"
         raise InvalidInput.of("bad_parameter", text, field="if_versions")
     return None if all(one is None for one in listed) else listed
 
 
-def add_on_terms(edit: Adding[Items], items: Items, terms: Terms) -> AddResult:
+def add_on_terms(edit: Adding[Items], items: Items, terms: Terms, now: float | None = None) -> AddResult:
     """Add a batch inside of a transaction, or repeat the answer of the add that came with the same key.
+
+    now: seconds since 1970; None: by the clock.
 
     Raises:
         KeyReused; ItemConflict, VersionConflict, unless bad items are skipped.
     """
-    now = time.time()
+    now = time.time() if now is None else now
     wanted = "" if terms.key is None else _digest(items, terms)
     if terms.key is not None:
         kept = edit.answered(terms.key, now)

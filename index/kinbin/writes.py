@@ -25,7 +25,7 @@ from kinbin.storage.transactions import Reader
 from kinbin.storage.versions import version_of
 from kinbin.terms import Known, Terms, add_on_terms, check_versions, refuse_versions
 
-__all__ = ["Writable"]
+__all__ = ["Writable", "delete_found", "delete_these", "whole_or_none"]
 
 _FILTERED_SLICE = 1_000
 """Items that a filter deletes in one of several transactions: other writers wait some tens of milliseconds for it."""
@@ -154,7 +154,7 @@ class Writable:
         elif if_versions is not None:
             keys = distinct_ids(ids)
             at_most("batch_items", len(keys), "ids")
-            result = self._submit(partial(_delete_versions, ids=keys, versions=check_versions(if_versions, len(keys))))
+            result = self._submit(partial(delete_these, ids=keys, versions=check_versions(if_versions, len(keys))))
         else:
             keys = list(dict.fromkeys(check_ids(sequence_of("ids", ids), unique=False)))
             at_most("batch_items", len(keys), "ids")
@@ -171,7 +171,7 @@ class Writable:
             if len(keys) > most:
                 return self._delete_in_slices(keys, matches)
             last = attempt == _TRIES
-            done: DeleteResult | None = self._submit(partial(_deleted, keys=keys, matches=matches, sequence=sequence, last=last))
+            done: DeleteResult | None = self._submit(partial(delete_found, keys=keys, matches=matches, sequence=sequence, last=last))
             if done is not None:
                 return done
         raise AssertionError("the last try looks inside of its transaction")
@@ -215,7 +215,7 @@ class Writable:
         with the limit "collection_items" or "collection_bytes"; nothing is written then. Bytes are those of the pages in use, so
         deletes make room once their rows have left the files (`compact`); upkeep needs more for a while. What is there already stays.
         """
-        quota = Quota(_whole_or_none("items", items), _whole_or_none("bytes", bytes))
+        quota = Quota(whole_or_none("items", items), whole_or_none("bytes", bytes))
         with self._store.write() as writer:
             put_quota(writer, quota)
 
@@ -224,12 +224,15 @@ def _delete(edit: _Deleting, ids: list[bytes], matches: Predicate | None = None)
     return edit.delete(ids, matches)
 
 
-def _delete_versions(edit: _Deleting, *, ids: list[bytes], versions: Sequence[int | None] | None) -> DeleteResult:
+def delete_these(edit: _Deleting, *, ids: list[bytes], versions: Sequence[int | None] | None) -> DeleteResult:
+    """Delete items by id, where they have these versions."""
     refuse_versions(ids, edit.known(ids), versions)
     return edit.delete(ids)
 
 
-def _deleted(edit: _Deleting, *, keys: list[bytes], matches: Predicate, sequence: int, last: bool) -> DeleteResult | None:
+def delete_found(
+    edit: _Deleting, *, keys: list[bytes], matches: Predicate, sequence: int, last: bool = True
+) -> DeleteResult | None:  # fmt: skip
     """Delete what matches; None if others wrote since it was looked for, unless this is the last try."""
     if edit.sequence == sequence:
         return edit.delete(keys)
@@ -241,7 +244,12 @@ def _refuse_dropped(reader: Any) -> None:
         raise CollectionNotFound("the collection was removed")
 
 
-def _whole_or_none(name: str, value: object) -> int | None:
+def whole_or_none(name: str, value: object) -> int | None:
+    """A whole number from 0 on, or None.
+
+    Raises:
+        InvalidInput: code "bad_parameter".
+    """
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:

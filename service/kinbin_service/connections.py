@@ -5,7 +5,8 @@
    have limits of their own (`bodies.read_body`), idle connections uvicorn's.
 3. What is neither head nor body has HEAD_BYTES too, from the last byte of a body on: trailers, and extensions of a chunk. Trailers are
    left out: the application would take them for headers, which were judged before.
-4. A connection whose answer is on its way is never closed by this.
+4. What is no HTTP is told so (400), as a problem document like any other, and the connection is closed.
+5. A connection whose answer is on its way is never closed by this.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _STOPPING = "kinbin.stopping"
 """In the scope of a request that the server waits for when it stops."""
 
 DETAILS = {
+    "bad_request": "this is no request of HTTP/1.1, or has a header that may not be sent",
     "too_many_connections": "as many connections are open as may be; try again",
     "head_timeout": "the address and the headers of a request took too long to arrive",
     "head_too_large": f"the address and the headers of a request have at most {HEAD_BYTES:,} bytes, and so have its trailers",
@@ -126,6 +128,10 @@ class Connection(HttpToolsProtocol):
             return
         if (self._timer is not None and self._head_bytes > HEAD_BYTES) or (not self._in_head and self._extra_bytes > HEAD_BYTES):
             self._refuse("head_too_large")
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's text is plain
+        """What came is no HTTP: say so as everything else is said."""
+        self._refuse("bad_request")
 
     def on_message_begin(self) -> None:
         """The first byte of a request came."""

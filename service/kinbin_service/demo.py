@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -82,13 +83,17 @@ def main(
         check_port(host, port)
         _check_installed()
         with _ending_on_signals():
-            digits = _load_digits()
+            digits = _compile_and_load()
             # Before there is a server: whoever asks it finds the digits, all of them.
             filled = _fill(console, data, digits)
             with _server(data, host, port) as server:
                 from kinbin_service.settings import reached_at
 
-                _show(console, reached_at(host, port), digits if filled else None, server)
+                address = reached_at(host, port)
+                _show(console, address, digits if filled else None, server)
+                if filled:
+                    _add_photographs(console, data)
+                _show_addresses(console, address)
                 if once:
                     return
                 _say(console, "\nServing until Ctrl-C.")
@@ -193,15 +198,22 @@ def _load_digits() -> _Digits:
     return _Digits(images, shown.tolist())
 
 
-def _fill(console: Console, data: Path, digits: _Digits) -> bool:
-    """Load the digits into "default" if it is empty or was filled by half; whether they are in it. With them come the photographs."""
+def _compile_and_load() -> _Digits:
+    """Compile the kernels of small collections, which other processes do, and read the digits meanwhile."""
     import kinbin
-    from kinbin_service import photographs
-    from kinbin_service.default_collection import NAME, add_to_default
     from kinbin_service.kernels import FIRST
 
-    with kinbin.showing_compilation() as show:
+    with ThreadPoolExecutor(1) as beside, kinbin.showing_compilation() as show:
+        digits = beside.submit(_load_digits)
         kinbin.warm_up(show, FIRST)
+        return digits.result()
+
+
+def _fill(console: Console, data: Path, digits: _Digits) -> bool:
+    """Load the digits into "default" if it is empty or was filled by half; whether they are in it."""
+    import kinbin
+    from kinbin_service.default_collection import NAME, add_to_default
+
     ids = digits.ids
     with kinbin.open(data) as database:
         if NAME in database.collections() and (collection := database.collection(NAME)).count() > 0:
@@ -209,15 +221,23 @@ def _fill(console: Console, data: Path, digits: _Digits) -> bool:
             if first is None:
                 return False
             if last is not None:
-                photographs.fill(database)
                 return True
         began = time.monotonic()
         add_to_default(database, ids, digits.images, [{"digit": number} for number in digits.shown], {"mode": "upsert", "atomic": True})
         seconds = time.monotonic() - began
         _say(console, f'Added {len(ids):,} handwritten digits (8 × 8 pixels) to the collection "{NAME}" in {seconds:.1f} s.')
-        if added := photographs.fill(database):
-            _say(console, f'Added {added:,} pieces of two photographs (32 × 32 pixels, by colour) to the collection "{photographs.NAME}".')
     return True
+
+
+def _add_photographs(console: Console, data: Path) -> None:
+    """Put the photographs beside the digits, if they are not there. The server, a process of its own, finds them at its next request."""
+    import kinbin
+    from kinbin_service import photographs
+
+    with kinbin.open(data) as database:
+        if added := photographs.fill(database):
+            text = f'\nAdded {added:,} pieces of two photographs (32 × 32 pixels, by colour) to the collection "{photographs.NAME}".'
+            _say(console, text)
 
 
 def _show(console: Console, address: str, digits: _Digits | None, server: subprocess.Popen[bytes]) -> None:
@@ -231,7 +251,6 @@ def _show(console: Console, address: str, digits: _Digits | None, server: subpro
             _say(console, 'The collection "default" holds other data: the digits were not loaded.')
         else:
             _show_answer(console, digits, client.query(digits.images[_QUERY], k=_SHOWN))
-    _show_addresses(console, address)
 
 
 # ------------------------------------------------------------------------------------------ the printout

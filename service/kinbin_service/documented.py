@@ -10,7 +10,7 @@ from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
 __all__ = [
-    "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "bulk", "matrix", "parameters", "reference", "route",
+    "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "also", "bulk", "matrix", "parameters", "reference", "route",
     "without",
 ]  # fmt: skip
 
@@ -22,8 +22,8 @@ EVERYWHERE = frozenset({
     "too_many_connections", "unauthorized", "unknown_host",
 })  # fmt: skip
 WITH_BODY = frozenset({
-    "bad_encoding", "bad_json", "bad_string", "body_timeout", "buffers_full", "invalid_field", "non_finite", "unsupported_encoding",
-    "unsupported_media_type",
+    "bad_encoding", "bad_id", "bad_json", "bad_string", "body_timeout", "buffers_full", "invalid_field", "non_finite",
+    "unsupported_encoding", "unsupported_media_type",
 })  # fmt: skip
 WITH_WORK = frozenset({
     "overloaded", "deadline", "not_ready", "stopping", "closed", "storage_busy", "storage_error", "corrupt_data", "format_mismatch",
@@ -84,6 +84,12 @@ def route(
     if parameters:
         extra["parameters"] = parameters
     return {"summary": summary, "response_model": answer, "openapi_extra": extra}
+
+
+def also(media_type: str, answer: type[BaseModel] | str) -> dict[str, Any]:
+    """Further arguments: the answer in another form, for who asks for its media type. A text describes what is no JSON."""
+    schema = {"type": "string", "description": answer} if isinstance(answer, str) else reference(answer)
+    return {"responses": {200: {"content": {media_type: {"schema": schema}}}}}
 
 
 def without(described: dict[str, Any], *codes: str) -> dict[str, Any]:

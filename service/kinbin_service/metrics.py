@@ -13,12 +13,13 @@ import os
 import re
 import tempfile
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
@@ -105,10 +106,13 @@ class Metrics:
 
     def answered(self, content: Mapping[str, Any]) -> None:
         """Count what a query was answered with: the content of one answer, or of many."""
-        tally = Tally(
-            (answer["mode"], "certified" if answer["recall_lower_bound"] is not None else str(answer.get("no_bound")))
-            for answer in content.get("answers", (content,))
-        )
+        if "counts" in content:
+            bounded = np.isfinite(content["recall_lower_bounds"]).tolist()
+            told: Iterable[tuple[str, bool, str | None]] = zip(content["modes"], bounded, content["no_bounds"], strict=True)
+        else:
+            answers = content.get("answers", (content,))
+            told = ((answer["mode"], answer["recall_lower_bound"] is not None, answer.get("no_bound")) for answer in answers)
+        tally = Tally((mode, "certified" if has_bound else str(no_bound)) for mode, has_bound, no_bound in told)
         for (mode, bound), number in tally.items():
             self._made["answers"].labels(mode, bound).inc(number)
 

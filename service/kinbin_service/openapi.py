@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import kinbin
@@ -35,14 +37,17 @@ parsing (400, 415), validation (422), admission (429, 503). \
 An add, or a delete by ids, is one transaction, durable when it is answered. Of a key that occurs twice in a JSON object, the last \
 one counts.
 
-A 408, a 429 and a 503 other than `storage_busy` mean that nothing was done: any request may be sent again. After a lost connection, \
-a timeout, `storage_busy` or a proxy's 502 or 504 the request may have been done. Reads, upserts with ids, deletes and PUT may be sent \
-again all the same; that has the effect of one request that came later (what others wrote to the same items in between is overwritten \
-or deleted). Any add may be sent again for 24 hours with the `Idempotency-Key` that it had: it is done once. Not to be sent again \
-without one: a matrix without `X-Kinbin-Ids`, whose items would be there twice under new ids; mode `insert`, which answers 409 if the \
-first was done; mode `update`, which answers 409 if an item was deleted since. Nor writes on condition of a version, and dropping a \
-collection. Get the ids, or the collection, to see what was done.
+A 408, a 429 and a 503 other than `storage_busy` and `outcome_unknown` mean that nothing was done: any request may be sent again. \
+After a lost connection, a timeout, `storage_busy`, `outcome_unknown` or a proxy's 502 or 504 the request may have been done. Reads, \
+upserts with ids, deletes and PUT may be sent again all the same; that has the effect of one request that came later (what others \
+wrote to the same items in between is overwritten or deleted). Any add may be sent again for 24 hours with the `Idempotency-Key` \
+that it had: it is done once. Not to be sent again without one: a matrix without `X-Kinbin-Ids`, whose items would be there twice \
+under new ids; mode `insert`, which answers 409 if the first was done; mode `update`, which answers 409 if an item was deleted \
+since. Nor writes on condition of a version, and dropping a collection. Get the ids, or the collection, to see what was done.
 """
+
+
+_REFERENCE = re.compile(rb'"#/components/schemas/(\w+)"')
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -58,7 +63,10 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _add_schemas(made: dict[str, Any]) -> None:
     """Request models, which the routes read themselves, and what they refer to."""
-    named = {one.__name__: one for one in (AddOptions, QueryEntry, QueryOptions, RestoreOptions, ProblemAnswer)} | REFERRED
+    always: tuple[type[BaseModel], ...] = (AddOptions, QueryEntry, QueryOptions, RestoreOptions, ProblemAnswer)
+    # Other applications of the process have routes and models of their own (a gateway).
+    used = set(_REFERENCE.findall(orjson.dumps(made["paths"])))
+    named = {one.__name__: one for one in always} | {name: model for name, model in REFERRED.items() if name.encode() in used}
     models = [(named[name], "validation") for name in sorted(named)]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # modes are literals
     schemas = made["components"]["schemas"]

@@ -122,6 +122,11 @@ CODES: dict[str, Code] = {
     "closed": Code(503, "The database is closed"),
     "cancelled": Code(503, "The search was given up"),
     "storage_full": Code(507, "The storage is full"),
+    # Of a cluster, whose gateways answer as one server does.
+    "not_in_cluster": Code(501, "A cluster does not offer this"),
+    "shard_unavailable": Code(503, "A part of the collection does not answer"),
+    "lagging": Code(503, "No replica has applied the write yet"),
+    "outcome_unknown": Code(503, "The write may have been done"),
 }
 
 RETRIED = frozenset({429, 503})

@@ -23,9 +23,9 @@ def _plain(value: Any) -> Any:
     raise TypeError
 
 
-def reply(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def reply(body: bytes, status: int = 200, headers: dict[str, str] | None = None, media_type: str = "application/json") -> Response:
     """An answer."""
-    return Response(body, status, headers, media_type="application/json")
+    return Response(body, status, headers, media_type)
 
 
 def took_ms(started: float) -> float:

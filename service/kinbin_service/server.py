@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +36,7 @@ from kinbin_service.settings import Settings, reached_at
 from kinbin_service.tls import Certificate
 from kinbin_service.tracing import check_tracing
 
-__all__ = ["run", "worker_app"]
+__all__ = ["check_data", "run", "serve", "spare_the_collector", "worker_app"]
 
 STARTUP_FAILURE = 3
 WORKER_SECONDS = 10
@@ -95,6 +96,14 @@ def run(
         settings = Settings(**{**settings.model_dump(), **{name: value for name, value in given.items() if value is not None}})
     except ValidationError as error:
         raise ValueError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors(include_input=False))) from None
+    serve(settings, "kinbin_service.server:worker_app", check_data)
+
+
+def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bool) -> None:
+    """Serve an application until a signal. app: where the function is that makes it from the environment, as "module:function".
+
+    check: called once the port is had and before anything is said to be ready. Raises and exits as `run` does.
+    """
     settings.check_exposure()
     check_tracing(settings)
     # Files that cannot be used end the server here, rather than each worker.
@@ -102,9 +111,9 @@ def run(
     if settings.tls_cert_file is not None:
         Certificate(settings.tls_cert_file, settings.tls_key_file)
     settings.export()
-    config = ServingConfig(settings, "kinbin_service.server:worker_app", factory=True, **_uvicorn_options(settings))
+    config = ServingConfig(settings, app, factory=True, **_uvicorn_options(settings))
     listening = config.bind_socket()
-    _check_data(settings)
+    check(settings)
     # Before anything is said to be ready: whoever reads that may connect at once.
     listening.listen(config.backlog)
     address = reached_at(settings.host, listening.getsockname()[1], tls=settings.tls_cert_file is not None)
@@ -128,7 +137,7 @@ def _told(field: tuple[int | str, ...], message: str) -> str:
     return where + message.removeprefix("Value error, ")
 
 
-def _check_data(settings: Settings) -> None:
+def check_data(settings: Settings) -> None:
     """End with one line in the log, before any worker is started, when the database cannot be opened."""
     try:
         kinbin.open(settings.data_dir).close()
@@ -162,10 +171,10 @@ def worker_app() -> FastAPI:
         threading.Thread(target=_stop_with, args=(parent,), name="kinbin-parent-watch", daemon=True).start()
     # A thread that parses gives way to the event loop after so long; 5 ms, the default, are spent several times in an answer.
     sys.setswitchinterval(SWITCH_SECONDS)
-    return create_app(Settings(), ready=_spare_the_collector)
+    return create_app(Settings(), ready=spare_the_collector)
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Take what is loaded by now out of every further garbage collection: it stays, and looking through it stops all threads."""
     gc.collect()
     gc.freeze()

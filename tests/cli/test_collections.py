@@ -78,6 +78,16 @@ def test_create_takes_parameters_of_the_kernel(run: Run, where: tuple[object, ..
     assert run("create", "other", *where, "--kernel", "acos*nothing").exit_code != 0
 
 
+def test_create_takes_names_of_features(run: Run, where: tuple[object, ...], name: str, tmp_path: Path) -> None:
+    """create takes names of features as a list or from a file, tells them, and refuses other ones of a collection that is there."""
+    (tmp_path / "names").write_text("red\nblue\n")
+    command = ("create", name, *where, "--dim", 2, "--json", "--feature-names")
+    assert told(run(*command, "red, blue"))["feature_names"] == {"0": "red", "1": "blue"}
+    assert told(run(*command, f"@{tmp_path / 'names'}"))["created"] is False
+    assert error_of(run(*command, "blue,red"))["code"] == "collection_exists"
+    assert run(*command, f"@{tmp_path / 'nothing'}").exit_code == 2
+
+
 def test_delete_by_ids_and_by_filter(run: Run, where: tuple[object, ...], name: str, tmp_path: Path) -> None:
     """delete removes the items that are named, or that a filter matches, and tells how many are left."""
     lines = [orjson.dumps({"id": f"-{row}", "vector": [row + 1, 1], "payload": {"row": row}}) for row in range(10)]

@@ -96,7 +96,7 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.csv", b"text\nx,y\n", [], 1, "document 1 has 2 cells, the header 1"),
         ("a.bin", b"", [], 1, "documents are in .ndjson"),
         ("a.txt", b"\xff\n", [], 1, "no UTF-8"),
-        ("a.txt", b"a\n", ["--min-score", "0"], 1, "min_score is a similarity"),
+        ("a.txt", b"a\n", ["--min-score", "0"], 1, "--min-score is a similarity"),
         ("a.txt", b"a\n", ["--words", "2", "--chars", "2"], 2, "not both"),
         ("a.txt", b"a\n", ["--out", "b.csv"], 2, "has the format of the input"),
     ],
@@ -257,3 +257,18 @@ def test_killed_work_goes_on_to_the_same_output(tmp_path: Path, monkeypatch: pyt
         read.close()
         work_through(folder)
         assert (folder / "out.ndjson").read_bytes() == wanted, stage
+
+
+@pytest.mark.parametrize("mark", [False, True])
+@pytest.mark.parametrize("begin", [b"", b"\n", b" \n"])
+def test_a_byte_order_mark_is_no_part_of_a_document(run: Run, tmp_path: Path, mark: bool, begin: bytes) -> None:
+    """NDJSON and lines that an editor began with a mark are read as they are without it, and written without it."""
+    for name, content in (("a.ndjson", ndjson(TEXTS)), ("a.txt", "\n".join(text for text in TEXTS if text).encode())):
+        written = []
+        for start in (b"", b"\xef\xbb\xbf"):
+            (tmp_path / name).write_bytes(start + begin + content)
+            result = run("dedup", tmp_path / name, *(["--mark"] if mark else []))
+            assert result.exit_code == 0, result.stderr
+            written.append((tmp_path / name.replace(".", ".dedup.")).read_bytes())
+        assert written[0] == written[1]
+        assert FOX.encode() in written[0]

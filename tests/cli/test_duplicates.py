@@ -39,8 +39,15 @@ def test_pairs_and_clusters_are_printed(run: Run, filled: Path) -> None:
 
 
 def test_what_is_not_understood_is_refused(run: Run, filled: Path) -> None:
-    """Without a score, or with one that is none, it ends with one line and exit code 1."""
+    """Without a score, or with one that is none, it ends with one line and exit code 1, and names the option that was given."""
     asked = ["duplicates", "--data", filled, "--collection", "photos"]
-    for more, says in (([], "give min_score"), (["--min-score", "3"], "from 0 to 1")):
+    for more, says in (
+        ([], "give --min-score"),
+        (["--min-score", "3"], "--min-score is a number from 0 to 1"),
+        (["--min-score", "0.9", "--miss", "1"], "Error: --miss is 0, or a probability"),
+        (["--max-distance", "1"], "--max-distance"),
+    ):
         result = run(*asked, *more)
-        assert (result.exit_code, says in result.stderr) == (1, True)
+        assert (result.exit_code, says in result.stderr) == (1, True), result.stderr
+        assert "min_score" not in result.stderr
+        assert "max_distance" not in result.stderr

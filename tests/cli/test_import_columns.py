@@ -149,3 +149,35 @@ def test_files_that_differ_are_told_one_by_one(run: Run, data: Path, tmp_path: P
         f"  {tmp_path / 'a.csv'}: 2 features x…y, id from {{stem}}-{{row}}",
         f"  {tmp_path / 'b.csv'}: 2 features u…v, id from {{stem}}-{{row}}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names"),
+    [
+        ("id,red,green\nx,1,2\n", ("--id-column", "id"), {0: "red", 1: "green"}),
+        ("1,2\n3,4\n", (), {}),
+        ("0,1,2\n3,4,5\n", ("--header",), {}),
+        (f"{'x' * 300},green\n1,2\n", ("--header",), {}),
+    ],
+)
+def test_the_header_names_the_features(
+    imported: Imported, data: Path, tmp_path: Path, text: str, options: tuple[str, ...], names: dict[int, str]
+) -> None:
+    """A header names the features of the collection that is made of its file, unless it says places only, or what is no name."""
+    (tmp_path / "a.csv").write_text(text)
+    imported(tmp_path / "a.csv", *options)
+    with kinbin.open(data) as database:
+        assert database.collection("c").config.feature_names == names
+
+
+def test_columns_in_another_order_are_refused(imported: Imported, refused: Refused, data: Path, tmp_path: Path) -> None:
+    """A second file with the same columns in another order is refused; one with other columns, or without names, is taken."""
+    (tmp_path / "a.csv").write_text("red,green\n1,2\n")
+    (tmp_path / "b.csv").write_text("green,red\n1,2\n")
+    (tmp_path / "c.csv").write_text("rot,gruen\n5,2\n")
+    imported(tmp_path / "a.csv", "--id-format", "{stem}-{row}")
+    told = refused(tmp_path / "b.csv", "--id-format", "{stem}-{row}")
+    assert "the same features in another order: feature 0 is red, and in this file green" in told
+    imported(tmp_path / "c.csv", "--id-format", "{stem}-{row}")
+    with kinbin.open(data) as database:
+        assert database.collection("c").count() == 2

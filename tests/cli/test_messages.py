@@ -15,6 +15,7 @@ from typer.testing import Result
 import kinbin
 from kinbin_service.cli import app
 from kinbin_service.cli.query import Search
+from kinbin_service.cli.words import in_its_words, runs
 
 Run = Callable[..., Result]
 
@@ -90,7 +91,7 @@ def test_a_limit_has_an_exit_code_of_its_own(run: Run, data: Path, as_json: tupl
     result = run("query", "--data", data, "--collection", "c", "--vector", "[1, 2]", "--k", 1001, *as_json)
     assert (result.exit_code, "k: at most 1000, not 1001" in result.stderr) == (3, True)
     if as_json:
-        assert orjson.loads(result.stderr) == {"error": {"code": "over_limit", "message": "k: at most 1000, not 1001", "exit_code": 3}}
+        assert orjson.loads(result.stderr) == {"error": {"code": "over_limit", "message": "--k: at most 1000, not 1001", "exit_code": 3}}
     assert run("query", "--data", data, "--collection", "c", "--vector", "[1, 2]", "--k", 0).exit_code == 2
     assert run("query", "--data", data, "--collection", "c", "--vector", "[1]").exit_code == 1
 
@@ -114,3 +115,21 @@ def test_help_is_quick() -> None:
     """What describes the options loads neither NumPy nor numba."""
     program = "import sys, kinbin_service.cli; print({'numpy', 'numba', 'pydantic'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "told"),
+    [
+        ("query", "min_score is a finite number, or null", "--min-score is a finite number"),
+        ("query", "422 bad_parameter: filter is an object", "422 bad_parameter: --filter is an object"),
+        ("create", "field 'a': kernel is one of two", "field 'a': kernel is one of two"),
+        ("query", "the k nearest of a filter are few", "the k nearest of a filter are few"),
+        ("query", "no item has a min_scores or x_min_score", "no item has a min_scores or x_min_score"),
+        ("map", "min_score is a finite number, or null", "min_score is a finite number, or null"),
+        ("tune", "choices are pairs of rows and bands", "--choice are pairs of rows and bands"),
+    ],
+)
+def test_parameters_are_told_as_options(command: str, message: str, told: str) -> None:
+    """What the library says of a parameter is said of the option of the command that runs; other words stay."""
+    runs(typer.main.get_command(app).commands[command])  # type: ignore[attr-defined]  # a group
+    assert in_its_words(message) == told

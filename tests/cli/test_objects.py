@@ -81,7 +81,7 @@ def test_collections_are_created_and_asked(run: Run, data: Path, tmp_path: Path)
         (("query", "pictures", "--image", tmp_path / "b.png"), 1, "cannot be read"),
         (("query", "words", "--string", "x", "--id", "y"), 2, "give one of"),
         (("query", "words", "--collection", "words", "--string", "x"), 2, "both name the collection"),
-        (("query", "words", "--string", "x", "--min-score", 0.5), 1, "max_distance"),
+        (("query", "words", "--string", "x", "--min-score", 0.5), 1, "use --max-distance"),
         (("create", "x", "--items", "sounds"), 2, "no kind of items"),
         (("create", "x", "--distance", "hamming"), 2, "no distance of objects"),
         (("create", "x", "--items", "points"), 1, "dim"),
@@ -109,7 +109,9 @@ def test_a_column_of_csv_may_be_strings(imported: Imported, refused: Refused, it
     file = tmp_path / "people.csv"
     file.write_text('key,name,year,more\na,"Ada, L.",1815,x\nb,Grace,1906,y\n', encoding="utf-8")
     told = imported(file, "--string", "name", "--id-column", "key", "--payload-columns", "year")
-    assert told["columns"][str(file)] == {"vector": 'strings from "name"', "id": 'id from "key"', "payload": ["year"], "ignored": ["more"]}
+    assert told["columns"][str(file)] == {
+        "vector": 'strings from "name"', "id": 'id from "key"', "payload": ["year"], "ignored": ["more"], "feature_names": [],
+    }  # fmt: skip
     assert {name: (item.object, item.payload) for name, item in items().items()} == {
         "a": ("Ada, L.", {"year": 1815}),
         "b": ("Grace", {"year": 1906}),

@@ -32,7 +32,7 @@ Spawn = Callable[..., "subprocess.Popen[str]"]
 Items = Callable[..., dict[str, kinbin.Item]]
 
 # On a machine that has never run Kinbin, the first server compiles its kernels.
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300), pytest.mark.slow]
 
 
 class Shown(NamedTuple):
@@ -163,8 +163,8 @@ def test_serve_on_an_address_that_is_none(data: Path, run: Run) -> None:
     assert result.stderr.startswith("Error: --host no.such.host.invalid is not an address of this machine")
 
 
-def test_serve_on_a_terminal_tells_its_address(data: Path, free_port: int) -> None:
-    """On a terminal `kinbin serve` says in a short line where it can be opened, which is true, and then each request."""
+def test_serve_on_a_terminal_tells_its_address_and_ends_with_sigterm(data: Path, free_port: int) -> None:
+    """On a terminal `kinbin serve` says in a short line where it can be opened, and then each request; SIGTERM ends it with exit code 0."""
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "kinbin_service.cli", "serve", "--data", str(data), "--port", str(free_port)]
     with subprocess.Popen(command, stderr=terminal) as process, os.fdopen(master, encoding="utf-8", errors="replace") as screen:
@@ -177,17 +177,10 @@ def test_serve_on_a_terminal_tells_its_address(data: Path, free_port: int) -> No
                 client.wait_ready(timeout=100)
                 client.limits()
             assert any(" GET /v1/limits 200 " in line for line in iter(screen.readline, ""))
-        finally:
             process.terminate()
-
-
-def test_serve_ends_with_sigterm(data: Path, spawn: Spawn, free_port: int) -> None:
-    """SIGTERM ends `kinbin serve` with exit code 0."""
-    process = spawn("kinbin_service.cli", "serve", "--data", data, "--port", free_port)
-    with Client(f"http://127.0.0.1:{free_port}") as client:
-        client.wait_ready(timeout=100)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(40) == 0
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_demo_once(shown: Shown) -> None:
@@ -210,25 +203,46 @@ def test_demo_once(shown: Shown) -> None:
         assert photographs.count({"photograph": "flower"}) == 2_440
 
 
+def asked_from_the_start(process: subprocess.Popen[str], url: str, headers: dict[str, str]) -> list[tuple[int, str | None]]:
+    """Statuses, with what the answer says or when to come back, until there is an answer."""
+    told: list[tuple[int, str | None]] = []
+    deadline = time.monotonic() + 200
+    while not told or told[-1][0] == 503:
+        assert time.monotonic() < deadline, told
+        assert process.poll() is None, process.communicate()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, b"{}", headers), timeout=20) as page:
+                told.append((page.status, page.read().decode()))
+        except urllib.error.HTTPError as error:
+            told.append((error.code, error.headers["Retry-After"]))
+        except OSError:
+            time.sleep(0.01)  # nobody listens yet
+    return told
+
+
 @pytest.mark.parametrize(("number", "key"), [(signal.SIGINT, None), (signal.SIGTERM, "secret-of-the-test")])
 def test_demo_serves_until_it_is_ended(
     data: Path, shown: Shown, spawn: Spawn, free_port: int, number: signal.Signals, key: str | None
 ) -> None:
     """Until Ctrl-C or SIGTERM the demo serves what it printed, and takes its server with it; on a directory that it filled it adds nothing.
 
-    With an API key in the environment, server and client use it, and the request to paste names the variable, not the key.
+    With an API key in the environment, server and client use it, and the request to paste names the variable, not the key. Whoever asks it
+    while it starts is told to come back, and from the first answer on finds every digit.
     """
     environment = {} if key is None else {"KINBIN_API_KEY": key}
     if key is None:
         shutil.copytree(shown.data, data)
     process = spawn("kinbin_service.demo", "--data", data, "--port", free_port, **environment)
+    address = f"http://127.0.0.1:{free_port}"
+    authorization = {} if key is None else {"authorization": f"Bearer {key}"}
+    told = asked_from_the_start(process, f"{address}/v1/collections/default/count", {"content-type": "application/json", **authorization})
+    assert told[-1] == (200, '{"count":1797}')
+    assert set(told[:-1]) <= {(503, "1")}
     printed = until_serving(process)
     text = "".join(printed)
     assert ("Added" in text) == (key is not None)
     assert "Certificate" in text
     assert ("$KINBIN_API_KEY" in text) == (key is not None)
-    address = f"http://127.0.0.1:{free_port}"
-    authorization = {} if key is None else {"authorization": f"Bearer {key}"}
     for line in printed:
         if line.strip().startswith(address):
             with urllib.request.urlopen(urllib.request.Request(line.split()[0], headers=authorization), timeout=20) as page:
@@ -250,28 +264,6 @@ def test_demo_serves_until_it_is_ended(
     assert "secret-of-the-test" not in text + errors
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
-
-
-def test_demo_never_answers_that_its_data_is_not_there(data: Path, spawn: Spawn, free_port: int) -> None:
-    """Whoever asks the demo while it starts is told to come back, and from its first answer on finds every digit."""
-    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port)
-    address = f"http://127.0.0.1:{free_port}/v1/collections/default/count"
-    told: list[tuple[int, str | None]] = []
-    deadline = time.monotonic() + 100
-    while not told or told[-1][0] == 503:
-        assert time.monotonic() < deadline, told
-        assert process.poll() is None, process.communicate()
-        try:
-            with urllib.request.urlopen(urllib.request.Request(address, b"{}", {"content-type": "application/json"}), timeout=20) as page:
-                told.append((page.status, page.read().decode()))
-        except urllib.error.HTTPError as error:
-            told.append((error.code, error.headers["Retry-After"]))
-        except OSError:
-            time.sleep(0.002)  # nobody listens yet
-    assert told[-1] == (200, '{"count":1797}')
-    assert set(told[:-1]) <= {(503, "1")}
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
 
 
 def test_demo_leaves_other_data_alone(tmp_path: Path, data: Path, run: Run, spawn: Spawn, free_port: int) -> None:

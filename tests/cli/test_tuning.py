@@ -93,5 +93,5 @@ def test_what_cannot_be_is_refused(run: Run, filled: Path, tmp_path: Path) -> No
     assert run("tune", *where, "--choice", "3,64").exit_code == 2
     assert run("rebuild", *where, "--rows", 9).exit_code == 2
     assert run("tune", tmp_path / "none.npy").exit_code == 1
-    assert "modes is one of" in run("recall", *where, "--mode", "fast").stderr
-    assert run("tune", *where, "--sample", 5_000).exit_code == 3
+    assert "--mode is one of" in run("recall", *where, "--mode", "fast").stderr
+    assert run("tune", *where, "--sample", 5_001).exit_code == 3

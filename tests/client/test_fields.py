@@ -126,7 +126,7 @@ async def test_kernels_of_fields_have_parameters(client: AsyncClient) -> None:
 @pytest.mark.parametrize("method", ["add", "query", "query_id", "query_batch", "get", "delete", "scroll", "count"])
 def test_parameters_are_those_of_the_library(method: str) -> None:
     """Names, order and defaults of the client's parameters are the library's, but for what only one of them can do."""
-    only = {"atomic", "progress", "cancel", "chunking"}
+    only = {"atomic", "progress", "cancel", "chunking", "allow_partial", "waiting", "reading"}
     sides = []
     for owner in (kinbin.FieldsCollection, FieldsCollection):
         listed = inspect.signature(getattr(owner, method)).parameters.values()

@@ -29,6 +29,7 @@ NAMES = [
     "ApiError",
     "AsyncClient",
     "AsyncCollection",
+    "AsyncDuplicateStream",
     "AsyncFieldsCollection",
     "AsyncSnapshots",
     "BadRequest",
@@ -47,9 +48,12 @@ NAMES = [
     "ConnectionFailed",
     "ConnectionLost",
     "Constant",
+    "Counted",
     "CurrentSetting",
     "DeleteResult",
+    "DuplicateStream",
     "Duplicates",
+    "DuplicatesSummary",
     "Explanation",
     "FacetValue",
     "Facets",
@@ -133,7 +137,8 @@ METHODS = {
         "wait_ready",
     ],
     Collection: [
-        *["add", "add_index", "add_table", "compact", "count", "delete", "drop_index", "duplicates", "explain", "facets"],
+        *["add", "add_index", "add_table", "compact", "count", "counted", "delete", "drop_index", "duplicates"],
+        *["duplicates_stream", "explain", "facets"],
         *["get", "info", "items", "limits", "map", "name", "pages", "patch_payload", "query", "query_batch"],
         *[
             "query_each",
@@ -155,6 +160,7 @@ METHODS = {
         "add_table",
         "compact",
         "count",
+        "counted",
         "delete",
         "drop_index",
         "explain",
@@ -221,7 +227,7 @@ def test_both_clients_are_alike(blocking: Any, awaited: Any) -> None:
         assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
         is_iterator = name in ("pages", "items")
         assert inspect.iscoroutinefunction(getattr(awaited, name)) is (
-            name not in ("collection", "fields_collection") and not is_iterator
+            name not in ("collection", "fields_collection", "duplicates_stream") and not is_iterator
         ), name
         assert inspect.isasyncgenfunction(getattr(awaited, name)) is is_iterator, name
     constructors = [dict(inspect.signature(owner).parameters) for owner in (blocking, awaited)]

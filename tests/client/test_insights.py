@@ -49,6 +49,22 @@ async def test_explanations_are_the_librarys(case: str, local_path: Path) -> Non
         assert (await awaited.collection("c").explain(items[0], id="b", **more)).score == score
 
 
+@pytest.mark.parametrize("names", [["red", "blue"], {0: "red", 1: "blue"}])
+async def test_names_are_declared(names: Any, local_path: Path) -> None:
+    """Both clients declare names of features with a collection or a field, and read them again."""
+    told = {0: "red", 1: "blue"}
+    with Client(path=local_path) as client:
+        made = client.create_collection("c", dim=2, feature_names=names)
+        made.add(["a"], [[2, 1]])
+        assert made.info().feature_names == told
+        assert [term.name for term in made.explain([1, 1], id="a").factors[0].terms] == ["red", "blue"]
+        client.create_collection("f", fields={"x": {"dim": 2, "feature_names": names}})
+        assert client.collection("f").info().fields["x"]["feature_names"] == {"0": "red", "1": "blue"}  # type: ignore[index]
+        assert client.create_collection("bare", dim=2).info().feature_names is None
+    async with AsyncClient(path=local_path) as awaited:
+        assert (await (await awaited.create_collection("d", dim=2, feature_names=names)).info()).feature_names == told
+
+
 async def test_maps_are_the_librarys(local_path: Path) -> None:
     """What the library draws, both clients draw, of a collection and of a field."""
     with Client(path=local_path) as client, kinbin.open(local_path) as database:

@@ -58,6 +58,7 @@ BOTH = (True, True)
         (Unavailable(503, "not_ready", "x"), BOTH),
         (Unavailable(503, "search_deadline", "x"), NEVER),
         (Unavailable(503, "storage_busy", "x"), ALWAYS_ONLY),
+        (Unavailable(503, "outcome_unknown", "x"), ALWAYS_ONLY),
         (Unavailable(503, None, "a proxy"), ALWAYS_ONLY),
         (ApiError(408, "body_timeout", "x"), BOTH),
         (ApiError(408, None, "a proxy"), ALWAYS_ONLY),

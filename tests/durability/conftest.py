@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,19 @@ import pytest
 
 import kinbin
 from nursery import Nursery
+from scratch import DISK
 from shim import compile_shim
 from workload import DIM
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder; on a disk for tests that are marked so: there a commit takes its time, and a kill may meet it half-way."""
+    if request.node.get_closest_marker("disk") is None:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="kinbin-", dir=DISK) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

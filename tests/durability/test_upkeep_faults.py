@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from crashing import failing_write
 from kinbin.errors import Closed, CorruptData, KinbinError, StorageFull
 from kinbin.storage.format import Part
 from kinbin.upkeep import sealing as upkeep_module
+from nursery import until
 from workload import Stored, Workload, findings
 
 pytestmark = [pytest.mark.durability, pytest.mark.usefixtures("small_runs")]
@@ -236,14 +238,15 @@ def test_background_work_survives_an_error(folder: Path, monkeypatch: pytest.Mon
         collection = database.collection("c")
         vectors = np.random.default_rng(1).random((200, 24)) + 0.01
         collection.add([f"v{i}" for i in range(100)], vectors[:100])
-        end = threading.Event()
-        for i in range(100, 200):
+        more = itertools.cycle(range(100, 200))
+
+        def written_and_sealed() -> bool:
+            i = next(more)
             collection.add([f"v{i}"], vectors[i : i + 1])
-            if collection.stats()["runs"]:
-                break
-            end.wait(0.05)
+            return bool(collection.stats()["runs"])
+
+        until(written_and_sealed)
         assert failures == [error]
-        assert collection.stats()["runs"], "it was never tried again"
         assert collection.check().ok
 
 

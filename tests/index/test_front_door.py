@@ -28,16 +28,17 @@ ASKED = "k=10, target_recall=0.9, *, cancel=None, options=None, **asked"
 TERMS = "payloads=None, mode='upsert', *, atomic=False, progress=None, **terms"
 PUBLIC = [
     "INDEX_KINDS", "KERNELS", "KINDS", "LIMITS", "OBJECT_KERNELS", "OPTIONS", "SAMPLERS", "AddResult", "AliasConflict",
-    "AliasNotFound", "Answer", "AnswerBatch", "BackupReport", "BandsForecast", "Cell", "CheckReport", "Closed", "Cluster",
-    "Collection", "CollectionConfig", "CollectionExists", "CollectionNotFound", "CompactReport", "Compiling", "CorruptData",
-    "Costs", "CurrentSetting", "CursorExpired", "Database", "DeleteResult", "Duplicates", "Explanation", "FacetValue", "Facets",
-    "Factor", "FieldsCollection", "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item", "ItemConflict",
-    "Kernel", "KeyReused", "KinbinError", "Limit", "Map", "MapPoint", "ModeRecall", "Option", "Page", "Pair", "PayloadResult",
-    "Problem", "Query", "QueryOptions", "Rebuilt", "RecallReport", "RepairReport", "Rest", "SearchCancelled", "SharedBands",
-    "Shingler", "SimilarityHistogram", "SnapshotInfo", "SnapshotNotFound", "SnapshotReport", "Snapshots", "Sparse", "StorageBusy",
-    "StorageError", "StorageFull", "Suggestion", "Term", "TextClusters", "TextDuplicates", "Thresholds", "Tokens", "Tuning",
-    "VersionConflict", "WalkForecast", "Walked", "cancelled_by", "image_pixels", "measure_costs", "open", "set_threads",
-    "set_upkeep", "shingles", "showing_compilation", "token_feature", "tune", "warm_up", "watch_commits",
+    "AliasNotFound", "Answer", "AnswerBatch", "BackupReport", "BandsForecast", "Cell", "CheckReport", "Checked", "Closed",
+    "Cluster", "Collection", "CollectionConfig", "CollectionExists", "CollectionNotFound", "CompactReport", "Compiling",
+    "CorruptData", "Costs", "CurrentSetting", "CursorExpired", "Database", "DeleteResult", "Duplicates", "Explanation",
+    "FacetValue", "Facets", "Factor", "FieldsCollection", "FieldsConfig", "FormatMismatch", "Group", "Hit", "InvalidInput", "Item",
+    "ItemConflict", "Kernel", "KeyReused", "KinbinError", "Limit", "Map", "MapPoint", "ModeRecall", "Option", "Page", "Pair",
+    "PayloadResult", "Pinned", "Problem", "Query", "QueryOptions", "Rebuilt", "RecallReport", "RepairReport", "Rest", "Rows",
+    "Schema", "SearchCancelled", "SharedBands", "Shingler", "SimilarityHistogram", "SnapshotInfo", "SnapshotNotFound",
+    "SnapshotReport", "Snapshots", "Sparse", "StorageBusy", "StorageError", "StorageFull", "Suggestion", "Term", "TextClusters",
+    "TextDuplicates", "Thresholds", "Together", "Tokens", "Tuning", "VersionConflict", "WalkForecast", "Walked", "cancelled_by",
+    "image_pixels", "measure_costs", "open", "set_threads", "set_upkeep", "shingles", "showing_compilation", "token_feature",
+    "tune", "warm_up", "watch_commits",
 ]  # fmt: skip
 
 
@@ -50,6 +51,8 @@ def test_the_public_names() -> None:
     )
 
 
+REFUSED = "(*_, **__)"
+"""Of what such collections do not do, whatever it is asked for."""
 PARAMETERS = {
     "Database.recover": "(name, transaction)",
     "Database.recoverable": "(name)",
@@ -61,7 +64,7 @@ PARAMETERS = {
     "Database.collections": "()",
     "Database.check": "(names=None, progress=None)",
     "Database.repair": "(name, into=None, progress=None)",
-    "Database.drop_collection": "(name)",
+    "Database.drop_collection": "(name, *, damaged=False)",
     "Database.background": "()",
     "Database.alias": "(name, collection)",
     "Database.aliases": "()",
@@ -76,6 +79,10 @@ PARAMETERS = {
     "Collection.versions": "(ids)",
     "Collection.limits": "()",
     "Collection.set_limits": "(*, items=None, bytes=None)",
+    "Collection.together": "()",
+    "Collection.note": "(name)",
+    "Collection.notes": "(prefix=b'')",
+    "Collection.pinned": "()",
     "Collection.delete": "(ids=None, filter=None, *, if_versions=None)",
     "Collection.query": f"(x, {ASKED})",
     "Collection.query_id": f"(id, {ASKED})",
@@ -108,6 +115,10 @@ PARAMETERS = {
     "FieldsCollection.versions": "(ids)",
     "FieldsCollection.limits": "()",
     "FieldsCollection.set_limits": "(*, items=None, bytes=None)",
+    "FieldsCollection.together": "()",
+    "FieldsCollection.note": "(name)",
+    "FieldsCollection.notes": "(prefix=b'')",
+    "FieldsCollection.pinned": "()",
     "FieldsCollection.delete": "(ids=None, filter=None, *, if_versions=None)",
     "FieldsCollection.query": f"(vectors, weights=None, combine='sum', {ASKED})",
     "FieldsCollection.query_id": f"(id, weights=None, combine='sum', {ASKED.replace('options', 'fields=None, options')})",
@@ -117,6 +128,7 @@ PARAMETERS = {
     "FieldsCollection.count": "(filter=None)",
     "FieldsCollection.explain": "(query=None, *, id, field, query_id=None, limit=50, k=10, s_curve=False, feature_names=None)",
     "FieldsCollection.map": "(sample=1000, *, field, method='kernel_pca', fields=(), seed=0, filter=None, cancel=None)",
+    **dict.fromkeys((f"FieldsCollection.{name}" for name in ("duplicates", "tune", "recall", "rebuild")), REFUSED),
     "FieldsCollection.facets": "(field, filter=None, limit=20)",
     "FieldsCollection.change_indexes": "(add, drop=())",
     "FieldsCollection.stats": "()",
@@ -166,13 +178,13 @@ WORDS = {
         "group_by",
         "debug",
     ],
-    "create_collection": ["parameters", "sampler", "bands", "rows", "seed", "encoder", "decoder"],
+    "create_collection": ["parameters", "sampler", "bands", "rows", "seed", "feature_names", "encoder", "decoder"],
 }
 WORDS["query_examples"] = [*WORDS["query"], "k", "target_recall"]
 """What a method takes by name only, besides its parameters."""
 
 
-@pytest.mark.parametrize("name", [name for name, text in PARAMETERS.items() if "**" in text])
+@pytest.mark.parametrize("name", [name for name, text in PARAMETERS.items() if "**" in text and text != REFUSED])
 def test_what_public_methods_take_by_name(name: str) -> None:
     """Names of the options that stand behind ** are part of the contract; of a query they are those of `QueryOptions`."""
     owner, method = name.split(".")
@@ -272,6 +284,8 @@ LIMIT_VALUES = {
     "dimension": 4_194_304,
     "nonzeros": 1_048_576,
     "feature_id": 2**63 - 1,
+    "feature_names": 65_536,
+    "feature_name": 255,
     "value": 1e15,
     "value_min": 1e-30,
     "image_bytes": 33_554_432,
@@ -285,7 +299,7 @@ LIMIT_VALUES = {
     "batch_queries": 10_000,
     "k": 1_000,
     "examples": 100,
-    "tuned_rows": 1_000,
+    "tuned_rows": 5_000,
     "tuned_k": 100,
     "tuned_choices": 256,
     "exclude": 1_000,

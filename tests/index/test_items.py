@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -350,6 +351,25 @@ def test_one_database_opened_twice_is_one(tmp_path: Any) -> None:
 
 
 # ------------------------------------------------------------------------------------------ collections
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_damaged_collection_is_dropped_on_demand(tmp_path: Path, opened: bool) -> None:
+    """Files that can be neither opened nor written are removed where that is asked for, and their name is free again."""
+    with kinbin.open(tmp_path) as database:
+        database.create_collection("c", dim=2).add(["a"], [[1.0, 2.0]])
+    with kinbin.open(tmp_path) as database:
+        if opened:
+            database.collection("c")
+        with (tmp_path / "collections" / "c" / "data.mdb").open("r+b") as file:
+            file.write(bytes(16_384))
+        with pytest.raises(kinbin.StorageError):
+            database.drop_collection("c")
+        database.drop_collection("c", damaged=True)
+        assert database.collections() == []
+        assert database.create_collection("c", dim=2).count() == 0
+        with pytest.raises(kinbin.CollectionNotFound):
+            database.drop_collection("none", damaged=True)
 
 
 def test_collections_are_listed_opened_and_dropped(db: kinbin.Database) -> None:

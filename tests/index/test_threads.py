@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import kinbin
 import kinbin.upkeep.sealing
 from background import no_background
+from nursery import until
 
 A, B = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
 
@@ -74,13 +74,10 @@ def in_one_commit(collection: kinbin.Collection, edits: list[Callable[[], Any]])
             results[number] = error
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(edits))]
-    deadline = time.monotonic() + 30
     with collection._writes._lead:
         for number, thread in enumerate(threads):
             thread.start()
-            while len(collection._writes._waiting) <= number:
-                assert time.monotonic() < deadline, "an edit did not come to the writer"
-                time.sleep(0.001)
+            until(lambda number=number: len(collection._writes._waiting) > number)
     for thread in threads:
         thread.join()
     return results
@@ -173,13 +170,7 @@ def test_background_work_seals_and_merges(db: kinbin.Database, monkeypatch: pyte
     X = np.random.default_rng(1).random((1_000, 8)) + 0.01
     for start in range(0, 1_000, 25):
         collection.add([str(i) for i in range(start, start + 25)], X[start : start + 25])
-    deadline = time.monotonic() + 30
-    while True:
-        stats = collection.stats()
-        if stats["fresh_rows"] < 50 and 1 <= len(stats["runs"]) < 8:
-            break
-        assert time.monotonic() < deadline, f"too little was sealed or merged: {stats['fresh_rows']} fresh rows, {len(stats['runs'])} runs"
-        time.sleep(0.05)
+    until(lambda: (stats := collection.stats())["fresh_rows"] < 50 and 1 <= len(stats["runs"]) < 8)
     assert collection.check().ok
     assert collection.query_batch(X, k=1, mode="exact").ids[:, 0].tolist() == [str(i) for i in range(1_000)]
 
@@ -194,8 +185,5 @@ def test_rows_that_a_dead_process_left_are_sealed_by_who_asks(tmp_path: Path, mo
         collection = database.collection("c")
         assert not collection.stats()["runs"]
         assert collection.query(rows[7], k=1).ids == ["7"]
-        deadline = time.monotonic() + 30
-        while collection.stats()["fresh_rows"]:
-            assert time.monotonic() < deadline, "nobody sealed"
-            time.sleep(0.02)
+        until(lambda: not collection.stats()["fresh_rows"])
         assert collection.query(rows[7], k=1).ids == ["7"]

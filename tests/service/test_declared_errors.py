@@ -57,6 +57,7 @@ def json_of(content: Any, **headers: str) -> Sent:
     return Sent(JSON | headers, orjson.dumps(content))
 
 
+MOST_SAMPLED = int(kinbin.LIMITS["tuned_rows"].value)
 BODIES: dict[str, list[Any]] = {
     "add_items": [
         {"items": [ITEM], "mode": "insert"}, {"items": [ITEM, ITEM]}, {"items": [{"id": "", "vector": [1, 2]}]},
@@ -107,7 +108,8 @@ BODIES: dict[str, list[Any]] = {
     "given_recall": [
         {"queries": queries}
         for queries in (
-            [[1]], [[1, -1]], [[0, 0]], [[1, 1e20]], ["x"], [{"series": "x"}], [{"indices": [1, 1], "values": [1, 2]}], [[1, 2]] * 1_001,
+            [[1]], [[1, -1]], [[0, 0]], [[1, 1e20]], ["x"], [{"series": "x"}], [{"indices": [1, 1], "values": [1, 2]}],
+            [[1, 2]] * (MOST_SAMPLED + 1),
         )
     ],
     "rebuild": [{"rows": 9}, {"bands": "x"}],
@@ -141,7 +143,7 @@ RAW: dict[str, list[Sent]] = {
     ],
     "sampled_recall": [
         Sent({}, query="?queries=x"),
-        Sent({}, query="?queries=1001"),
+        Sent({}, query=f"?queries={MOST_SAMPLED + 1}"),
         Sent({}, query="?k=1001"),
         Sent({}, collection="words", query="?modes=bands"),
     ],
@@ -152,7 +154,7 @@ RAW |= {"add_items_default": RAW["add_items"], "query_default": RAW["query"]}
 """Bodies that are not JSON, and names and parameters of one route alone."""
 ANY_BODY: list[Sent] = [
     *map(json_of, ([], {}, {"unknown": 1}, {"ids": 7, "items": 7, "vector": 7, "limit": "x", "filter": 7, "dim": "x"})),
-    *(Sent(JSON, body) for body in (b"", b"{", b"\xff", b'{"ids":[NaN]}', b'{"kernel":"\\ud800","id":"\\ud800"}')),
+    *(Sent(JSON, body) for body in (b"", b"{", b"\xff", b'{"ids":[NaN]}', b'{"kernel":"\\ud800","id":"\\ud800"}', b'{"id":"\\ud800"}')),
     Sent({"content-type": "text/plain"}, b"x"),
     Sent(JSON | {"content-encoding": "br"}, b"x"),
     Sent(JSON | {"content-encoding": "gzip"}, b"x"),

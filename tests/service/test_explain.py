@@ -44,6 +44,23 @@ async def test_terms_of_tokens(app: App) -> None:
     assert short["terms"][0].keys() == {"part", "feature", "name", "query", "item", "min", "max"}
 
 
+async def test_declared_names(app: App) -> None:
+    """Names that a collection, or a field, was created with are told by it and by its explanations; without any there is no such key."""
+    told = await app.put(PATH, {"dim": 2, "feature_names": ["red", "blue"]})
+    assert told["feature_names"] == {"0": "red", "1": "blue"}
+    assert (await app.get(PATH))["feature_names"] == told["feature_names"]
+    await app.post(f"{PATH}/index", {"items": [{"id": "a", "vector": [1, 2]}]})
+    explained = await app.post(f"{PATH}/explain", {"vector": [1, 2], "id": "a"})
+    assert [one["name"] for one in explained["terms"]] == ["blue", "red"]
+    assert "feature_names" not in await app.put("/v1/collections/plain", {"dim": 2})
+    fields = {"x": {"dim": 1, "feature_names": {"0": "red"}}, "y": {"dim": 1}}
+    told = await app.put("/v1/collections/several", {"fields": fields})
+    assert told["fields"]["x"]["feature_names"] == {"0": "red"}
+    assert "feature_names" not in told["fields"]["y"]
+    refused = await app.put("/v1/collections/other", {"dim": 1, "feature_names": ["a", "b"]}, status=422)
+    assert refused["errors"][0]["pointer"] == "#/feature_names"
+
+
 async def test_factors_of_a_product(app: App) -> None:
     """Of a product there is a list of factors whose values make the score, and no terms beside it."""
     await app.put(PATH, {"kernel": "ngmm*rbf", "dim": 3, "parameters": {"rbf.gamma": 2.0}})

@@ -153,7 +153,7 @@ def seed(server: QuickServer) -> None:
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.durability
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_indexed(tmp_path: Path) -> None:
     """Thirty kills at random moments of concurrent writes: see the head of this file for what holds after each."""
     chance = random.Random(20_261_121)

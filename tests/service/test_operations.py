@@ -16,6 +16,7 @@ import pytest
 
 import kinbin
 from kinbin.warmup import warm_up
+from kinbin_service.documented import REFERRED
 from kinbin_service.kernels import GROUPS
 from kinbin_service.limits import all_limits
 from kinbin_service.objects import KEYS
@@ -147,6 +148,13 @@ async def test_limits_are_the_tables_of_library_and_service(app: App) -> None:
 
 async def test_the_committed_document_is_that_of_the_application(app: App) -> None:
     """service/openapi.json is what the application describes (`make docs` writes it)."""
+    assert COMMITTED.read_bytes() == text(app.client._transport.app)  # type: ignore[attr-defined]
+
+
+async def test_the_document_has_nothing_of_other_applications(app: App) -> None:
+    """Models of a gateway's routes, known to the same process, are not in a server's document."""
+    pytest.importorskip("kinbin_cluster.gateway.collections")
+    assert "ClusterRequest" in REFERRED
     assert COMMITTED.read_bytes() == text(app.client._transport.app)  # type: ignore[attr-defined]
     assert await app.get("/openapi.json") == document(app.client._transport.app)  # type: ignore[attr-defined]
 

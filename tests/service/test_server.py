@@ -24,7 +24,7 @@ from kinbin_service.settings import Settings
 from nursery import until
 from service_process import ServerProcess, free_port
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 KEY = "correct-horse-battery-staple"
 
@@ -147,10 +147,7 @@ def test_the_log_is_json_without_keys_and_query_strings(one: ServerProcess) -> N
     """Every line of the log of a real server is JSON; neither key nor query string is in it, and line ends stay encoded."""
     one.client.get(f"/v1/limits?api_key={KEY}")
     one.client.get("/v1/collections/a%0aforged?colour=hidden", headers={"x-api-key": KEY})
-    deadline = time.monotonic() + 10
-    while not any(line["path"] == "/v1/collections/a%0aforged" for line in one.events("request")):
-        assert time.monotonic() < deadline, "the request is not in the log"
-        time.sleep(0.01)
+    until(lambda: any(line["path"] == "/v1/collections/a%0aforged" for line in one.events("request")))
     lines = [orjson.loads(line) for line in one.logged().splitlines()]
     assert {"time", "level", "logger", "message"} <= lines[0].keys()
     assert KEY not in one.logged()
@@ -213,7 +210,7 @@ def test_both_workers_serve(two: ServerProcess) -> None:
             for _ in range(30):
                 client.get("/v1/collections")
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(ask, range(32)))
@@ -235,7 +232,7 @@ def test_any_worker_tells_the_metrics_of_all(two: ServerProcess) -> None:
     for client in clients:
         for _ in range(5):
             assert client.get("/v1/limits").status_code == 200
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     seen: set[tuple[float, float]] = set()
     while seen != {(30.0, 2.0)} and time.monotonic() < deadline:
         texts = [client.get("/metrics").text for client in clients]
@@ -268,20 +265,6 @@ def test_a_collection_dropped_by_one_worker_is_gone_for_the_other(two: ServerPro
             client.close()
 
 
-def test_a_killed_worker_is_replaced_and_loses_nothing(two: ServerProcess) -> None:
-    """After SIGKILL of one of two workers a new one takes its place, and what was acknowledged is there."""
-    ready = len(two.events("ready"))
-    with two.pinned() as client:
-        client.put("/v1/collections/kept", json={"dim": 3})
-        client.post("/v1/collections/kept/index", json={"items": [{"id": "kept", "vector": [1, 2, 3]}]})
-    os.kill(min(worker_pids(two)), signal.SIGKILL)
-    two.wait_until_ready(ready + 1)
-    assert len(worker_pids(two)) == 2
-    for _ in range(8):
-        with two.pinned() as client:
-            assert client.post("/v1/collections/kept/count", json={}).json() == {"count": 1}
-
-
 def test_the_port_takes_connections_once_it_is_said_to_listen(tmp_path: Path) -> None:
     """From the line "listening" on no connection is refused: it waits until the service answers."""
     running = ServerProcess(tmp_path / "data")
@@ -293,13 +276,14 @@ def test_the_port_takes_connections_once_it_is_said_to_listen(tmp_path: Path) ->
         running.close()
 
 
-def test_a_replaced_worker_costs_the_requests_that_it_held(two: ServerProcess) -> None:
-    """While one of two workers is killed and replaced, no request gets a 503, and at most one of each client is lost."""
+def test_a_killed_worker_costs_the_requests_that_it_held(two: ServerProcess) -> None:
+    """While a killed worker is replaced, no request gets a 503, each client loses one at most, and what was acknowledged is there."""
     clients = 4
     over = threading.Event()
+    answers: list[list[int]] = [[] for _ in range(clients)]
 
-    def add(number: int) -> list[int]:
-        statuses: list[int] = []
+    def add(number: int) -> None:
+        statuses = answers[number]
         while not over.is_set():
             body = {"items": [{"id": f"{number}-{len(statuses)}", "vector": [1, 2, 3]}]}
             try:
@@ -307,7 +291,6 @@ def test_a_replaced_worker_costs_the_requests_that_it_held(two: ServerProcess) -
                     statuses.append(client.post("/v1/collections/replaced/index", json=body).status_code)
             except httpx.TransportError:
                 statuses.append(0)
-        return statuses
 
     with two.pinned() as client:
         client.put("/v1/collections/replaced", json={"dim": 3})
@@ -315,13 +298,23 @@ def test_a_replaced_worker_costs_the_requests_that_it_held(two: ServerProcess) -
     with ThreadPoolExecutor(clients) as pool:
         adding = [pool.submit(add, number) for number in range(clients)]
         os.kill(min(worker_pids(two)), signal.SIGKILL)
-        two.wait_until_ready(ready + 1)
-        time.sleep(0.5)
-        over.set()
-        statuses = [one.result(60) for one in adding]
-    assert {status for one in statuses for status in one} <= {200, 0}
-    assert all(one.count(0) <= 1 for one in statuses), statuses
-    assert min(one.count(200) for one in statuses) > 10
+        try:
+            two.wait_until_ready(ready + 1)
+            # Both answer now; a second worker that did not would be seen by then.
+            asked = [len(statuses) for statuses in answers]
+            until(lambda: all(len(statuses) > before + 10 for statuses, before in zip(answers, asked, strict=True)))
+        finally:
+            over.set()
+        for one in adding:
+            one.result(60)
+    assert {status for one in answers for status in one} <= {200, 0}
+    assert all(one.count(0) <= 1 for one in answers), answers
+    assert len(worker_pids(two)) == 2
+    stored = {f"{number}-{place}" for number, statuses in enumerate(answers) for place, status in enumerate(statuses) if status == 200}
+    for _ in range(8):
+        with two.pinned() as client:
+            found = client.post("/v1/collections/replaced/get", json={"ids": sorted(stored)[:1_000]}).json()
+            assert (len(found["items"]), found["missing"]) == (min(1_000, len(stored)), [])
 
 
 ADDED = 2_000
@@ -369,9 +362,7 @@ def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, w
 
 def wait_for_the_first(answers: list[Any], all_of_them: int) -> None:
     """Return as soon as one add is answered: the others are running or queued by then."""
-    deadline = time.monotonic() + 60
-    while not answers and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: bool(answers))
     assert 0 < len(answers) < all_of_them, "the adds were over before the signal: the test shows nothing"
 
 
@@ -382,10 +373,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         assert len(workers) == 2
         running.process.kill()
         running.process.wait(30)
-        deadline = time.monotonic() + 30
-        while any(is_worker(pid) for pid in workers):
-            assert time.monotonic() < deadline, "workers outlive their parent"
-            time.sleep(0.05)
+        until(lambda: not any(is_worker(pid) for pid in workers))
         with socket.create_server(("127.0.0.1", running.port), reuse_port=False):
             pass
 

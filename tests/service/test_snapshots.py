@@ -229,12 +229,12 @@ async def test_one_at_a_time_beside_queries(photos: App, monkeypatch: pytest.Mon
 
     def slow(*given: Any, **named: Any) -> Any:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return create(*given, **named)
 
     monkeypatch.setattr(kinbin.Snapshots, "create", slow)
     first = asyncio.ensure_future(photos.client.post(SNAPSHOTS, json={}))
-    await asyncio.to_thread(begun.wait, 20)
+    await asyncio.to_thread(begun.wait, 60)
     refused = await photos.post(SNAPSHOTS, {}, status=429)
     assert (refused["code"], refused["limit"]) == ("overloaded", "long_work")
     await photos.post("/v1/collections/photos/query", {"vector": [1, 2, 3], "k": 1})

@@ -37,9 +37,10 @@ def _patches() -> NDArray[np.uint8]:
     return chosen
 
 
-def _colours(patches: NDArray[np.uint8], levels: int) -> NDArray[np.int64]:
+def _colours(patches: NDArray[np.uint8], levels: int) -> NDArray[np.int32]:
     """Each pixel's colour as one number, with so many levels of red, green and blue."""
-    numbers: NDArray[np.int64] = (patches // (256 // levels)).astype(np.int64) @ np.array([levels * levels, levels, 1])
+    red, green, blue = np.moveaxis(patches // np.uint8(256 // levels), -1, 0)
+    numbers: NDArray[np.int32] = (red * np.int32(levels) + green) * np.int32(levels) + blue
     return numbers
 
 
@@ -50,9 +51,14 @@ def _counts(numbers: NDArray[np.int64], size: int) -> sp.csr_array:
     return sp.coo_array((ones, (rows, numbers.ravel())), shape=(len(numbers), size)).tocsr()
 
 
+@functools.cache
+def _patch_histograms() -> NDArray[np.float32]:
+    return _histograms(_patches())
+
+
 def _histograms(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
-    histograms: NDArray[np.float32] = _counts(_colours(patches, 8), 512).toarray()
-    return histograms
+    colours = _colours(patches, 8) + np.int32(512) * np.arange(len(patches), dtype=np.int32)[:, None, None]
+    return np.bincount(colours.ravel(), minlength=512 * len(patches)).reshape(-1, 512).astype(np.float32)
 
 
 def pictures() -> NDArray[np.uint8]:
@@ -71,7 +77,7 @@ def grids(images: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
 
 def photographs() -> Arrays:
     """(n, 512) and (500, 512) colour histograms of patches, 8 levels a colour; rows sum to 1,024."""
-    histograms = _histograms(_patches())
+    histograms = _patch_histograms()
     return {"X_train": histograms[:-ASKED], "X_test": histograms[-ASKED:]}
 
 

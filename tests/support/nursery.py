@@ -212,7 +212,7 @@ def _serve(control: socket.socket) -> None:
         control.sendall(json.dumps(answer).encode() + b"\n")
 
 
-def until(condition: Any, seconds: float = 20.0) -> None:
+def until(condition: Any, seconds: float = 60.0) -> None:
     """Return once a condition holds; fail if that takes too long."""
     end = time.monotonic() + seconds
     while not condition():

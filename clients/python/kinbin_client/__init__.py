@@ -12,7 +12,8 @@ NumPy arrays and SciPy matrices are taken without being imported.
 """
 
 from kinbin_client._chunks import Chunking
-from kinbin_client._duplicates import Cluster, Duplicates, Pair
+from kinbin_client._duplicate_streams import AsyncDuplicateStream, Cluster, DuplicatesSummary, DuplicateStream, Pair
+from kinbin_client._duplicates import Duplicates
 from kinbin_client._options import Query, QueryOptions
 from kinbin_client._shingles import shingles
 from kinbin_client._version import __version__
@@ -51,6 +52,7 @@ from kinbin_client.models import (
     BandsForecast,
     CollectionInfo,
     CompactReport,
+    Counted,
     CurrentSetting,
     DeleteResult,
     Facets,
@@ -86,6 +88,7 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "AsyncCollection",
+    "AsyncDuplicateStream",
     "AsyncFieldsCollection",
     "AsyncSnapshots",
     "BadRequest",
@@ -104,9 +107,12 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "Constant",
+    "Counted",
     "CurrentSetting",
     "DeleteResult",
+    "DuplicateStream",
     "Duplicates",
+    "DuplicatesSummary",
     "Explanation",
     "FacetValue",
     "Facets",

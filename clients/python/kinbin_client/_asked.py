@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kinbin_client._chunks import Chunk, Chunking, json_chunks
+from kinbin_client._cluster import Reading, reading_request
 from kinbin_client._objects import KEYS, encode_object
 from kinbin_client._options import Query, QueryOptions, id_as_text
-from kinbin_client._requests import Scope, json_request, object_json, query_fields, to_json, vector_json
+from kinbin_client._requests import Scope, json_request, object_json, query_fields, to_json, vector_json, waiting
 from kinbin_client.errors import InvalidArgument
 from kinbin_client.vectors import encode_vector
 
@@ -17,18 +18,22 @@ __all__ = ["each_chunks", "example_chunk"]
 
 def example_chunk(scope: Scope, query: Query, items: str) -> Chunk:
     """The request of one query."""
-    return Chunk(json_request("POST", scope.query_path, _encoded(query, items, None)), 1)
+    return Chunk(json_request("POST", scope.query_path, _encoded(query, items, None), headers=waiting(query.options)), 1)
 
 
-def each_chunks(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking) -> tuple[int, Iterator[Chunk]]:
-    """How many queries there are, and their requests; none is one request of none."""
+def each_chunks(scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, asked: Reading) -> tuple[int, Iterator[Chunk]]:
+    """How many queries there are, and their requests; none is one request of none. asked: of each request."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise InvalidArgument(f"queries are a list of Query, not {type(queries).__name__}", code="bad_parameter")
     several = list(queries)
+    for position, query in enumerate(several):
+        if isinstance(query, Query) and isinstance(query.options, QueryOptions) and (query.options.after or query.options.allow_partial):
+            text = "after and allow_partial are of all queries of a call: give them to query_each"
+            raise InvalidArgument(text, position, "bad_parameter")
     parts = (_encoded(query, items, position) for position, query in enumerate(several))
 
     def build(body: bytes) -> Any:
-        return json_request("POST", scope.query_path, body)
+        return reading_request(json_request("POST", scope.query_path, body), asked)
 
     return len(several), json_chunks(parts, chunking, b'{"queries":[', build)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, Unpack
 
-from kinbin_client import _flows, _insights, _requests, _tuning, _writes
+from kinbin_client import _cluster, _flows, _insights, _requests, _tuning, _writes
+from kinbin_client._cluster import Reading, Scrolling, Waiting
 from kinbin_client._insights import ExplainTerms, MapTerms
 from kinbin_client._objects import One
 from kinbin_client._options import Filter, Include, id_as_text
@@ -14,7 +15,20 @@ from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import AsyncSender
 from kinbin_client.insights import Explanation, Map
-from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult, Rebuilt, RecallReport, Tuning
+from kinbin_client.models import (
+    AddResult,
+    CollectionInfo,
+    CompactReport,
+    Counted,
+    Facets,
+    Holds,
+    Item,
+    Page,
+    PayloadResult,
+    Rebuilt,
+    RecallReport,
+    Tuning,
+)
 from kinbin_client.retry import Retry
 
 __all__ = ["Aliasing", "AsyncBrowsing", "Explaining", "Tuned", "Writing"]
@@ -31,19 +45,41 @@ class AsyncBrowsing:
         """Send one request."""
         raise NotImplementedError
 
-    async def count(self, filter: Filter | None = None) -> int:
+    async def info(self, **waiting: Unpack[Waiting]) -> CollectionInfo:
+        """The configuration of the collection; NotFound if it is not there.
+
+        Usage: `(await client.collection("photos").info()).kernel`
+        """
+        return await self._do(_cluster.reading(_requests.collection_info(self.name), _cluster.only_after(waiting)))
+
+    async def stats(self, **waiting: Unpack[Waiting]) -> dict[str, Any]:
+        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
+
+        Usage: `(await client.collection("photos").stats())["count"]`
+        """
+        return (await self.info(**waiting)).stats
+
+    async def count(self, filter: Filter | None = None, **waiting: Unpack[Waiting]) -> int:
         """How many items there are (that fit a filter).
 
         Usage: `await collection.count({"year": 2020})`
         """
-        return await self._do(_requests.count(self.name, filter))
+        asked = _cluster.reading(_requests.count(self.name, filter), _cluster.only_after(waiting))
+        return (await self._do(asked)).count
 
-    async def facets(self, field: str, filter: Filter | None = None, limit: int = 20) -> Facets:
+    async def counted(self, filter: Filter | None = None, **reading: Unpack[Reading]) -> Counted:
+        """How many items there are (that fit a filter), with what is missing of them: see `Reading`.
+
+        Usage: `(await collection.counted(allow_partial=True)).shards_missing`
+        """
+        return await self._do(_cluster.reading(_requests.count(self.name, filter), reading))
+
+    async def facets(self, field: str, filter: Filter | None = None, limit: int = 20, **reading: Unpack[Reading]) -> Facets:
         """The values of a field of payloads with how many items (that fit a filter) have each, exactly, the most frequent first.
 
         Usage: `[(one.value, one.count) for one in (await collection.facets("tag", {"year": 2020})).values]`
         """
-        return await self._do(_requests.facets(self.name, field, filter, limit))
+        return await self._do(_cluster.reading(_requests.facets(self.name, field, filter, limit), reading))
 
     async def add_index(self, field: str, kind: IndexKind) -> None:
         """Index a field of payloads, in the background: filters on it need not read payloads then, and mean the same.
@@ -61,34 +97,43 @@ class AsyncBrowsing:
 
     async def scroll(
         self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), *,
-        order_by: str | None = None, descending: bool = False,
+        order_by: str | None = None, descending: bool = False, **reading: Unpack[Scrolling],
     ) -> Page:  # fmt: skip
         """One page of the items in id order; its `next` is the `after` of the following page.
 
         order_by: a field of payloads instead: its least value in each item first, or (descending) its greatest; items without a number or
         string in it are left out. Send the same order with every `after`.
+        `token`: of a write that the page has to know.
 
         Usage: `page = await collection.scroll(limit=50)`, `await collection.scroll(order_by="year", descending=True)`
         """
-        return await self._do(_requests.scroll(self.name, after, limit, filter, include, order_by, descending))
+        page = _requests.scroll(self.name, after, limit, filter, include, order_by, descending)
+        return await self._do(_cluster.reading(page, _cluster.of_scroll(reading)))
 
     async def pages(
-        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
+        self,
+        limit: int = 100,
+        filter: Filter | None = None,
+        include: Include = ("payload",),
+        after: str | None = None,
+        **reading: Unpack[Scrolling],
     ) -> AsyncIterator[Page]:
-        """All pages from `after` on, each fetched when it is asked for.
+        """All pages from `after` on, each fetched when it is asked for; `token` as in `scroll`.
 
         Usage: `async for page in collection.pages(limit=1000): store(page.items)`
         """
-        cursor = _flows.Cursor(self.name, limit, filter, include, after)
+        cursor = _flows.Cursor(self.name, limit, filter, include, after, _cluster.of_scroll(reading))
         while not cursor.finished:
             yield cursor.take(await self._do(cursor.operation()))
 
-    async def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> AsyncIterator[Item]:
+    async def items(
+        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), **reading: Unpack[Scrolling]
+    ) -> AsyncIterator[Item]:
         """All items in id order, fetched in pages of `limit`.
 
         Usage: `ids = [item.id async for item in collection.items()]`
         """
-        async for page in self.pages(limit, filter, include):
+        async for page in self.pages(limit, filter, include, **reading):
             for item in page.items:
                 yield item
 
@@ -140,12 +185,12 @@ class Writing:
         """
         return await self._sender.run(_flows.send(_writes.payloads(self.name, ids, patches, "merge", if_versions), self._retry))
 
-    async def versions(self, ids: Sequence[str | int]) -> list[int]:
+    async def versions(self, ids: Sequence[str | int], **waiting: Unpack[Waiting]) -> list[int]:
         """The version of each item, 0 where there is none: for `if_versions`.
 
         Usage: `await collection.versions(["a", "b"])`
         """
-        found = await self._sender.run(_flows.get(self.name, ids, ("version",), self._retry))
+        found = await self._sender.run(_flows.get(self.name, ids, ("version",), self._retry, _cluster.only_after(waiting)))
         known = {item.id: item.version or 0 for item in found.items}
         return [known.get(id_as_text(identifier), 0) for identifier in ids]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, Unpack
 
-from kinbin_client import _flows, _insights, _requests, _tuning, _writes
+from kinbin_client import _cluster, _flows, _insights, _requests, _tuning, _writes
+from kinbin_client._cluster import Reading, Scrolling, Waiting
 from kinbin_client._insights import ExplainTerms, MapTerms
 from kinbin_client._objects import One
 from kinbin_client._options import Filter, Include, id_as_text
@@ -14,7 +15,20 @@ from kinbin_client._tables import VectorColumns, read_table
 from kinbin_client._terms import Versions
 from kinbin_client._transport import SyncSender
 from kinbin_client.insights import Explanation, Map
-from kinbin_client.models import AddResult, CompactReport, Facets, Holds, Item, Page, PayloadResult, Rebuilt, RecallReport, Tuning
+from kinbin_client.models import (
+    AddResult,
+    CollectionInfo,
+    CompactReport,
+    Counted,
+    Facets,
+    Holds,
+    Item,
+    Page,
+    PayloadResult,
+    Rebuilt,
+    RecallReport,
+    Tuning,
+)
 from kinbin_client.retry import Retry
 
 __all__ = ["Aliasing", "Browsing", "Explaining", "Tuned", "Writing"]
@@ -31,19 +45,41 @@ class Browsing:
         """Send one request."""
         raise NotImplementedError
 
-    def count(self, filter: Filter | None = None) -> int:
+    def info(self, **waiting: Unpack[Waiting]) -> CollectionInfo:
+        """The configuration of the collection; NotFound if it is not there.
+
+        Usage: `client.collection("photos").info().kernel`
+        """
+        return self._do(_cluster.reading(_requests.collection_info(self.name), _cluster.only_after(waiting)))
+
+    def stats(self, **waiting: Unpack[Waiting]) -> dict[str, Any]:
+        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
+
+        Usage: `(client.collection("photos").stats())["count"]`
+        """
+        return (self.info(**waiting)).stats
+
+    def count(self, filter: Filter | None = None, **waiting: Unpack[Waiting]) -> int:
         """How many items there are (that fit a filter).
 
         Usage: `collection.count({"year": 2020})`
         """
-        return self._do(_requests.count(self.name, filter))
+        asked = _cluster.reading(_requests.count(self.name, filter), _cluster.only_after(waiting))
+        return (self._do(asked)).count
 
-    def facets(self, field: str, filter: Filter | None = None, limit: int = 20) -> Facets:
+    def counted(self, filter: Filter | None = None, **reading: Unpack[Reading]) -> Counted:
+        """How many items there are (that fit a filter), with what is missing of them: see `Reading`.
+
+        Usage: `(collection.counted(allow_partial=True)).shards_missing`
+        """
+        return self._do(_cluster.reading(_requests.count(self.name, filter), reading))
+
+    def facets(self, field: str, filter: Filter | None = None, limit: int = 20, **reading: Unpack[Reading]) -> Facets:
         """The values of a field of payloads with how many items (that fit a filter) have each, exactly, the most frequent first.
 
         Usage: `[(one.value, one.count) for one in collection.facets("tag", {"year": 2020}).values]`
         """
-        return self._do(_requests.facets(self.name, field, filter, limit))
+        return self._do(_cluster.reading(_requests.facets(self.name, field, filter, limit), reading))
 
     def add_index(self, field: str, kind: IndexKind) -> None:
         """Index a field of payloads, in the background: filters on it need not read payloads then, and mean the same.
@@ -61,34 +97,43 @@ class Browsing:
 
     def scroll(
         self, after: str | None = None, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), *,
-        order_by: str | None = None, descending: bool = False,
+        order_by: str | None = None, descending: bool = False, **reading: Unpack[Scrolling],
     ) -> Page:  # fmt: skip
         """One page of the items in id order; its `next` is the `after` of the following page.
 
         order_by: a field of payloads instead: its least value in each item first, or (descending) its greatest; items without a number or
         string in it are left out. Send the same order with every `after`.
+        `token`: of a write that the page has to know.
 
         Usage: `page = collection.scroll(limit=50)`, `collection.scroll(order_by="year", descending=True)`
         """
-        return self._do(_requests.scroll(self.name, after, limit, filter, include, order_by, descending))
+        page = _requests.scroll(self.name, after, limit, filter, include, order_by, descending)
+        return self._do(_cluster.reading(page, _cluster.of_scroll(reading)))
 
     def pages(
-        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), after: str | None = None
+        self,
+        limit: int = 100,
+        filter: Filter | None = None,
+        include: Include = ("payload",),
+        after: str | None = None,
+        **reading: Unpack[Scrolling],
     ) -> Iterator[Page]:
-        """All pages from `after` on, each fetched when it is asked for.
+        """All pages from `after` on, each fetched when it is asked for; `token` as in `scroll`.
 
         Usage: `for page in collection.pages(limit=1000): store(page.items)`
         """
-        cursor = _flows.Cursor(self.name, limit, filter, include, after)
+        cursor = _flows.Cursor(self.name, limit, filter, include, after, _cluster.of_scroll(reading))
         while not cursor.finished:
             yield cursor.take(self._do(cursor.operation()))
 
-    def items(self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",)) -> Iterator[Item]:
+    def items(
+        self, limit: int = 100, filter: Filter | None = None, include: Include = ("payload",), **reading: Unpack[Scrolling]
+    ) -> Iterator[Item]:
         """All items in id order, fetched in pages of `limit`.
 
         Usage: `ids = [item.id for item in collection.items()]`
         """
-        for page in self.pages(limit, filter, include):
+        for page in self.pages(limit, filter, include, **reading):
             yield from page.items
 
 
@@ -139,12 +184,12 @@ class Writing:
         """
         return self._sender.run(_flows.send(_writes.payloads(self.name, ids, patches, "merge", if_versions), self._retry))
 
-    def versions(self, ids: Sequence[str | int]) -> list[int]:
+    def versions(self, ids: Sequence[str | int], **waiting: Unpack[Waiting]) -> list[int]:
         """The version of each item, 0 where there is none: for `if_versions`.
 
         Usage: `collection.versions(["a", "b"])`
         """
-        found = self._sender.run(_flows.get(self.name, ids, ("version",), self._retry))
+        found = self._sender.run(_flows.get(self.name, ids, ("version",), self._retry, _cluster.only_after(waiting)))
         known = {item.id: item.version or 0 for item in found.items}
         return [known.get(id_as_text(identifier), 0) for identifier in ids]
 

@@ -29,6 +29,7 @@ from kinbin_client._requests import (
     query_fields,
     to_json,
     vector_json,
+    waiting,
 )
 from kinbin_client._terms import AddTerms, Versions
 from kinbin_client.errors import InvalidArgument
@@ -149,12 +150,12 @@ def query_chunks(
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
     if fields.keys().isdisjoint(_ONLY_JSON) and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
-        parameters |= {name: "true" for name in ("certify", "debug") if name in fields}
-        return total, _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers={}))
+        parameters |= {name: "true" for name in ("certify", "debug", "allow_partial") if name in fields}
+        return total, _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers=waiting(options)))
     how = vectors.how if isinstance(vectors, OfFields) else {}
     head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['
     queries = encoded if key == b"vector" else (b'{"' + key + b'":' + given + b"}" for given in encoded)
-    return total, json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path))
+    return total, json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path, headers=waiting(options)))
 
 
 def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterator[bytes]]:

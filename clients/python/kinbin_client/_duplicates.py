@@ -1,4 +1,4 @@
-"""Near duplicates of a collection: the request, its answer, and the blocking and awaited call."""
+"""Near duplicates of a collection: the request, its answer as one or line by line, and the blocking and awaited calls."""
 
 from __future__ import annotations
 
@@ -8,36 +8,24 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from kinbin_client import _flows
+from kinbin_client._duplicate_streams import AsyncDuplicateStream, Cluster, DuplicateStream, Pair
 from kinbin_client._options import Filter
 from kinbin_client._requests import Operation, Request, collection_path, json_request, to_json
-from kinbin_client._responses import model_parser
+from kinbin_client._responses import discard, model_parser
 from kinbin_client._transport import AsyncSender, SyncSender
 from kinbin_client.retry import Retry
 
-__all__ = ["AsyncDeduplicated", "Cluster", "Deduplicated", "Duplicates", "Pair"]
+__all__ = ["AsyncDeduplicated", "Deduplicated", "Duplicates"]
 
 _SECONDS = 120.0
 """A search takes longer than a query does."""
+_SILENCE = 600.0
+"""Seconds without a line of a stream: clusters are told at the end."""
+_LINES = {"accept": "application/x-ndjson"}
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Pair(_Model):
-    """Two items that are near each other: `score` is what the kernel prints, exactly."""
-
-    a: str
-    b: str
-    score: float
-
-
-class Cluster(_Model):
-    """Items that hang together by near pairs: `keep` is the first of the ids, `least` what the farthest pair scores that joined them."""
-
-    keep: str
-    ids: list[str]
-    least: float
 
 
 class Duplicates(_Model):
@@ -67,6 +55,11 @@ def _asked(name: str, **asked: Any) -> Operation[Duplicates]:
     return Operation(Request(sent.method, sent.path, sent.body, sent.headers, sent.repeat, _SECONDS), _parse)
 
 
+def _streamed(name: str, timeout: float, **asked: Any) -> Operation[None]:
+    sent = _asked(name, **asked).request
+    return Operation(Request(sent.method, sent.path, sent.body, {**sent.headers, **_LINES}, sent.repeat, timeout), discard)
+
+
 class Deduplicated:
     """The part of a handle that finds near duplicates."""
 
@@ -87,6 +80,20 @@ class Deduplicated:
         """
         asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
         return self._sender.run(_flows.send(_asked(self.name, min_score=min_score, **asked), self._retry))
+
+    def duplicates_stream(
+        self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
+        filter: Filter | None = None, limit: int | None = None, timeout: float = _SILENCE,
+    ) -> DuplicateStream:  # fmt: skip
+        """The same, line by line while they are found: of any number, in memory that does not grow with them.
+
+        limit: so many at most; None: all. timeout: seconds without a line after which it is given up. A client of a path holds the answer.
+
+        Usage: `for pair in collection.duplicates_stream(0.9): print(pair.a, pair.b, pair.score)`
+        """
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        operation = _streamed(self.name, timeout, min_score=min_score, **asked)
+        return DuplicateStream(self._sender.lines(_flows.send(operation, self._retry)))
 
 
 class AsyncDeduplicated:
@@ -109,3 +116,17 @@ class AsyncDeduplicated:
         """
         asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
         return await self._sender.run(_flows.send(_asked(self.name, min_score=min_score, **asked), self._retry))
+
+    def duplicates_stream(
+        self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
+        filter: Filter | None = None, limit: int | None = None, timeout: float = _SILENCE,
+    ) -> AsyncDuplicateStream:  # fmt: skip
+        """The same, line by line while they are found: of any number, in memory that does not grow with them.
+
+        limit: so many at most; None: all. timeout: seconds without a line after which it is given up. A client of a path holds the answer.
+
+        Usage: `async for pair in collection.duplicates_stream(0.9): print(pair.a, pair.b, pair.score)`
+        """
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        operation = _streamed(self.name, timeout, min_score=min_score, **asked)
+        return AsyncDuplicateStream(self._sender.lines(_flows.send(operation, self._retry)))

@@ -10,11 +10,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from kinbin_client import _asked, _chunks, _requests
 from kinbin_client._chunks import Chunk, Chunking, OfFields
+from kinbin_client._cluster import Reading, reading
+from kinbin_client._cluster import joined as newest
+from kinbin_client._columns import joined, part_of
 from kinbin_client._objects import KEYS, Objects
 from kinbin_client._options import Filter, Include, Query, QueryOptions
 from kinbin_client._progress import Progress, shown
@@ -32,7 +35,7 @@ from kinbin_client.errors import (
     Unavailable,
     UnexpectedResponse,
 )
-from kinbin_client.models import AddResult, Answer, AnswerBatch, GetResult, Item, Page
+from kinbin_client.models import AddResult, Answer, AnswerBatch, GetResult, Page
 from kinbin_client.retry import Retry, may_repeat, retry_after_of
 from kinbin_client.vectors import Vectors
 
@@ -123,10 +126,10 @@ def query_batch(
 
 
 def query_each(
-    scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, progress: Progress | None, retry: Retry
+    scope: Scope, queries: Iterable[Query], items: str, chunking: Chunking, progress: Progress | None, retry: Retry, asked: Reading
 ) -> Flow[AnswerBatch]:
     """The same for queries with options of their own."""
-    total, chunks = _asked.each_chunks(scope, queries, items, chunking)
+    total, chunks = _asked.each_chunks(scope, queries, items, chunking, asked)
     return (yield from _batches(total, chunks, progress, retry))
 
 
@@ -150,7 +153,7 @@ def _batches(total: int, chunks: Iterator[Chunk], progress: Progress | None, ret
             batches.append(batch)
             done += chunk.size
             tell(done, total)
-    return AnswerBatch(answers=[answer for batch in batches for answer in batch], took_ms=_sum(batch.took_ms for batch in batches))
+    return batches[0] if len(batches) == 1 else joined(batches, _sum(batch.took_ms for batch in batches))
 
 
 def of_its_kind(kinds: dict[str, str], name: str, retry: Retry, build: Callable[[str], Flow[T]]) -> Flow[T]:
@@ -213,20 +216,20 @@ def wait_ready(timeout: float, interval: float, clock: Callable[[], float] = tim
         yield Pause(min(interval, left))
 
 
-def get(name: str, ids: Sequence[str | int], include: Include, retry: Retry) -> Flow[GetResult]:
+def get(name: str, ids: Sequence[str | int], include: Include, retry: Retry, asked: Reading) -> Flow[GetResult]:
     """Get items, a page of ids at a time."""
     listed = _requests.id_list(ids)
-    items: list[Item] = []
-    missing: list[str] = []
+    parts: list[GetResult] = []
     for start in range(0, max(1, len(listed)), _IDS_A_GET):
         try:
-            part = yield from send(_requests.get(name, listed[start : start + _IDS_A_GET], include), retry)
+            parts.append((yield from send(reading(_requests.get(name, listed[start : start + _IDS_A_GET], include), asked), retry)))
         except KinbinClientError as error:
             _shift_problems(error, start)
             raise
-        items += part.items
-        missing += part.missing
-    return GetResult(items=items, missing=missing)
+    if len(parts) == 1:
+        return parts[0]
+    items = [item for part in parts for item in part.items]
+    return GetResult(items=items, missing=[one for part in parts for one in part.missing], **part_of(parts))
 
 
 @dataclass(slots=True)
@@ -238,11 +241,12 @@ class Cursor:
     filter: Filter | None
     include: Include
     after: str | None = None
+    asked: Reading = field(default_factory=Reading)
     finished: bool = False
 
     def operation(self) -> Operation[Page]:
         """The request of the next page."""
-        return _requests.scroll(self.name, self.after, self.limit, self.filter, self.include)
+        return reading(_requests.scroll(self.name, self.after, self.limit, self.filter, self.include), self.asked)
 
     def take(self, page: Page) -> Page:
         """Move behind a page; UnexpectedResponse if the service would have us read it again for ever."""
@@ -275,6 +279,7 @@ def _sum_of_adds(results: Sequence[AddResult]) -> AddResult:
         skipped=sum(result.skipped for result in results),
         problems=[problem for result in results for problem in result.problems][:_TOLD],
         took_ms=_sum(result.took_ms for result in results),
+        token=newest(result.token for result in results),
     )
 
 

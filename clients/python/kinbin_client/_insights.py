@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from kinbin_client import _flows
+from kinbin_client._cluster import Reading, reading_request
 from kinbin_client._flows import Flow
 from kinbin_client._objects import KEYS, encode_object
 from kinbin_client._options import Filter, id_as_text
@@ -29,6 +30,7 @@ class ExplainTerms(TypedDict, total=False):
     k: int
     s_curve: bool
     feature_names: Mapping[int, str] | list[str] | None
+    after: str | None
 
 
 class MapTerms(TypedDict, total=False):
@@ -55,6 +57,7 @@ def explained(
     """Why an item scores what it scores. about: a vector or object, and the id of a stored one; kinds: see `_flows.of_its_kind`."""
     query, query_id = about
     fields: dict[str, Any] = {"id": id_as_text(id), **{key: value for key, value in more.items() if value not in (None, False)}}
+    waiting = Reading(after=fields.pop("after", None))
     if query_id is not None:
         fields["query_id"] = id_as_text(query_id)
     if isinstance(names := fields.get("feature_names"), Mapping):
@@ -67,7 +70,7 @@ def explained(
             key = KEYS[items]
             sent = vector_json(encode_vector(query)) if items == "vectors" else object_json(encode_object(items, query), key)
             body = b'{"' + key.encode() + b'":' + sent + b"," + body[1:]
-        return _flows.send(Operation(json_request("POST", path, body), _parse_explanation), retry)
+        return _flows.send(Operation(reading_request(json_request("POST", path, body), waiting), _parse_explanation), retry)
 
     if query is None or fields.get("field") is not None:
         return build("vectors")

@@ -10,15 +10,17 @@ import asyncio
 import importlib
 import os
 import threading
+from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from kinbin_client._flows import Flow
 from kinbin_client._requests import Request
 from kinbin_client._responses import Reply
-from kinbin_client._transport import DEFAULT_ADDRESS, AsyncSender, Connection, SyncSender
+from kinbin_client._transport import DEFAULT_ADDRESS, AsyncSender, Connection, SyncSender, drive, drive_async
 from kinbin_client.errors import ClientClosed, InvalidArgument, Timeout
 
 __all__ = ["AsyncLocalSender", "LocalSender", "async_sender", "sync_sender"]
@@ -138,6 +140,17 @@ class LocalSender(SyncSender):
             # Of one that nobody waits for any more (Ctrl-C, too): searches end then.
             asked.cancel()
 
+    def lines(self, flow: Flow[None]) -> Generator[bytes, None, None]:
+        """The lines of the answer that a flow ends with: it comes as one."""
+        replies: list[Reply] = []
+
+        def send(request: Request) -> Reply:
+            replies.append(self.send(request))
+            return replies[-1]
+
+        drive(flow, send)
+        yield from replies[-1].body.split(b"\n")[:-1]
+
     def close(self) -> None:
         """Close the database."""
         self._opened.close()
@@ -165,6 +178,18 @@ class AsyncLocalSender(AsyncSender):
             if task is not None and task.cancelling():
                 raise
             raise ClientClosed from None
+
+    async def lines(self, flow: Flow[None]) -> AsyncGenerator[bytes, None]:
+        """The lines of the answer that a flow ends with: it comes as one."""
+        replies: list[Reply] = []
+
+        async def send(request: Request) -> Reply:
+            replies.append(await self.send(request))
+            return replies[-1]
+
+        await drive_async(flow, send)
+        for line in replies[-1].body.split(b"\n")[:-1]:
+            yield line
 
     async def close(self) -> None:
         """Close the database."""

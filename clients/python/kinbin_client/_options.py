@@ -52,6 +52,8 @@ class Asked(TypedDict, total=False):
     cursor: str | None
     group_by: Mapping[str, Any] | None
     debug: bool
+    after: str | None
+    allow_partial: bool
 
 
 class AllOptions(Asked, total=False):
@@ -72,6 +74,8 @@ class QueryOptions:
     `exclude`: ids that are not answered. `include_self`: a query by id answers the item itself, too. `offset`: leave out so many
     of the nearest. `cursor`: pages of one answer; empty for the first, then `next` of the page before. `group_by`: the nearest items
     of each value of a payload field, as {"field": "shot", "groups": 5, "size": 2}. `debug`: what was done, in `Answer.debug`.
+    Of a cluster: `after`: the `token` of a write that the answer has to know. `allow_partial`: what the other shards answer where
+    nobody answers for some (`Answer.partial`); both are of a request, not of one of many queries.
 
     Numbers out of their bounds and what has no JSON form raise InvalidArgument; everything else the service judges.
 
@@ -96,15 +100,19 @@ class QueryOptions:
     )
     group_by: Mapping[str, Any] | None = field(default=None, metadata={"says": _GROUPING})
     debug: bool = field(default=False, metadata={"says": "is true or false"})
+    after: str | None = field(default=None, metadata={"says": "is the token of a write, or null"})
+    allow_partial: bool = field(default=False, metadata={"says": "is true or false"})
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, Real) and not isinstance(value, bool) and not _within(value, **one.metadata):
                 raise _refused(one.name)
-        for name in ("certify", "include_self", "debug"):
+        for name in ("certify", "include_self", "debug", "allow_partial"):
             if not isinstance(getattr(self, name), bool):
                 raise _refused(name)
+        if not (self.after is None or isinstance(self.after, str)):
+            raise _refused("after")
         if self.exclude != ():
             object.__setattr__(self, "exclude", _ids("exclude", self.exclude))
         object.__setattr__(self, "include", tuple(names(self.include)))

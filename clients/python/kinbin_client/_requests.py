@@ -5,18 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from kinbin_client._columns import COLUMNS_TYPE, parse_answers
 from kinbin_client._objects import KEYS, encode_object
 from kinbin_client._options import Filter, Include, QueryOptions, id_as_text, names
 from kinbin_client._responses import Reply, discard, model_parser
 from kinbin_client.errors import Conflict, InvalidArgument
-from kinbin_client.models import AddResult, Answer, AnswerBatch, CollectionInfo, DeleteResult, Facets, GetResult, Health, Limit, Page
+from kinbin_client.models import (
+    AddResult,
+    Answer,
+    AnswerBatch,
+    CollectionInfo,
+    Counted,
+    DeleteResult,
+    Facets,
+    GetResult,
+    Health,
+    Limit,
+    Page,
+)
 from kinbin_client.retry import Repeat
 from kinbin_client.vectors import ByField, Vector, encode_vector, vector_fault
 
@@ -41,12 +54,15 @@ class CollectionOptions(TypedDict, total=False):
     bands: int | None
     rows: int | None
     seed: int | None
+    feature_names: Mapping[int, str] | Sequence[str] | None
 
 
 _CONFIGURATION = {"kernel", "dim", "items", "distance", "indexes", *CollectionOptions.__annotations__}
 
 JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
+AFTER_HEADER = "x-kinbin-after"
+"""Of a read of a cluster: the token of a write that it waits for."""
 _NO_JSON = (ValueError, TypeError, RecursionError, OverflowError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -88,17 +104,12 @@ DEFAULT_SCOPE = Scope("/index", "/query")
 
 _parse_add = model_parser(AddResult)
 _parse_answer = model_parser(Answer)
-_parse_answers = model_parser(AnswerBatch)
 _parse_get = model_parser(GetResult)
 _parse_delete = model_parser(DeleteResult)
 _parse_facets = model_parser(Facets)
 _parse_page = model_parser(Page)
 _parse_info = model_parser(CollectionInfo)
 _parse_health = model_parser(Health)
-
-
-class _Count(BaseModel):
-    count: int
 
 
 class _Collections(BaseModel):
@@ -109,7 +120,7 @@ class _Limits(BaseModel):
     limits: list[Limit]
 
 
-_parse_count = model_parser(_Count)
+_parse_count = model_parser(Counted)
 _parse_collections = model_parser(_Collections)
 _parse_limits = model_parser(_Limits)
 
@@ -194,7 +205,7 @@ def query(scope: Scope, given: Any, options: QueryOptions, items: str = "vectors
     key = KEYS[items]
     sent = vector_json(encode_vector(given)) if items == "vectors" else object_json(encode_object(items, given), key)
     body = b'{"' + key.encode() + b'":' + sent + b"," + to_json(query_fields(options), "query")[1:]
-    return Operation(json_request("POST", scope.query_path, body), _parse_answer)
+    return Operation(json_request("POST", scope.query_path, body, headers=waiting(options)), _parse_answer)
 
 
 def answered(request: Request) -> Operation[Answer]:
@@ -205,20 +216,20 @@ def answered(request: Request) -> Operation[Answer]:
 def query_id(scope: Scope, id: str | int, options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item."""
     body = {"id": id_as_text(id), **query_fields(options)}
-    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
+    return Operation(json_request("POST", scope.query_path, to_json(body, "query"), headers=waiting(options)), _parse_answer)
 
 
 def query_fields_of(scope: Scope, vectors: ByField[Vector], how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
     """The k nearest by several vectors. how: weights and combine, see `combined`."""
     given = b",".join(to_json(name, "field") + b":" + vector_json(encode_vector(vector)) for name, vector in named(vectors).items())
     body = b'{"vectors":{' + given + b"}," + to_json({**how, **query_fields(options)}, "query")[1:]
-    return Operation(json_request("POST", scope.query_path, body), _parse_answer)
+    return Operation(json_request("POST", scope.query_path, body, headers=waiting(options)), _parse_answer)
 
 
 def query_id_of(scope: Scope, id: str | int, how: Mapping[str, Any], options: QueryOptions) -> Operation[Answer]:
     """The k nearest of a stored item by several vectors."""
     body = {"id": id_as_text(id), **how, **query_fields(options)}
-    return Operation(json_request("POST", scope.query_path, to_json(body, "query")), _parse_answer)
+    return Operation(json_request("POST", scope.query_path, to_json(body, "query"), headers=waiting(options)), _parse_answer)
 
 
 def combined(weights: Mapping[str, float] | None, combine: str, fields: Iterable[str] | None = None) -> dict[str, Any]:
@@ -240,7 +251,8 @@ def named(given: Any, what: str = "vectors") -> Mapping[str, Any]:
 
 def query_batch(request: Request) -> Operation[AnswerBatch]:
     """One request of a batch of queries (built by `_chunks`)."""
-    return Operation(request, _parse_answers)
+    headers = {**request.headers, "accept": f"{COLUMNS_TYPE}, {JSON_TYPE}"}
+    return Operation(replace(request, headers=headers), parse_answers)
 
 
 def query_fields(options: QueryOptions) -> dict[str, Any]:
@@ -261,6 +273,11 @@ def query_fields(options: QueryOptions) -> dict[str, Any]:
     return made | {name: value for name, value in _later(options).items() if value not in (None, False, 0, [])}
 
 
+def waiting(options: QueryOptions) -> Mapping[str, str]:
+    """The headers of a query."""
+    return {} if options.after is None else {AFTER_HEADER: options.after}
+
+
 def _later(options: QueryOptions) -> dict[str, Any]:
     """Options that are sent only where they are asked for."""
     return {
@@ -270,6 +287,7 @@ def _later(options: QueryOptions) -> dict[str, Any]:
         "cursor": options.cursor,
         "group_by": options.group_by,
         "debug": options.debug,
+        "allow_partial": options.allow_partial,
     }
 
 
@@ -303,10 +321,10 @@ def scroll(
     return _post(f"{collection_path(name)}/scroll", body, _parse_page)
 
 
-def count(name: str, filter: Filter | None) -> Operation[int]:
+def count(name: str, filter: Filter | None) -> Operation[Counted]:
     """How many items there are."""
     body = {"filter": _conditions(filter)}
-    return _post(f"{collection_path(name)}/count", body, lambda reply: _parse_count(reply).count)
+    return _post(f"{collection_path(name)}/count", body, _parse_count)
 
 
 def facets(name: str, field: str, filter: Filter | None, limit: int) -> Operation[Facets]:
@@ -351,12 +369,20 @@ def configuration(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, A
     kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("items", "vectors")}
     if "parameters" in kept:
         kept["parameters"] = dict(kept["parameters"])
+    kept |= _names_of(kept)
     if fields is None and not kept.keys() & {"items", "distance"}:
         plain = {name: config.get(name) for name in ("dim", "sampler", "bands", "rows", "seed")}
         return {"kernel": "ngmm", **plain, **kept}
     if fields is None:
         return kept
-    return {**kept, "fields": {name: dict(named(of, f"the options of field {name!r}")) for name, of in named(fields, "fields").items()}}
+    own = {name: dict(named(of, f"the options of field {name!r}")) for name, of in named(fields, "fields").items()}
+    return {**kept, "fields": {name: of | _names_of(of) for name, of in own.items()}}
+
+
+def _names_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of features as JSON has them, whose keys are strings; nothing where they are none, or a list."""
+    names = options.get("feature_names")
+    return {"feature_names": {str(feature): one for feature, one in names.items()}} if isinstance(names, Mapping) else {}
 
 
 def collection_info(name: str) -> Operation[CollectionInfo]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import httpx
 
 from kinbin_client._flows import Flow, Pause
+from kinbin_client._own_writes import OwnWrites
 from kinbin_client._requests import Request
 from kinbin_client._responses import Reply
 from kinbin_client._version import __version__
@@ -156,6 +158,9 @@ def _checked_address(url: str) -> str:
 class SyncSender:
     """Sends requests and blocks. Safe for threads."""
 
+    own: OwnWrites | None = None
+    """What the client wrote, if its reads wait for that."""
+
     def __init__(self, connection: Connection, transport: httpx.BaseTransport | None) -> None:
         self.connection = connection
         self.kinds: dict[str, str] = {}
@@ -173,7 +178,33 @@ class SyncSender:
 
     def run(self, flow: Flow[T]) -> T:
         """Drive a flow to its end."""
-        return drive(flow, self.send)
+        return drive(flow if self.own is None else self.own.during(flow), self.send)
+
+    def lines(self, flow: Flow[None]) -> Generator[bytes, None, None]:
+        """The lines of the answer that a flow ends with, as they come. The flow is shown its head, and errors whole."""
+        opened: list[httpx.Response] = []
+
+        def send(request: Request) -> Reply:
+            if self._http.is_closed:
+                raise ClientClosed
+            try:
+                response = self._http.send(_build(self._http, request, _parts), stream=True)
+                if not response.is_success:
+                    response.read()
+                    return _reply_of(response)
+            except HTTPX_ERRORS as error:
+                raise translate(error, self.connection.address) from error
+            opened.append(response)
+            return Reply(response.status_code, {}, b"")
+
+        drive(flow, send)
+        with closing(opened[-1]) as response:
+            split = _Split()
+            try:
+                for part in response.iter_bytes():
+                    yield from split.lines(part)
+            except HTTPX_ERRORS as error:
+                raise translate(error, self.connection.address) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -182,6 +213,9 @@ class SyncSender:
 
 class AsyncSender:
     """Sends requests on the event loop on which it was first used."""
+
+    own: OwnWrites | None = None
+    """What the client wrote, if its reads wait for that."""
 
     def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None) -> None:
         self.connection = connection
@@ -200,11 +234,54 @@ class AsyncSender:
 
     async def run(self, flow: Flow[T]) -> T:
         """Drive a flow to its end."""
-        return await drive_async(flow, self.send)
+        return await drive_async(flow if self.own is None else self.own.during(flow), self.send)
+
+    async def lines(self, flow: Flow[None]) -> AsyncGenerator[bytes, None]:
+        """The lines of the answer that a flow ends with, as they come. The flow is shown its head, and errors whole."""
+        opened: list[httpx.Response] = []
+
+        async def send(request: Request) -> Reply:
+            if self._http.is_closed:
+                raise ClientClosed
+            try:
+                response = await self._http.send(_build(self._http, request, _parts_async), stream=True)
+                if not response.is_success:
+                    await response.aread()
+                    return _reply_of(response)
+            except HTTPX_ERRORS as error:
+                raise translate(error, self.connection.address) from error
+            opened.append(response)
+            return Reply(response.status_code, {}, b"")
+
+        await drive_async(flow, send)
+        async with aclosing(opened[-1]) as response:
+            split = _Split()
+            try:
+                async for part in response.aiter_bytes():
+                    for line in split.lines(part):
+                        yield line
+            except HTTPX_ERRORS as error:
+                raise translate(error, self.connection.address) from error
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+class _Split:
+    """Cuts what comes into lines, at newlines only: strings in JSON may hold other separators."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def lines(self, part: bytes) -> list[bytes]:
+        """Those that end in this part."""
+        first, *others = part.split(b"\n")
+        self._rest.append(first)
+        if not others:
+            return []
+        whole, self._rest = b"".join(self._rest), [others.pop()]
+        return [whole, *others]
 
 
 @dataclass(frozen=True, slots=True)

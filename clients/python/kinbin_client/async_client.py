@@ -13,11 +13,13 @@ import httpx
 from kinbin_client import _flows, _requests
 from kinbin_client._awaited import Aliasing, AsyncBrowsing, Explaining, Tuned, Writing
 from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client._cluster import Consistency, Reading
 from kinbin_client._duplicates import AsyncDeduplicated
 from kinbin_client._flows import Flow
 from kinbin_client._local import async_sender
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import AllOptions, Asked, Filter, Include, Query, QueryOptions, listed, options_of, options_of_more
+from kinbin_client._own_writes import OwnWrites
 from kinbin_client._progress import Progress
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
@@ -35,7 +37,6 @@ from kinbin_client.models import (
     AddResult,
     Answer,
     AnswerBatch,
-    CollectionInfo,
     DeleteResult,
     GetResult,
     Health,
@@ -152,13 +153,16 @@ class _AsyncSearchable(_AsyncHandle):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **reading: Unpack[Reading],
     ) -> AnswerBatch:
         """One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
 
         Usage: `await client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
         """
         several = listed(queries)
-        return await self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry))
+        return await self._of_its_kind(
+            lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry, reading)
+        )
 
     async def query_examples(
         self,
@@ -189,26 +193,12 @@ class _AsyncStored(Writing, Explaining, _AsyncHandle, AsyncBrowsing):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._sender.connection!r}>"
 
-    async def info(self) -> CollectionInfo:
-        """The configuration of the collection; NotFound if it is not there.
-
-        Usage: `(await client.collection("photos").info()).kernel`
-        """
-        return await self._do(_requests.collection_info(self.name))
-
-    async def stats(self) -> dict[str, Any]:
-        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
-
-        Usage: `(await client.collection("photos").stats())["count"]`
-        """
-        return (await self.info()).stats
-
-    async def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload")) -> GetResult:
+    async def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload"), **reading: Unpack[Reading]) -> GetResult:
         """Stored items by id.
 
         Usage: `(await collection.get(["a", "b"])).find("a")`
         """
-        return await self._sender.run(_flows.get(self.name, ids, include, self._retry))
+        return await self._sender.run(_flows.get(self.name, ids, include, self._retry, reading))
 
     async def delete(
         self, ids: Sequence[str | int] | None = None, filter: Filter | None = None, *, if_versions: Versions | None = None
@@ -330,8 +320,10 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         transport: httpx.AsyncBaseTransport | None = None,
         verify: bool | SSLContext = True,
         headers: Mapping[str, str] | None = None,
+        **consistency: Unpack[Consistency],
     ) -> None:
         super().__init__(async_sender(Connection.to(url, api_key, timeout, verify, headers), transport, path), DEFAULT_SCOPE, retry)
+        self._sender.own = OwnWrites.of(consistency)
 
     def __repr__(self) -> str:
         return f"AsyncClient({self._sender.connection!r})"

@@ -13,11 +13,13 @@ import httpx
 from kinbin_client import _flows, _requests
 from kinbin_client._blocking import Aliasing, Browsing, Explaining, Tuned, Writing
 from kinbin_client._chunks import Chunking, OfFields
+from kinbin_client._cluster import Consistency, Reading
 from kinbin_client._duplicates import Deduplicated
 from kinbin_client._flows import Flow
 from kinbin_client._local import sync_sender
 from kinbin_client._objects import Many, One, of_kind
 from kinbin_client._options import AllOptions, Asked, Filter, Include, Query, QueryOptions, listed, options_of, options_of_more
+from kinbin_client._own_writes import OwnWrites
 from kinbin_client._progress import Progress
 from kinbin_client._requests import (
     DEFAULT_SCOPE,
@@ -35,7 +37,6 @@ from kinbin_client.models import (
     AddResult,
     Answer,
     AnswerBatch,
-    CollectionInfo,
     DeleteResult,
     GetResult,
     Health,
@@ -169,13 +170,14 @@ class _Searchable(_Handle):
         *,
         chunking: Chunking = Chunking(),  # noqa: B008  # immutable
         progress: Progress | None = None,
+        **reading: Unpack[Reading],
     ) -> AnswerBatch:
         """One answer for each of many queries with options of their own, in their order; those of one request are of one snapshot.
 
         Usage: `client.query_each([Query(id="a", options=QueryOptions(k=3)), Query([0.1, 0, 2])])`
         """
         several = listed(queries)
-        return self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry))
+        return self._of_its_kind(lambda items: _flows.query_each(self._scope, several, items, chunking, progress, self._retry, reading))
 
     def query_examples(
         self,
@@ -206,26 +208,12 @@ class _Stored(Writing, Explaining, _Handle, Browsing):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._sender.connection!r}>"
 
-    def info(self) -> CollectionInfo:
-        """The configuration of the collection; NotFound if it is not there.
-
-        Usage: `client.collection("photos").info().kernel`
-        """
-        return self._do(_requests.collection_info(self.name))
-
-    def stats(self) -> dict[str, Any]:
-        """Sizes, runs and predictions of its index, as the library's `stats`; NotFound if it is not there.
-
-        Usage: `(client.collection("photos").stats())["count"]`
-        """
-        return (self.info()).stats
-
-    def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload")) -> GetResult:
+    def get(self, ids: Sequence[str | int], include: Include = ("vector", "payload"), **reading: Unpack[Reading]) -> GetResult:
         """Stored items by id.
 
         Usage: `collection.get(["a", "b"]).find("a")`
         """
-        return self._sender.run(_flows.get(self.name, ids, include, self._retry))
+        return self._sender.run(_flows.get(self.name, ids, include, self._retry, reading))
 
     def delete(
         self, ids: Sequence[str | int] | None = None, filter: Filter | None = None, *, if_versions: Versions | None = None
@@ -332,6 +320,7 @@ class Client(Aliasing, _Searchable):
     `path`, in the place of `url`: the directory of a database, which is opened in this process; all else is the same. Takes the library.
     `api_key` travels in a header only. `timeout` is in seconds, or an httpx.Timeout. `transport` replaces
     the network (httpx.MockTransport in tests), `verify` is an ssl.SSLContext for a private authority.
+    `read_your_writes`: of a cluster, every read waits until the shards have applied what this client wrote to that name before.
 
     Safe for threads; make one for each process (after a fork), and close it, or use it in a with statement.
 
@@ -353,8 +342,10 @@ class Client(Aliasing, _Searchable):
         transport: httpx.BaseTransport | None = None,
         verify: bool | SSLContext = True,
         headers: Mapping[str, str] | None = None,
+        **consistency: Unpack[Consistency],
     ) -> None:
         super().__init__(sync_sender(Connection.to(url, api_key, timeout, verify, headers), transport, path), DEFAULT_SCOPE, retry)
+        self._sender.own = OwnWrites.of(consistency)
 
     def __repr__(self) -> str:
         return f"Client({self._sender.connection!r})"
@@ -390,6 +381,7 @@ class Client(Aliasing, _Searchable):
         `FieldsCollection` is returned then. `items`: "vectors", or objects: "strings", "series", "points", "images", which are compared
         by a `distance` (or kernel) of theirs, such as "levenshtein"; None: their default. `indexes`: fields of payloads that filters ask
         for, with their kinds: {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}.
+        `feature_names`: a list of names of features 0, 1, … (of tokens without `dim`), or names by feature: explanations tell them.
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """

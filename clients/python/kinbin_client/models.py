@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from kinbin_client._lazy import Lazy, maker_of
 from kinbin_client.vectors import Sparse
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "BandsForecast",
     "CollectionInfo",
     "CompactReport",
+    "Counted",
     "CurrentSetting",
     "Debug",
     "DeleteResult",
@@ -94,7 +96,7 @@ class Debug(_Model):
     steps: list[Step] = []
 
 
-class Answer(_Model):
+class Answer(Lazy, _Model):
     """The nearest items, best first, with what is known about how complete they are; iterate over it for its hits.
 
     `recall_lower_bound` is proved (None with the reason in `no_bound` when none can be stated, as of a
@@ -118,20 +120,28 @@ class Answer(_Model):
     """With `cursor`: that of the next page; None: this is the last."""
     debug: Debug | None = None
     took_ms: float | None = None
+    partial: bool = False
+    """Of a cluster, with `allow_partial`: nobody answered for the shards in `shards_missing`."""
+    shards_missing: list[int] = []
 
     @property
     def ids(self) -> list[str]:
         """The ids of the results, best first."""
-        return [hit.id for hit in self.results]
+        made = maker_of(self)
+        return [hit.id for hit in self.results] if made is None else made.ids
 
     @property
     def scores(self) -> list[float]:
         """The scores of the results, best first."""
-        return [hit.score for hit in self.results]
+        made = maker_of(self)
+        return [hit.score for hit in self.results] if made is None else made.scores
 
     @property
     def distances(self) -> list[float] | None:
         """The scores, where they are distances."""
+        made = maker_of(self)
+        if made is not None:
+            return made.scores if made.ascending and made.ids else None
         return self.scores if any(hit.distance is not None for hit in self.results) else None
 
     def __len__(self) -> int:
@@ -141,14 +151,33 @@ class Answer(_Model):
         return iter(self.results)
 
 
-class AnswerBatch(_Model):
-    """One Answer per query, in the order of the queries; a sequence of them."""
+class AnswerBatch(Lazy, _Model):
+    """One Answer per query, in the order of the queries; a sequence of them.
+
+    `ids` and `scores` of all queries at once are the fastest way to what was found: hits are made when they are looked at.
+    """
 
     answers: list[Answer]
     took_ms: float | None = None
+    partial: bool = False
+    """As of `Answer`, of any of them."""
+    shards_missing: list[int] = []
+
+    @property
+    def ids(self) -> list[list[str]]:
+        """Of each query the ids of its results, best first."""
+        made = maker_of(self)
+        return [answer.ids for answer in self.answers] if made is None else made.ids
+
+    @property
+    def scores(self) -> list[list[float]]:
+        """Of each query the scores of its results, best first."""
+        made = maker_of(self)
+        return [answer.scores for answer in self.answers] if made is None else made.scores
 
     def __len__(self) -> int:
-        return len(self.answers)
+        made = maker_of(self)
+        return len(self.answers if made is None else made)
 
     def __getitem__(self, index: int) -> Answer:
         return self.answers[index]
@@ -185,10 +214,12 @@ class AddResult(_Model):
     indexed: int
     updated: int
     unchanged: int = 0
-    count: int
+    count: int | None
     skipped: int = 0
     problems: list[SkippedItem] = []
     took_ms: float | None = None
+    token: str | None = None
+    """Of a cluster: a read `after` it knows this write."""
 
     def shifted(self, offset: int) -> AddResult:
         """The same, as a part of an add that begins `offset` items later."""
@@ -202,7 +233,9 @@ class PayloadResult(_Model):
 
     updated: int
     unchanged: int
-    count: int
+    count: int | None
+    token: str | None = None
+    """As of `AddResult`."""
 
 
 class Holds(_Model):
@@ -210,7 +243,9 @@ class Holds(_Model):
 
     items: int | None = None
     bytes: int | None = None
-    count: int
+    count: int | None
+    token: str | None = None
+    """As of `AddResult`, of a change."""
 
 
 class CompactReport(_Model):
@@ -225,8 +260,10 @@ class DeleteResult(_Model):
     """What a delete did: `deleted` items are gone, `count` are left; `atomic` is false where a filter took several transactions."""
 
     deleted: int
-    count: int
+    count: int | None
     atomic: bool = True
+    token: str | None = None
+    """As of `AddResult`."""
 
 
 class Item(_Model):
@@ -263,6 +300,9 @@ class GetResult(_Model):
 
     items: list[Item]
     missing: list[str] = []
+    partial: bool = False
+    """As of `Answer`: what those shards hold is told neither as there nor as missing."""
+    shards_missing: list[int] = []
 
     def find(self, id: str) -> Item | None:
         """The item of this id, or None."""
@@ -274,6 +314,9 @@ class Page(_Model):
 
     items: list[Item]
     next: str | None = None
+    partial: bool = False
+    """As of `Answer`."""
+    shards_missing: list[int] = []
 
 
 class FacetValue(_Model):
@@ -290,6 +333,17 @@ class Facets(_Model):
     values: list[FacetValue]
     distinct: int
     items: int
+    partial: bool = False
+    """As of `Answer`."""
+    shards_missing: list[int] = []
+
+
+class Counted(_Model):
+    """How many items there are, of a cluster perhaps only in some shards: see `Answer`."""
+
+    count: int
+    partial: bool = False
+    shards_missing: list[int] = []
 
 
 class SimilarityHistogram(_Model):
@@ -402,6 +456,8 @@ class CollectionInfo(_Model):
     sampler: str | None = None
     bands: int | None = None
     rows: int | None = None
+    feature_names: dict[int, str] | None = None
+    """Names of features that were declared; None if none were."""
     fields: dict[str, dict[str, Any]] | None = None
     count: int
     stats: dict[str, Any] = {}

@@ -21,7 +21,7 @@ _PASSING = frozenset({408, 429, 502, 503, 504})
 _REFUSED_BEFORE_WORK = frozenset({408, 429, 503})
 """The ones of them by which the service itself says that it did not begin ..."""
 
-_MAYBE_DONE_CODES = frozenset({"storage_busy"})
+_MAYBE_DONE_CODES = frozenset({"storage_busy", "outcome_unknown"})
 """... except with these codes: nothing was acknowledged, which is less than nothing was done."""
 
 

@@ -4,11 +4,12 @@ import { ConnectionLost, InvalidArgument, KinbinClientError, shifted } from "./e
 import { Handle, type Scope } from "./handle.js";
 import { toJson } from "./json.js";
 import { headerStop, idsHeader, npyFile, rowsOf, type Matrix } from "./matrices.js";
+import { joined } from "./own.js";
 import { problemError } from "./replies.js";
 import { checkedObject, idList, idOf, jsonRequest, listOf, queryString, split } from "./requests.js";
 import { lines } from "./send.js";
 import type { Request, Sender } from "./transport.js";
-import type { AddOptions, AddResult, CallOptions, Id, NewItem, Payload, Receipt, Schemas } from "./types.js";
+import type { AddOptions, AddResult, CallOptions, Id, NewItem, Payload, Receipt, Schemas, Written } from "./types.js";
 
 /** Bad items of an add that are told one by one. */
 const TOLD = 100;
@@ -57,7 +58,7 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     const key = checkedKey(idempotencyKey);
     const head = `${toJson(terms, "options").slice(0, -1)}${Object.values(terms).some((one) => one !== undefined) ? "," : ""}"items":[`;
     const made: { key?: string } = key === undefined ? {} : { key };
-    const act = ({ json, conditional }: Chunk, number: number): Promise<Schemas["AddAnswer"]> => {
+    const act = ({ json, conditional }: Chunk, number: number): Promise<Written<Schemas["AddAnswer"]>> => {
       // Without a key these could not be sent again.
       if (conditional || (terms.mode ?? "upsert") !== "upsert") made.key ??= newKey();
       return this.#send(keyed(jsonRequest("POST", this.scope.index, `${head}${json}]}`), made.key, number), call);
@@ -88,7 +89,7 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     const upsert = (terms.mode ?? "upsert") === "upsert" && names !== null;
     const key = checkedKey(idempotencyKey) ?? (upsert ? undefined : newKey());
     const path = `${this.scope.index}${queryString(terms)}`;
-    const act = ({ json, size }: Chunk, number: number): Promise<Schemas["AddAnswer"]> => {
+    const act = ({ json, size }: Chunk, number: number): Promise<Written<Schemas["AddAnswer"]>> => {
       const start = Number(json);
       const headers: Record<string, string> = { "content-type": "application/x-npy" };
       if (names !== null) headers["x-kinbin-ids"] = idsHeader(names.slice(start, start + size));
@@ -164,8 +165,8 @@ export abstract class Adding<P extends object = Payload> extends Handle {
     }
   }
 
-  #send(request: Request, call: CallOptions): Promise<Schemas["AddAnswer"]> {
-    return this.ask<Schemas["AddAnswer"]>(request, call, "indexed", "count");
+  #send(request: Request, call: CallOptions): Promise<Written<Schemas["AddAnswer"]>> {
+    return this.ask<Written<Schemas["AddAnswer"]>>(request, call, "indexed", "count");
   }
 }
 
@@ -174,8 +175,18 @@ class Sum {
   value: AddResult | null = null;
 
   /** Add the answer to a request that began at item `done`. */
-  add(answer: Schemas["AddAnswer"], done: number): AddResult {
-    const before = this.value ?? { indexed: 0, updated: 0, unchanged: 0, count: 0, skipped: 0, problems: [], ids: null, took_ms: 0 };
+  add(answer: Written<Schemas["AddAnswer"]>, done: number): AddResult {
+    const before = this.value ?? {
+      indexed: 0,
+      updated: 0,
+      unchanged: 0,
+      count: 0,
+      skipped: 0,
+      problems: [],
+      ids: null,
+      token: null,
+      took_ms: 0,
+    };
     this.value = {
       indexed: before.indexed + answer.indexed,
       updated: before.updated + answer.updated,
@@ -184,6 +195,7 @@ class Sum {
       skipped: before.skipped + (answer.skipped ?? 0),
       problems: [...before.problems, ...(answer.problems ?? []).map((problem) => shifted(problem, done))].slice(0, TOLD),
       ids: answer.ids ? [...(before.ids ?? []), ...answer.ids] : before.ids,
+      token: joined(before.token, answer.token ?? null),
       took_ms: before.took_ms + answer.took_ms,
     };
     return this.value;

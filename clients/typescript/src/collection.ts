@@ -1,16 +1,31 @@
 /** A collection: what it holds, and how it is read and changed. */
 import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
 import { toJson } from "./json.js";
-import { checkedObject, idList, idOf, jsonRequest, listOf, post, split } from "./requests.js";
+import { asRead, checkedObject, idList, idOf, jsonRequest, listOf, post, split } from "./requests.js";
+import { partly } from "./searching.js";
 import { LONG } from "./snapshots.js";
 import { Tuning } from "./tuning.js";
-import type { CallOptions, Facets, Filter, GetAnswer, Id, Item, Page, Payload, Schemas } from "./types.js";
+import type {
+  CallOptions,
+  Counted,
+  Facets,
+  Filter,
+  GetAnswer,
+  Id,
+  Item,
+  Page,
+  PartialOptions,
+  Payload,
+  ReadOptions,
+  Schemas,
+  Written,
+} from "./types.js";
 
 /** What comes with stored items. */
 export type Include = readonly ("payload" | "vector" | "version" | `payload.${string}`)[];
 
 /** Which items, in which order. */
-export interface ScrollOptions {
+export interface ScrollOptions extends PartialOptions {
   /** Items a page. Default 100. */
   limit?: number;
   filter?: Filter | null;
@@ -46,12 +61,12 @@ const IDS_A_GET = 1_000;
 /** A handle of one collection, made by `Client.collection` without asking whether it is there. `P` is the type of its payloads. */
 export class Collection<P extends object = Payload> extends Tuning<P> {
   /** The configuration of the collection, and its statistics; NotFound if it is not there. */
-  async info(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]> {
-    return this.ask({ method: "GET", path: this.path }, options, "name", "count");
+  async info(options: ReadOptions = {}): Promise<Schemas["CollectionAnswer"]> {
+    return this.ask({ method: "GET", path: this.path }, asRead(options), "name", "count");
   }
 
   /** Sizes, runs and predictions of its index. */
-  async stats(options: CallOptions = {}): Promise<Schemas["CollectionAnswer"]["stats"]> {
+  async stats(options: ReadOptions = {}): Promise<Schemas["CollectionAnswer"]["stats"]> {
     return (await this.info(options)).stats;
   }
 
@@ -60,9 +75,10 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `const { items, missing } = await photos.get(["a", "b"], { include: ["payload"] })`
    */
-  async get(ids: Iterable<Id>, options: { include?: Include } & CallOptions = {}): Promise<GetAnswer<P>> {
-    const { call, fields } = split(options);
+  async get(ids: Iterable<Id>, options: { include?: Include } & PartialOptions & ReadOptions = {}): Promise<GetAnswer<P>> {
+    const { call, fields } = split(asRead(options));
     const listed = idList(ids);
+    const missing = new Set<number>();
     const found: GetAnswer<P> = { items: [], missing: [] };
     for (let start = 0; start < Math.max(1, listed.length); start += IDS_A_GET) {
       const request = post(`${this.path}/get`, { ids: listed.slice(start, start + IDS_A_GET), ...fields });
@@ -71,8 +87,9 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
       });
       found.items.push(...part.items);
       found.missing.push(...part.missing);
+      for (const shard of part.shards_missing ?? []) missing.add(shard);
     }
-    return found;
+    return { ...found, ...partly(missing) };
   }
 
   /**
@@ -83,15 +100,21 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    * Usage: `await photos.delete({ ids: ["a"] })`, `await photos.delete({ filter: { year: { $lt: 2000 } } })`,
    *     `await photos.delete({ ids, if_versions: await photos.versions(ids) })`
    */
-  async delete(which: Deleted, options: CallOptions = {}): Promise<Schemas["DeleteAnswer"]> {
+  async delete(which: Deleted, options: CallOptions = {}): Promise<Written<Schemas["DeleteAnswer"]>> {
     const body = deleteBody(which);
     // On condition of a version the second would meet its own work.
     return this.ask(post(`${this.path}/delete`, body, "if_versions" in body ? "if-not-done" : "always"), options, "deleted");
   }
 
   /** How many items there are (that fit a filter). */
-  async count(filter: Filter | null = null, options: CallOptions = {}): Promise<number> {
-    return (await this.ask<Schemas["CountAnswer"]>(post(`${this.path}/count`, { filter }), options, "count")).count;
+  async count(filter: Filter | null = null, options: ReadOptions = {}): Promise<number> {
+    return (await this.ask<Counted>(post(`${this.path}/count`, { filter }), asRead(options), "count")).count;
+  }
+
+  /** The same, of a cluster with what is missing of it. */
+  async counted(filter: Filter | null = null, options: PartialOptions & ReadOptions = {}): Promise<Counted> {
+    const { call, fields } = split(asRead(options));
+    return this.ask<Counted>(post(`${this.path}/count`, { filter, ...fields }), call, "count");
   }
 
   /**
@@ -99,8 +122,8 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `(await photos.facets("tag", { filter: { year: 2020 } })).values`
    */
-  async facets(field: string, options: { filter?: Filter | null; limit?: number } & CallOptions = {}): Promise<Facets> {
-    const { call, fields } = split(options);
+  async facets(field: string, options: { filter?: Filter | null; limit?: number } & PartialOptions & ReadOptions = {}): Promise<Facets> {
+    const { call, fields } = split(asRead(options));
     return this.ask(post(`${this.path}/facets`, { field, ...fields }), call, "values");
   }
 
@@ -170,7 +193,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `await photos.setPayload([{ id: "a", payload: { year: 2021 } }])`
    */
-  async setPayload(writes: readonly PayloadWrite<P>[], options: CallOptions = {}): Promise<Schemas["PayloadAnswer"]> {
+  async setPayload(writes: readonly PayloadWrite<P>[], options: CallOptions = {}): Promise<Written<Schemas["PayloadAnswer"]>> {
     return this.#payloads("replace", writes, options);
   }
 
@@ -179,11 +202,15 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `await photos.patchPayload([{ id: "a", payload: { year: null } }])`
    */
-  async patchPayload(patches: readonly PayloadWrite<Patch<P>>[], options: CallOptions = {}): Promise<Schemas["PayloadAnswer"]> {
+  async patchPayload(patches: readonly PayloadWrite<Patch<P>>[], options: CallOptions = {}): Promise<Written<Schemas["PayloadAnswer"]>> {
     return this.#payloads("merge", patches, options);
   }
 
-  #payloads(mode: "replace" | "merge", writes: readonly PayloadWrite<unknown>[], options: CallOptions): Promise<Schemas["PayloadAnswer"]> {
+  #payloads(
+    mode: "replace" | "merge",
+    writes: readonly PayloadWrite<unknown>[],
+    options: CallOptions,
+  ): Promise<Written<Schemas["PayloadAnswer"]>> {
     const items = listOf(writes, "writes").map((write, position) => ({
       ...checkedObject(write, "a write", position),
       id: idOf(write.id, position),
@@ -194,7 +221,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
   }
 
   /** The version of each item, 0 where there is none: for `if_version`. */
-  async versions(ids: Iterable<Id>, options: CallOptions = {}): Promise<number[]> {
+  async versions(ids: Iterable<Id>, options: ReadOptions = {}): Promise<number[]> {
     const listed = idList(ids);
     const { items } = await this.get(listed, { ...options, include: ["version"] });
     const known = new Map(items.map((item) => [item.id, item.version ?? 0]));
@@ -211,7 +238,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
    *
    * Usage: `await photos.setLimits({ items: 1_000_000 })`
    */
-  async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Schemas["HoldsAnswer"]> {
+  async setLimits(limits: Schemas["HoldsRequest"], options: CallOptions = {}): Promise<Written<Schemas["HoldsAnswer"]>> {
     const { items, bytes, ...unknown } = checkedObject(limits, "the limits");
     const body = toJson({ items: items ?? null, bytes: bytes ?? null, ...unknown }, "limits");
     return this.ask(jsonRequest("PUT", `${this.path}/limits`, body), options, "count");

@@ -3,11 +3,11 @@ import { ConnectionLost } from "./errors.js";
 import { toJson } from "./json.js";
 import { Named } from "./named.js";
 import { problemError } from "./replies.js";
-import { checkedObject, idOf, jsonRequest, post, split, subject } from "./requests.js";
+import { asRead, checkedObject, idOf, jsonRequest, post, split, subject } from "./requests.js";
 import { lines } from "./send.js";
 import { LONG } from "./snapshots.js";
 import type { Request } from "./transport.js";
-import type { CallOptions, Filter, Given, Id, Payload, Schemas, Vector } from "./types.js";
+import type { CallOptions, Filter, Given, Id, Payload, ReadOptions, Schemas, Vector } from "./types.js";
 
 /** A term of an explanation: all parts, with those of `rest` and `constants`, add up to `sum`. */
 export type Term = Omit<Schemas["TermOut"], "feature"> & {
@@ -68,9 +68,9 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
   async explain(
     asked: Vector | Given | { readonly query_id: Id },
     id: Id,
-    options: ExplainOptions & CallOptions = {},
+    options: ExplainOptions & ReadOptions = {},
   ): Promise<Explanation> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(asRead(options));
     const byId = "query_id" in checkedObject(asked, "what is asked for");
     const about = byId ? `"query_id":${toJson(idOf((asked as { query_id: Id }).query_id), "id")}` : await subject(asked as Vector | Given);
     const body = `{${about},${toJson({ ...fields, id: idOf(id) }, "request").slice(1)}`;
@@ -106,11 +106,11 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
    * ConnectionLost if the service ends before it is done: then there may be more.
    *
    * Usage:
-   *     const stream = photos.duplicateStream({ min_score: 0.9 });
+   *     const stream = photos.duplicatesStream({ min_score: 0.9 });
    *     for await (const { a, b, score } of stream) console.log(a, b, score);
    *     console.log(stream.summary?.miss_probability);
    */
-  duplicateStream<F extends Form = "pairs">(options: DuplicatesOptions<F> & CallOptions): DuplicateStream<F> {
+  duplicatesStream<F extends Form = "pairs">(options: DuplicatesOptions<F> & CallOptions): DuplicateStream<F> {
     const told = { summary: null as DuplicatesSummary | null };
     const stream = this.#found(options, (summary) => (told.summary = summary));
     return Object.defineProperty(stream, "summary", { get: () => told.summary, enumerable: true }) as DuplicateStream<F>;

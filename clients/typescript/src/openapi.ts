@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 69f30aae29c8ef8e35c6ffb9903d77ed7b80b31287dd9aa199e93b7fac0572ca, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 72e0ee7233b21660ce47ddad1a0c346ce355a530306512f71e26a96b79f4efe8, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -208,6 +208,9 @@ export interface paths {
         /**
          * Find the nearest items
          * @description Scores are exact kernel values; `recall_lower_bound` is proved, or null with the reason. `queries` and a matrix give `answers`.
+         *
+         *     With `Accept: application/vnd.kinbin.columns+json` these are columns, an array for each field, which are made and read several times
+         *     as fast; answers with contents, groups, pages or `debug`, and to queries with options of their own, are objects all the same.
          */
         post: operations["query"];
         delete?: never;
@@ -1126,6 +1129,13 @@ export interface components {
             /** Rows */
             rows: number | null;
             /**
+             * Feature Names
+             * @description by feature, those that were declared; only there if some were
+             */
+            feature_names?: {
+                [key: string]: string;
+            } | null;
+            /**
              * Fields
              * @description only there if items have several vectors
              */
@@ -1248,6 +1258,19 @@ export interface components {
                 [key: string]: number | string | number[];
             } | null;
             /**
+             * Feature Names
+             * @description names of features, which explanations tell: by feature id; or a list, of features 0, 1, … of vectors of a dimension, else of tokens
+             * @default null
+             * @example [
+             *       "red",
+             *       "green",
+             *       "blue"
+             *     ]
+             */
+            feature_names?: {
+                [key: string]: string;
+            } | string[] | null;
+            /**
              * Indexes
              * @description fields of payloads to index, with their kinds; of a collection that is there, those that it lacks are added
              * @default null
@@ -1277,6 +1300,63 @@ export interface components {
         CollectionsAnswer: {
             /** Collections */
             collections: string[];
+        };
+        /**
+         * ColumnsAnswer
+         * @description The answers to many vectors as columns: what `answers` hold, an array for each field. Hits lie query by query, best first.
+         */
+        ColumnsAnswer: {
+            /**
+             * Counts
+             * @description of each query, how many hits it has; their sum is the length of ids
+             */
+            counts: number[];
+            /** Ids */
+            ids: string[];
+            /**
+             * Scores
+             * @description of each hit
+             * @default null
+             */
+            scores?: number[] | null;
+            /**
+             * Distances
+             * @description in its place where the kernel prints distances
+             * @default null
+             */
+            distances?: number[] | null;
+            /**
+             * Parts
+             * @description where several fields were asked for, of each its scores
+             * @default null
+             */
+            parts?: {
+                [key: string]: number[];
+            } | null;
+            /**
+             * Recall Lower Bounds
+             * @description of each query; null: see no_bounds
+             */
+            recall_lower_bounds: (number | null)[];
+            /** No Bounds */
+            no_bounds: (string | null)[];
+            /** Modes */
+            modes: ("bands" | "links" | "exact" | "pool")[];
+            /** Candidates */
+            candidates: number[];
+            /** Verified */
+            verified: number[];
+            /** Truncated */
+            truncated: string[][];
+            /** Steps */
+            steps: string[][];
+            /** Out Of Distribution */
+            out_of_distribution: boolean[];
+            /**
+             * Took Ms
+             * @description milliseconds from the parsed request to the answer, waiting for a thread included
+             */
+            took_ms: number;
         };
         /**
          * CompactAnswer
@@ -1804,6 +1884,13 @@ export interface components {
             bands: number | null;
             /** Rows */
             rows: number | null;
+            /**
+             * Feature Names
+             * @description by feature, those that were declared; only there if some were
+             */
+            feature_names?: {
+                [key: string]: string;
+            } | null;
         };
         /**
          * FieldRequest
@@ -1851,6 +1938,19 @@ export interface components {
             parameters?: {
                 [key: string]: number | string | number[];
             } | null;
+            /**
+             * Feature Names
+             * @description names of features, which explanations tell: by feature id; or a list, of features 0, 1, … of vectors of a dimension, else of tokens
+             * @default null
+             * @example [
+             *       "red",
+             *       "green",
+             *       "blue"
+             *     ]
+             */
+            feature_names?: {
+                [key: string]: string;
+            } | string[] | null;
         };
         /**
          * FieldsAddRequest
@@ -4213,7 +4313,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["ProblemAnswer"];
             };
         };
-        /** @description `not_ready`: The service is starting. `stopping`: The service is stopping. `too_many_connections`: Too many connections are open. `deadline`: The request waited too long. `search_deadline`: The search took too long. `buffers_full`: Too many bodies are being received. `storage_busy`: The store is busy. `closed`: The database is closed. `cancelled`: The search was given up. */
+        /** @description `not_in_cluster`: A cluster does not offer this. */
+        501: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ProblemAnswer"];
+            };
+        };
+        /** @description `not_ready`: The service is starting. `stopping`: The service is stopping. `too_many_connections`: Too many connections are open. `deadline`: The request waited too long. `search_deadline`: The search took too long. `buffers_full`: Too many bodies are being received. `storage_busy`: The store is busy. `closed`: The database is closed. `cancelled`: The search was given up. `shard_unavailable`: A part of the collection does not answer. `lagging`: No replica has applied the write yet. `outcome_unknown`: The write may have been done. */
         503: {
             headers: {
                 /** @description seconds */
@@ -4288,6 +4397,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AddAnswer"];
+                    "application/x-ndjson": string;
                 };
             };
             400: components["responses"]["400"];
@@ -4357,6 +4467,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AddAnswer"];
+                    "application/x-ndjson": string;
                 };
             };
             400: components["responses"]["400"];
@@ -4659,6 +4770,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueryAnswer"] | components["schemas"]["BatchAnswer"];
+                    "application/vnd.kinbin.columns+json": components["schemas"]["ColumnsAnswer"];
                 };
             };
             400: components["responses"]["400"];
@@ -4720,6 +4832,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueryAnswer"] | components["schemas"]["BatchAnswer"];
+                    "application/vnd.kinbin.columns+json": components["schemas"]["ColumnsAnswer"];
                 };
             };
             400: components["responses"]["400"];
@@ -4841,6 +4954,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PairsAnswer"] | components["schemas"]["ClustersAnswer"];
+                    "application/x-ndjson": string;
                 };
             };
             400: components["responses"]["400"];

@@ -3,7 +3,7 @@ import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import type { Repeat } from "./retry.js";
 import type { Request } from "./transport.js";
-import type { Asked, CallOptions, Chunking, Example, Given, Id, Image, Vector } from "./types.js";
+import type { Asked, CallOptions, Chunking, Example, Given, Id, Image, ReadOptions, Vector } from "./types.js";
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
@@ -44,8 +44,14 @@ export function split<Options extends CallOptions & Chunking>(
   chunking: Chunking;
   fields: Omit<Options, keyof CallOptions | keyof Chunking>;
 } {
-  const { signal, timeout, retry, maxItems, maxBytes, onProgress, ...fields } = checkedObject(options, "the options");
-  return { call: { signal, timeout, retry }, chunking: { maxItems, maxBytes, onProgress }, fields };
+  const { signal, timeout, retry, token, maxItems, maxBytes, onProgress, ...fields } = checkedObject(options, "the options");
+  return { call: { signal, timeout, retry, token }, chunking: { maxItems, maxBytes, onProgress }, fields };
+}
+
+/** The options of a read, its `after` as the token of the call. */
+export function asRead<Options extends ReadOptions>(options: Options): Omit<Options, "after"> {
+  const { after, ...rest } = checkedObject(options, "the options");
+  return after === undefined || after === null ? rest : { ...rest, token: after };
 }
 
 /** The JSON of a vector; InvalidArgument if it has none. */

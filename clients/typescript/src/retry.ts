@@ -29,7 +29,7 @@ const PASSING = new Set([408, 429, 502, 503, 504]);
 /** The ones of them by which the service itself says that it did not begin ... */
 const REFUSED_BEFORE_WORK = new Set([408, 429, 503]);
 /** ... except with these codes: nothing was acknowledged, which is less than nothing was done. */
-const MAYBE_DONE_CODES = new Set(["storage_busy"]);
+const MAYBE_DONE_CODES = new Set(["storage_busy", "outcome_unknown"]);
 /** Codes after which the same request would take as long again. */
 const NOT_WORTH_IT = new Set(["search_deadline"]);
 

@@ -4,7 +4,7 @@ import { askedParts, checkedAnswers, chunksOf, each, queriesARequest, queryParts
 import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import { npyFile, rowsOf, type Matrix, type MatrixQueryOptions } from "./matrices.js";
-import { exampleList, idOf, jsonRequest, queryString, split, subject, withIds } from "./requests.js";
+import { asRead, exampleList, idOf, jsonRequest, queryString, split, subject, withIds } from "./requests.js";
 import type {
   Answer,
   Asked,
@@ -14,9 +14,12 @@ import type {
   Example,
   FieldsOptions,
   Id,
+  PartialOptions,
+  Partly,
   Payload,
   Query,
   QueryOptions,
+  ReadOptions,
   TimedAnswer,
 } from "./types.js";
 
@@ -30,8 +33,8 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *     await words.query({ string: "sitting" }, { max_distance: 3 })
    *     await pictures.query({ vectors: { colour: [0.1, 0, 2.5] }, weights: { colour: 0.7 } })
    */
-  async query(asked: Asked, options: QueryOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
-    const { call, fields } = split(options);
+  async query(asked: Asked, options: QueryOptions & ReadOptions = {}): Promise<TimedAnswer<P>> {
+    const { call, fields } = split(asRead(options));
     return this.#one(`{${await subject(asked)}${more(await withIds(fields))}`, call);
   }
 
@@ -40,8 +43,8 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `await photos.queryId("a", { k: 5 })`
    */
-  async queryId(id: Id, options: QueryOptions & FieldsOptions & CallOptions = {}): Promise<TimedAnswer<P>> {
-    const { call, fields } = split(options);
+  async queryId(id: Id, options: QueryOptions & FieldsOptions & ReadOptions = {}): Promise<TimedAnswer<P>> {
+    const { call, fields } = split(asRead(options));
     return this.#one(toJson({ ...(await withIds(fields)), id: idOf(id) }, "query"), call);
   }
 
@@ -55,9 +58,9 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
   async queryExamples(
     positive: readonly Example[],
     negative: readonly Example[] = [],
-    options: QueryOptions & CallOptions = {},
+    options: QueryOptions & ReadOptions = {},
   ): Promise<TimedAnswer<P>> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(asRead(options));
     const [near, far] = [await exampleList(positive), await exampleList(negative)];
     return this.#one(toJson({ positive: near, ...(far.length > 0 ? { negative: far } : {}), ...(await withIds(fields)) }, "query"), call);
   }
@@ -67,7 +70,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `for (const answer of (await photos.queryBatch(vectors, { k: 5 })).answers) console.log(answer.results)`
    */
-  async queryBatch(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+  async queryBatch(queries: Many<Asked>, options: QueryOptions & FieldsOptions & ReadOptions & Chunking = {}): Promise<BatchAnswer<P>> {
     return gathered(await this.#batches(queries, options));
   }
 
@@ -76,8 +79,8 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `await photos.queryMatrix({ values: new Float32Array(512 * 100), columns: 512 }, { k: 5 })`
    */
-  async queryMatrix(matrix: Matrix, options: MatrixQueryOptions & CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
-    const { call, chunking, fields } = split(options);
+  async queryMatrix(matrix: Matrix, options: MatrixQueryOptions & PartialOptions & ReadOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+    const { call, chunking, fields } = split(asRead(options));
     rowsOf(matrix);
     const path = `${this.scope.query}${queryString(fields)}`;
     const { maxItems = 1_000, maxBytes = 8 * 1024 * 1024 } = queriesARequest(chunking, fields);
@@ -99,11 +102,14 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    *
    * Usage: `await photos.queryEach([{ id: "a", k: 3 }, { vector: [0.1, 0, 2] }])`
    */
-  async queryEach(queries: Many<Query>, options: CallOptions & Chunking = {}): Promise<BatchAnswer<P>> {
-    const { call, chunking, fields } = split(options);
-    const unknown = Object.keys(fields)[0];
+  async queryEach(queries: Many<Query>, options: PartialOptions & ReadOptions & Chunking = {}): Promise<BatchAnswer<P>> {
+    const { call, chunking, fields } = split(asRead(options));
+    const { allow_partial, ...others } = fields;
+    const unknown = Object.keys(others)[0];
     if (unknown !== undefined) throw new InvalidArgument(`queryEach has no option ${JSON.stringify(unknown)}: each query has its own`);
-    return gathered(this.#each(queries, chunksOf(queryParts(queries), chunking), "{", chunking, call));
+    return gathered(
+      this.#each(queries, chunksOf(queryParts(queries), chunking), allow_partial ? `{"allow_partial":true,` : "{", chunking, call),
+    );
   }
 
   /**
@@ -113,14 +119,14 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
    */
   async *queryStream(
     queries: Many<Asked>,
-    options: QueryOptions & FieldsOptions & CallOptions & Chunking = {},
+    options: QueryOptions & FieldsOptions & ReadOptions & Chunking = {},
   ): AsyncGenerator<Answer<P>, void, undefined> {
     for await (const { result, chunk } of await this.#batches(queries, { maxItems: 100, ...options }))
       yield* checkedAnswers(result.answers, chunk.size);
   }
 
-  async #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & CallOptions & Chunking): Promise<AsyncGenerator<Batch<P>>> {
-    const { call, chunking, fields: given } = split(options);
+  async #batches(queries: Many<Asked>, options: QueryOptions & FieldsOptions & ReadOptions & Chunking): Promise<AsyncGenerator<Batch<P>>> {
+    const { call, chunking, fields: given } = split(asRead(options));
     const fields = await withIds(given);
     const head = `{${toJson(fields, "query").slice(1, -1)}${isEmpty(fields) ? "" : ","}`;
     return this.#each(queries, chunksOf(askedParts(queries), queriesARequest(chunking, fields)), head, chunking, call);
@@ -150,12 +156,19 @@ interface Batch<P extends object> {
 
 async function gathered<P extends object>(batches: AsyncIterable<Batch<P>>): Promise<BatchAnswer<P>> {
   const answers: Answer<P>[] = [];
+  const missing = new Set<number>();
   let took_ms = 0;
   for await (const { result, chunk } of batches) {
     answers.push(...checkedAnswers(result.answers, chunk.size));
     took_ms += result.took_ms;
+    for (const shard of result.shards_missing ?? []) missing.add(shard);
   }
-  return { answers, took_ms };
+  return { answers, took_ms, ...partly(missing) };
+}
+
+/** What an answer lacks that is made of several. */
+export function partly(missing: ReadonlySet<number>): Partly {
+  return missing.size > 0 ? { partial: true, shards_missing: [...missing].sort((one, other) => one - other) } : {};
 }
 
 function isEmpty(fields: object): boolean {

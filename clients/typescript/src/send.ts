@@ -1,6 +1,7 @@
 /** Requests sent, again where that is safe and may help, with the pauses between. */
 import { ApiError, ConnectionLost, InvalidArgument, KinbinClientError, UnexpectedResponse } from "./errors.js";
 import { fromJson } from "./json.js";
+import { waiting } from "./own.js";
 import { unheard } from "./refusals.js";
 import { checkedObject } from "./requests.js";
 import { contentType, errorOf, type Reply } from "./replies.js";
@@ -10,7 +11,11 @@ import type { CallOptions } from "./types.js";
 
 /** What a request is answered with, parsed. */
 export async function send<T>(sender: Sender, request: Request, parse: (reply: Reply) => T, call: CallOptions): Promise<T> {
-  return repeated(sender, request, call, async (timeout) => parse(await sender.send(request, timeout, call.signal)));
+  return repeated(sender, request, call, async (timeout) => {
+    const once = (asked: Request): Promise<Reply> => sender.send(asked, timeout, call.signal);
+    const waits = waiting(request, call.token);
+    return parse(await (sender.own === null ? once(waits) : sender.own.send(waits, once)));
+  });
 }
 
 /** Do something until it is done, or fails for good. */
@@ -37,7 +42,7 @@ async function repeated<T>(
   }
 }
 
-const OPTIONS = new Set(["signal", "timeout", "retry"]);
+const OPTIONS = new Set(["signal", "timeout", "retry", "token"]);
 
 /** An option that nobody reads may be one that changes what is done: InvalidArgument. */
 function refuseUnknown(call: CallOptions): void {

@@ -6,6 +6,7 @@
 import { ClientClosed, ConnectionFailed, ConnectionLost, ConnectTimeout, InvalidArgument, Timeout, UnexpectedResponse } from "./errors.js";
 import type { KinbinClientError } from "./errors.js";
 import type { Reply } from "./replies.js";
+import { OwnWrites } from "./own.js";
 import { checkedRetry, type Repeat, type Retry } from "./retry.js";
 import { VERSION } from "./version.js";
 
@@ -30,6 +31,8 @@ export interface ClientOptions {
   retry?: Retry | undefined;
   /** Sent with every request. */
   headers?: Record<string, string> | undefined;
+  /** Of a cluster: every read waits until the shards have applied what this client wrote to that name before. Default false. */
+  readYourWrites?: boolean | undefined;
   /** In the place of the global one: for tests, proxies and agents. */
   fetch?: typeof globalThis.fetch | undefined;
 }
@@ -67,6 +70,8 @@ export class Sender {
   readonly address: string;
   readonly timeout: number;
   readonly retry: Required<Retry>;
+  /** What the client wrote, if its reads wait for that. */
+  readonly own: OwnWrites | null;
   readonly #headers: Record<string, string>;
   readonly #fetch: typeof globalThis.fetch;
   readonly #closing = new AbortController();
@@ -75,6 +80,7 @@ export class Sender {
     this.address = checkedAddress(url);
     this.timeout = checkedTimeout(options.timeout) ?? DEFAULT_TIMEOUT;
     this.retry = checkedRetry(options.retry);
+    this.own = options.readYourWrites ? new OwnWrites() : null;
     this.#headers = { accept: "application/json", ...ofNode(), ...lowered(options.headers), ...credentials(options.apiKey) };
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   }

@@ -80,31 +80,31 @@ export type Group = Omit<Schemas["GroupOut"], "value"> & { value: string | numbe
 /** The values of a field with their counts. They are bigint where they are whole numbers and no safe integers. */
 export type Facets = Omit<Schemas["FacetsAnswer"], "values"> & {
   values: (Omit<Schemas["FacetValueAnswer"], "value"> & { value: string | number | bigint | boolean | null })[];
-};
+} & Partly;
 
 /** The nearest items, best first, with what is known about how complete they are. */
 export type Answer<P extends object = Payload> = Omit<Schemas["OneAnswer"], "results" | "groups"> & {
   results: Hit<P>[];
   groups?: Group[] | null;
-};
+} & Partly;
 
 /** The same, with the time that the service took. */
 export type TimedAnswer<P extends object = Payload> = Answer<P> & { took_ms: number };
 
 /** One answer per query, in the order of the queries. `took_ms` is in sum. */
-export interface BatchAnswer<P extends object = Payload> {
+export interface BatchAnswer<P extends object = Payload> extends Partly {
   answers: Answer<P>[];
   took_ms: number;
 }
 
 /** The items that are there, and the ids that are `missing`. */
-export interface GetAnswer<P extends object = Payload> {
+export interface GetAnswer<P extends object = Payload> extends Partly {
   items: Item<P>[];
   missing: string[];
 }
 
 /** One page of a scroll; `next` goes into the `after` of the next page, and is null on the last. */
-export interface Page<P extends object = Payload> {
+export interface Page<P extends object = Payload> extends Partly {
   items: Item<P>[];
   next: string | null;
 }
@@ -119,6 +119,8 @@ export interface AddResult {
   problems: Schemas["SkippedItem"][];
   /** Of a matrix without ids: those that were made. */
   ids: string[] | null;
+  /** Of a cluster: a read `after` it knows all of this. */
+  token: string | null;
   took_ms: number;
 }
 
@@ -144,7 +146,33 @@ export interface CallOptions {
   timeout?: number | undefined;
   /** In the place of the client's. */
   retry?: Retry | undefined;
+  /** Of a read of a cluster: as `after` of `ReadOptions`, also where `after` is a cursor, as of `scroll`. */
+  token?: string | null | undefined;
 }
+
+/** What reads of a cluster take besides. */
+export interface ReadOptions extends CallOptions {
+  /** The `token` of a write that the answer has to know. */
+  after?: string | null | undefined;
+}
+
+/** What reads take whose answer can say that it is of a part of the shards. */
+export interface PartialOptions {
+  /** Where nobody answers for a shard: take what the others answer. */
+  allow_partial?: boolean;
+}
+
+/** Of an answer of a cluster: what it lacks. */
+export interface Partly {
+  partial?: boolean;
+  shards_missing?: number[];
+}
+
+/** Of an answer to a write, in a cluster: a read `after` the token knows it. */
+export type Written<Answer> = Answer & { token?: string | null };
+
+/** How many items there are, of a cluster perhaps only in some shards. */
+export type Counted = Schemas["CountAnswer"] & Partly;
 
 /** How a call of many items is cut into requests, each of them atomic, and how far it is. */
 export interface Chunking {
@@ -164,7 +192,7 @@ export type QueryOptions = Omit<Schemas["QueryRequest"], Subject> & {
   filter?: Filter | null;
   /** Ids of items that are left out. */
   exclude?: readonly Id[];
-};
+} & PartialOptions;
 
 /** With several fields: how their scores become one. */
 export type FieldsOptions = Pick<Schemas["FieldsQueryRequest"], "weights" | "combine" | "fields">;

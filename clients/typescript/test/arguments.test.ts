@@ -164,7 +164,7 @@ test("what is no argument at all is an InvalidArgument of every method, and noth
     (none) => rows.addIndex(none, "number"),
     (none) => rows.dropIndex(none),
     (none) => rows.duplicates(none),
-    (none) => all(rows.duplicateStream(none)),
+    (none) => all(rows.duplicatesStream(none)),
   ];
   for (const call of calls) {
     for (const none of [undefined, null, 3]) {

@@ -319,13 +319,13 @@ test("duplicates come at once or one by one, as pairs or clusters, with what may
   await rows.add(["a", "b", "c", "d"].map((id, n) => ({ id, vector: n < 3 ? [1, 2, 3 + n / 1000] : [3, 0, 0] })));
   const { pairs, complete } = await rows.duplicates({ min_score: 0.99 });
   assert.deepEqual([pairs.length, complete], [3, true]);
-  const streamed = rows.duplicateStream({ min_score: 0.99, as: "clusters" });
+  const streamed = rows.duplicatesStream({ min_score: 0.99, as: "clusters" });
   const first = await streamed.next();
   assert.ok(!first.done);
   assert.deepEqual([first.value.keep, [...first.value.ids].sort()], ["a", ["a", "b", "c"]]);
   const last = await streamed.next();
   assert.deepEqual([last.done, (last.value as { complete: boolean }).complete], [true, true]);
-  await rejected(all(rows.duplicateStream({ min_score: 7 })), InvalidInput);
+  await rejected(all(rows.duplicatesStream({ min_score: 7 })), InvalidInput);
 });
 
 test("a map has a place for each item of the sample, with the fields that were asked for", async () => {

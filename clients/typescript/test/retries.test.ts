@@ -58,6 +58,7 @@ test("a request that may have been done is repeated only if doing it twice is th
     [error(503, "not_ready"), true, true],
     [error(408, "body_timeout"), true, true],
     [error(503, "storage_busy"), true, false],
+    [error(503, "outcome_unknown"), true, false],
     [error(503, null), true, false],
     [error(502, null), true, false],
     [error(504, null), true, false],
@@ -356,15 +357,15 @@ test("a stream of duplicates ends with what is known of it, with its error, or w
       response.writeHead(200, { "content-type": "application/x-ndjson" }).end(text);
   const asked = { min_score: 0.9 };
   const whole = await scripted(ndjson(`${found}{"miss_probability":0.01,"compared":3,"complete":true}`));
-  const stream = whole.client().collection("c").duplicateStream(asked);
+  const stream = whole.client().collection("c").duplicatesStream(asked);
   assert.deepEqual((await stream.next()).value, { a: "1", b: "2", score: 0.9 });
   assert.equal(stream.summary, null);
   assert.deepEqual(await stream.next(), { done: true, value: { miss_probability: 0.01, compared: 3, complete: true } });
   assert.deepEqual(stream.summary, { miss_probability: 0.01, compared: 3, complete: true });
   assert.equal(whole.requests[0]?.headers.accept, "application/x-ndjson");
   const ended = await scripted(ndjson(`${found}{"error":{"status":503,"code":"stopping","detail":"no"}}`));
-  await rejected(all(ended.client().collection("c").duplicateStream(asked)), Unavailable);
-  await rejected(all((await scripted(ndjson(found))).client().collection("c").duplicateStream(asked)), ConnectionLost);
+  await rejected(all(ended.client().collection("c").duplicatesStream(asked)), Unavailable);
+  await rejected(all((await scripted(ndjson(found))).client().collection("c").duplicatesStream(asked)), ConnectionLost);
 });
 
 test("leaving a stream early ends its request", async () => {

@@ -51,6 +51,10 @@ U64 = np.uint64
 TRUNCATED = 2
 LEVELS = 257
 """Of shared bands, from none on."""
+_SHORT_ROWS = 65_536
+"""A run of no more rows has postings of two bytes."""
+_BUCKETS_AHEAD, _LINES = 2, 16
+"""How many bands before it is read a bucket is asked for, and how many of its cache lines at the most."""
 
 BANDS = Layout(
     "BANDS",
@@ -115,22 +119,51 @@ def _tally(postings, start, end, rows, counts):
 
 
 @inline
-def _tally_bucket(postings, start, end, take, key, rows, counts):
-    """Count a bucket; or, if it has more than `take` postings, so many in a row from a place that depends on the key.
+def _tally_short(postings, start, end, counts):
+    """Count one bucket's postings of two bytes, of which none needs a look: there is a count for each that there can be.
+
+    `_all_zero` tells afterwards whether one was out of bounds (but for 256 that are the same, which is damage that `check` finds).
+    """
+    for x in range(start, end):
+        counts[item(postings, x)] += 1
+
+
+@inline
+def _first_of(start, end, take, key):
+    """Where to begin in a bucket of more postings than are taken: so many in a row from a place that depends on the key.
 
     So whoever filled the bucket cannot choose which of its rows are seen.
     """
-    size = end - start
-    if take == size:
-        return _tally(postings, start, end, rows, counts)
-    first = start + np.int64(U64(key) * U64(2654435761) % U64(size))
-    beyond = max(first + take - end, 0)
-    return _tally(postings, first, min(first + take, end), rows, counts) and _tally(postings, start, start + beyond, rows, counts)
+    return start if take == end - start else start + np.int64(U64(key) * U64(2654435761) % U64(end - start))
+
+
+@inline
+def _fetch_bucket(address, start, end, width):
+    """Ask for a bucket: the hardware's own prefetcher needs some lines to see that it is read in order."""
+    ahead = address + width * U64(start)
+    for line in range(1, min(_LINES, 1 + np.int64(width) * (end - start) // 64)):
+        prefetch(ahead + U64(64 * line))
+
+
+@inline
+def _all_zero(counts, first, last):
+    """Whether the counts from one on are zero. There are at least 63 behind the last."""
+    base = U64(counts.ctypes.data)
+    for start in range(first, last, 64):
+        mask = mask_at_least(base + U64(start), np.uint8(1))
+        if last - start < 64:
+            mask &= (U64(1) << U64(last - start)) - U64(1)
+        if mask != 0:
+            return False
+    return True
 
 
 @strict
 def _count_run(run, keys, allowance, starts, ends, counts):
-    """Shared-band counts of one sealed run into counts (rows,) uint8, zero. Returns (postings read, flags)."""
+    """Shared-band counts of one sealed run into counts (rows + STRAY,) uint8, zero. Returns (postings read, flags).
+
+    Where postings are damaged, what lies behind the run's counts may not be zero afterwards.
+    """
     bands, rows = run.bands, run.rows
     shift = U64(32) - run.slot_bits
     slots = np.int64(1) << np.int64(run.slot_bits)
@@ -152,20 +185,23 @@ def _count_run(run, keys, allowance, starts, ends, counts):
     cap = total if total <= allowance else _bucket_cap(starts, ends, bands, allowance)
     read = 0
     for j in range(bands):
-        if j + 1 < bands:
-            # The hardware's own prefetcher needs some lines to see that a bucket is read in order.
-            ahead = u64_at(run.tables + U64(8 * (j + 1))) + body + width * U64(starts[j + 1])
-            for line in range(1, min(8, 1 + np.int64(width) * (ends[j + 1] - starts[j + 1]) // 64)):
-                prefetch(ahead + U64(64 * line))
-        take = min(ends[j] - starts[j], cap)
+        if j + _BUCKETS_AHEAD < bands:
+            ahead = j + _BUCKETS_AHEAD
+            _fetch_bucket(u64_at(run.tables + U64(8 * ahead)) + body, starts[ahead], ends[ahead], width)
+        start, end = starts[j], ends[j]
+        take = min(end - start, cap)
         read += take
         table = u64_at(run.tables + U64(8 * j)) + body
+        first = _first_of(start, end, take, keys[j])
+        # What is taken of a bucket may go on at its beginning.
+        last, again = min(first + take, end), start + max(first + take - end, 0)
         if width == 2:
-            sound = _tally_bucket(pointer_u16(table), starts[j], ends[j], take, keys[j], rows, counts)
-        else:
-            sound = _tally_bucket(pointer_u32(table), starts[j], ends[j], take, keys[j], rows, counts)
-        if not sound:
+            _tally_short(pointer_u16(table), first, last, counts)
+            _tally_short(pointer_u16(table), start, again, counts)
+        elif not (_tally(pointer_u32(table), first, last, rows, counts) and _tally(pointer_u32(table), start, again, rows, counts)):
             return 0, CORRUPT
+    if width == 2 and not _all_zero(counts, rows, _SHORT_ROWS):
+        return 0, CORRUPT
     return read, 0 if total <= allowance else TRUNCATED
 
 
@@ -182,7 +218,7 @@ def _count_fresh(run, keys, counts):
 def _collect(counts, rows, least, most, listed):
     """List the rows with least … most shared bands, ascending. Returns (listed, rows that share any band).
 
-    counts has at least 63 bytes behind its `rows`. Cost: 0.03 ns a row, and 1 ns a listed row.
+    counts has at least 63 more behind its `rows`. Cost: 0.03 ns a row, and 1 ns a listed row.
     """
     base = U64(counts.ctypes.data)
     found = 0
@@ -389,7 +425,8 @@ def search_bands(space, segments, queries, bands, scratch, answers):
                 flags |= CORRUPT
             reached = max(best.scores[-1], wanted.least, rules.floor)
             certificates[m] = _certificate(segments, work.state, max(0.0, least_similarity(rules, reached)), plan.aim)
-        counting.counts[:] = 0
+        # Of damaged postings there may be counts beyond.
+        counting.counts[: rows if flags & CORRUPT == 0 else len(counting.counts)] = 0
         count_up(answers[0], m, candidates, verified, flags)
         all_flags |= flags
     return all_flags

@@ -43,8 +43,9 @@ class Explained:
 
         query: a vector or object, as `query` takes it; or query_id: the vector of that stored item. limit: terms that are listed of each
         factor, the rest being added up. k: neighbours of the walk that is asked for the item's place. s_curve: with the curve of the
-        bands. feature_names: names for features, by id; or a list, of features 0, 1, …, or of tokens where vectors have no
-        length. Tokens of the query are known by themselves; those that the item alone has are stored as hashes, and have no names.
+        bands. feature_names: names for features, by id, before those that the collection was created with; or a list, of features
+        0, 1, …, or of tokens where vectors have no length. Tokens of the query are known by themselves; those that the item alone has are
+        stored as hashes, and have no other names.
 
         Parts add up to the score, or to what it is a function of, to 1e-9: see `Explanation`. All is read from one snapshot.
 
@@ -81,7 +82,7 @@ def how_of(parts: Any, query: Any, numbers: tuple[int, int, bool], names: Any) -
     if not isinstance(s_curve, bool):
         raise InvalidInput.of("bad_parameter", "s_curve is true or false", field="s_curve")
     known = tokens_in(query) if parts._kind.vectors else {}
-    return How(known | names_of(names, parts._form.dim), limit, k, OPTIONS["target_recall"].default, s_curve)
+    return How(known | parts.config.feature_names | names_of(names, parts._form.dim), limit, k, OPTIONS["target_recall"].default, s_curve)
 
 
 def row_of(reader: Reader, key: bytes, field: str) -> int:

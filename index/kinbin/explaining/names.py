@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from kinbin.errors import InvalidInput
-from kinbin.parameters import arrived
+from kinbin.limits import limit
+from kinbin.parameters import arrived, at_most
 from kinbin.records import Tokens
 from kinbin.rows.tokens import token_feature
 
-__all__ = ["names_of", "tokens_in"]
+__all__ = ["declared_names", "names_of", "tokens_in"]
 
 
 def tokens_in(given: Any) -> dict[int, str]:
@@ -39,6 +40,27 @@ def names_of(given: object, dim: int | None) -> dict[int, str]:
                               field="feature_names")  # fmt: skip
     names = [_name(name) for name in given]
     return {token_feature(name): name for name in names} if dim is None else dict(enumerate(names))
+
+
+def declared_names(given: object, dim: int | None) -> dict[int, str]:
+    """Names that a new collection keeps, ascending by feature: see `names_of`. Of a dimension each feature has to be below it.
+
+    Raises:
+        InvalidInput: codes "bad_parameter", "over_limit".
+    """
+    names = names_of(given, dim)
+    at_most("feature_names", len(names), "feature_names")
+    end = limit("feature_id") + 1 if dim is None else dim
+    for feature, name in names.items():
+        if not 0 <= feature < end:
+            whose = "features of sparse vectors" if dim is None else f"vectors of dimension {dim}"
+            raise InvalidInput.of(
+                "bad_parameter", f"feature_names: {whose} end before {end:.0f}, and feature {feature} is named", field="feature_names"
+            )
+        if not name.strip() or len(name) > limit("feature_name"):
+            text = f"feature_names: a name has 1 to {limit('feature_name')} characters, that of feature {feature} has {len(name.strip())}"
+            raise InvalidInput.of("bad_parameter", text, field="feature_names")
+    return dict(sorted(names.items()))
 
 
 def _feature(key: object) -> int:

@@ -22,6 +22,7 @@ from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.mapping import MappedFields
 from kinbin.fields.moment import Moment, Moments
+from kinbin.fields.refusing import OfOneVector
 from kinbin.fields.search import Search
 from kinbin.fields.shaping import answers_shaped
 from kinbin.fields.vectors import aligned, taking
@@ -29,14 +30,14 @@ from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
 from kinbin.inspection import MOST_PROBLEMS, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
-from kinbin.parameters import arrived, at_most, path_of
+from kinbin.parameters import arrived, at_most
+from kinbin.pinned import Pinned
 from kinbin.query.contents import payload_reader, versioned
 from kinbin.query.route import Wanted
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
-from kinbin.snapshots.making import write_snapshot
 from kinbin.storage.group import GroupCommit
 from kinbin.storage.shrinking import shrink as shrink_store
 from kinbin.storage.store import FIELDS, Store
@@ -45,13 +46,14 @@ from kinbin.storage.transactions import Reader
 from kinbin.stored import field_names_of
 from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
+from kinbin.together import check_rows
 from kinbin.upkeep.election import elected
 from kinbin.upkeep.linking import Progress
 
 __all__ = ["FieldsCollection"]
 
 
-class FieldsCollection(ExplainedFields, MappedFields, Front[Moment]):
+class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]):
     """Items with an id, a payload and several vectors, each searched by a kernel of its own.
 
     Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is
@@ -130,6 +132,10 @@ class FieldsCollection(ExplainedFields, MappedFields, Front[Moment]):
         keys = distinct_ids(ids)
         encoded = encode_payloads(payloads, len(keys))
         return self._prepare(keys, encoded, next(self._chunks(X, len(keys), atomic=True)))
+
+    def _packed(self, ids: list[bytes], payloads: list[bytes], rows: Mapping[str, Rows]) -> Prepared:
+        good = {name: check_rows(rows, name, len(ids), field._kind, field._form) for name, field in self._fields.items()}
+        return self._prepare(ids, payloads, good)
 
     def _check_vectors(self, X: Any) -> object:
         return [taking(name, field._rows)(X[name]) for name, field in self._fields.items()]
@@ -405,12 +411,15 @@ class FieldsCollection(ExplainedFields, MappedFields, Front[Moment]):
 
     def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
         """Write everything, of all fields, as it is at this moment, to a new file: see `Collection.snapshot`."""
-        with self._moments.open() as moment:
-            if any(part.reader.link_sets() and part.view.links is None for part in moment.parts.values()):
-                raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
-            sources = [("", self._store, moment.reader)]
-            sources += [(name, part.field._store, part.reader) for name, part in moment.parts.items()]
-            return write_snapshot(self.name, sources, path_of(path), cancel)
+        with self.pinned() as pinned:
+            return pinned.snapshot(path, cancel=cancel)
+
+    def pinned(self) -> Pinned:
+        """The collection as it is at this moment, for the block of a `with` statement: see `Pinned`."""
+        opened = self._moments.open()
+        moment = opened.__enter__()
+        parts = [(part.field._store, part.reader, part.view) for part in moment.parts.values()]
+        return Pinned(self.name, [(self._store, moment.reader, None), *parts], ("", *moment.parts), opened)
 
     def compact(self, *, shrink: bool = False) -> CompactReport:
         """Seal and merge every field into one run now; deleted rows leave the files. shrink: see `Collection.compact`."""

@@ -33,7 +33,8 @@ class ExplainedFields:
         one_of("field", field, self._fields)
         collection = self._fields[field]
         about = about_of(query, query_id)
-        row = about if isinstance(about, bytes) else taking(field, collection._one)(about)
+        # Bytes may be what was given, and no id.
+        row = about if query is None else taking(field, collection._one)(about)
         how = how_of(collection, query, (limit, k, s_curve), feature_names)
         (key,) = check_ids([id])
         with self._moments.open() as moment:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kinbin.collection import Collection
 from kinbin.edits import NewItems, append_rows, bury_rows, living_rows
-from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
+from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
 from kinbin.fields.moment import pending_rows
 from kinbin.query.filters import Predicate
 from kinbin.query.view import View
@@ -33,7 +33,8 @@ from kinbin.storage import answered
 from kinbin.storage.answered import Answered
 from kinbin.storage.format import Commit, State
 from kinbin.storage.group import Edit
-from kinbin.storage.quota import quota_of
+from kinbin.storage.notes import put_notes
+from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
@@ -90,6 +91,8 @@ class Writing:
                     try:
                         edit.result = edit.apply(batch)
                     except KinbinError as error:
+                        if batch.writing:
+                            raise
                         edit.error = error
             if batch.changed:
                 for name, field in self._fields.items():
@@ -143,6 +146,9 @@ class Writing:
             writer.append_commit(state.sequence + 1, Commit(batch.first, dead, *nothing))
             for key, (kept, now) in batch.answers.items():
                 answered.put(writer, key, kept, now)
+            put_notes(writer, batch.notes)
+            if batch.quota is not None:
+                put_quota(writer, batch.quota)
             writer.put_state(state.with_(sequence=state.sequence + 1, next_row=batch.next, items=batch.count))
 
     def _sweep_quietly(self) -> None:
@@ -178,6 +184,8 @@ class Batch:
     """The edits of one commit, one after the other; each sees what the ones before it did. Nothing is written here."""
 
     def __init__(self, reader: Reader, fields: Mapping[str, Collection], first: int, used_bytes: Callable[[], int]) -> None:
+        self.writing = False
+        """Whether nothing may stand if an edit fails; of most edits that fail nothing is left."""
         self._reader = reader
         self._used_bytes = used_bytes
         self._more = 0
@@ -191,11 +199,14 @@ class Batch:
         self.superseded: set[int] = set()
         self.answers: dict[bytes, tuple[Answered, float]] = {}
         """Of adds with an idempotency key, and when they were done."""
+        self.notes: dict[bytes, bytes | None] = {}
+        self.quota: Quota | None = None
+        """What the collection may hold from now on."""
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.items or self.answers)
+        return bool(self.items or self.answers or self.notes or self.quota)
 
     @property
     def sequence(self) -> int:
@@ -227,6 +238,23 @@ class Batch:
         """Keep the answer of the add that was just done."""
         self.answers[key] = kept, now
 
+    def put_notes(self, notes: Mapping[bytes, bytes | None]) -> None:
+        """Write notes of the program's own."""
+        self.notes |= notes
+
+    def put_quota(self, quota: Quota) -> None:
+        """Set what the collection may hold; held against the edits that follow."""
+        self.quota = quota
+
+    def change_indexes(self, add: Mapping[str, str], drop: Sequence[str]) -> None:
+        """Payloads of items with several vectors cannot be indexed yet.
+
+        Raises:
+            InvalidInput: always, if anything is asked for.
+        """
+        if add or drop:
+            raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
+
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, number, payload)."""
         self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
@@ -234,7 +262,7 @@ class Batch:
 
     def _refuse_over(self, indexed: int, more: int) -> None:
         """Refuse an edit after which the collection would hold more than it may. more: bytes that it brings."""
-        quota_of(self._reader).refuse(self.count + indexed, indexed, more, lambda: self._used_bytes() + self._more)
+        (self.quota or quota_of(self._reader)).refuse(self.count + indexed, indexed, more, lambda: self._used_bytes() + self._more)
         self._more += more
 
     def owners(self) -> list[tuple[int, list[bytes]]]:

@@ -54,6 +54,13 @@ class Ordered:
     offsets: NDArray[np.int64]
     """(t + 1,) of each value's slots."""
     slots: NDArray[np.uint32]
+    single: bool = field(init=False)
+    """Whether no slot has several of these values. Cost: 2 ns a slot, when the values are put together."""
+
+    def __post_init__(self) -> None:
+        seen = np.zeros(int(self.slots.max(initial=0)) + 1, np.bool_)
+        seen[self.slots] = True
+        object.__setattr__(self, "single", int(seen.sum()) == len(self.slots))
 
     @classmethod
     def of_numbers(cls, values: NDArray[Any], slots: NDArray[np.uint32]) -> Ordered:
@@ -190,12 +197,33 @@ class Column:
                 return None
             if held in self.ordered:
                 ordered = self.ordered[held]
-                value = one.encode() if isinstance(one, str) else one.microseconds if isinstance(one, Instant) else one
-                mask[ordered.of_span(*ordered.span("$eq" if operator == "$in" else operator, value))] = True
+                mask[ordered.of_span(*ordered.span("$eq" if operator == "$in" else operator, _as_held(one)))] = True
         for slot, values in self.others.items():
             if any(test(value) for value in values):
                 mask[slot] = True
         return mask
+
+    def between(self, bounds: Sequence[tuple[str, Any]]) -> NDArray[np.bool_] | None:
+        """(n,) the slots whose value passes several of "$gt", "$gte", "$lt" and "$lte"; None: ask them one by one.
+
+        Each of them alone may let most slots through, and costs 1 ns for each; here the slots of the values between all are met, once.
+        Where a slot has several values one of them may pass the first operator and another one the second, so it takes single ones.
+        """
+        held = {_held_as(wanted) for _, wanted in bounds}
+        ordered = self.ordered.get(str(held.pop())) if len(held) == 1 else None
+        if ordered is None or self.others or not ordered.single:
+            return None
+        spans = [ordered.span(operator, _as_held(wanted)) for operator, wanted in bounds]
+        first, past = max(low for low, _ in spans), min(high for _, high in spans)
+        mask = np.zeros(len(self.present), np.bool_)
+        if first < past:
+            mask[ordered.of_span(first, past)] = True
+        return mask
+
+
+def _as_held(wanted: Any) -> Any:
+    """A value as it lies among those that are held in order."""
+    return wanted.encode() if isinstance(wanted, str) else wanted.microseconds if isinstance(wanted, Instant) else wanted
 
 
 def _held_as(wanted: Any) -> str | None:

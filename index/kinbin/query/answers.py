@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Container
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,29 @@ from kinbin.rows.topk import NOTHING
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Names", "answer_batch", "answer_one", "limit_of"]
+__all__ = ["WALKED", "Epoch", "Names", "answer_batch", "answer_one", "epoch_of", "limit_of"]
 
 _MOST_NAMES = 500_000
 """Rows whose ids are remembered in a process."""
 _PLAIN = {str}
-_Key = tuple[int, int]
+Epoch = tuple[int, int]
+"""As long as it is the same, the ids of living rows are."""
 _Name = str | tuple[str, ...]
+
+
+class _Known(NamedTuple):
+    """Names, and of when; one object, so that whoever takes it has both of one epoch."""
+
+    epoch: Epoch
+    runs: dict[int, NDArray[np.object_]]
+    """By the run's number, of each row; None where it is not known."""
+    fresh: dict[int, _Name]
+    """By row number."""
+
+
+def epoch_of(reader: Reader, view: View) -> Epoch:
+    """The epoch of a snapshot of the view's state."""
+    return reader.opening, view.state.renames
 
 
 class Names:
@@ -36,19 +52,25 @@ class Names:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._epoch: _Key | None = None
-        self._runs: dict[int, NDArray[np.object_]] = {}
-        self._fresh: dict[int, _Name] = {}
+        self._known = _Known((-1, -1), {}, {})
         self._count = 0
+
+    def of_run(self, epoch: Epoch, run: int, rows: NDArray[np.int64]) -> list[str] | None:
+        """The ids of rows of the run of this number, if all are remembered and each row is of one item. Cost: 1 µs for ten."""
+        known = self._known
+        names = known.runs.get(run) if known.epoch == epoch else None
+        if names is None:
+            return None
+        ids: list[str] = names[rows].tolist()
+        return ids if set(map(type, ids)) == _PLAIN else None
 
     def of(self, reader: Reader, view: View, found: Found) -> NDArray[np.object_]:
         """(m, k) the id of each row found; a tuple for a row of several items, None where there is no row."""
         answers = found.answers
         out = np.full(answers.rows.shape, None, object)
         with self._lock:
-            self._keep_up(reader, view)
             # The arrays of this epoch: another thread may begin a new one meanwhile.
-            runs, fresh = self._runs, self._fresh
+            _, runs, fresh = self._keep_up(reader, view)
         for i in range(len(view.runs) + 1):
             here = answers.runs == i
             if not here.any():
@@ -65,8 +87,7 @@ class Names:
     def of_one(self, reader: Reader, view: View, found: FoundOne) -> list[_Name | None]:
         """(k) the ids of the rows of a single answer: what `of` gives, without arrays, which cost more than ten rows."""
         with self._lock:
-            self._keep_up(reader, view)
-            runs, fresh = self._runs, self._fresh
+            _, runs, fresh = self._keep_up(reader, view)
         last, names = -1, None
         if found.runs and found.runs.count(found.runs[0]) == len(found.runs):
             # All of one run, as most answers are.
@@ -104,14 +125,16 @@ class Names:
         names = runs.get(here.number)
         return runs.setdefault(here.number, np.full(here.rows, None, object)) if names is None else names
 
-    def _keep_up(self, reader: Reader, view: View) -> None:
-        """Forget everything if ids may have changed, or if it is too much; and the runs that are no more."""
-        epoch = reader.opening, view.state.renames
-        if epoch != self._epoch or self._count > _MOST_NAMES:
-            self._epoch, self._runs, self._fresh, self._count = epoch, {}, {}, 0
-        if len(self._runs) > len(view.runs):
+    def _keep_up(self, reader: Reader, view: View) -> _Known:
+        """Forget everything if ids may have changed, or if it is too much; and the runs that are no more. Returns what is known."""
+        known, epoch = self._known, epoch_of(reader, view)
+        if epoch != known.epoch or self._count > _MOST_NAMES:
+            known, self._count = _Known(epoch, {}, {}), 0
+        if len(known.runs) > len(view.runs):
             listed = {run.number for run in view.runs}
-            self._runs = {number: names for number, names in self._runs.items() if number in listed}
+            known = known._replace(runs={number: names for number, names in known.runs.items() if number in listed})
+        self._known = known
+        return known
 
     def _run_names(
         self, reader: Reader, row_numbers: NDArray[np.uint64], local: NDArray[np.int64], names: NDArray[np.object_]
@@ -229,7 +252,7 @@ def answer_one(
 
 
 _CUT, _SHORT = "a cap was hit: see truncated", "fewer than k items were found"
-_WALKED = "links give no bound; certify asks the bands for one"
+WALKED = "links give no bound; certify asks the bands for one"
 _CALIBRATED = "calibrated"
 
 
@@ -240,7 +263,7 @@ def _reason(missing: bool, cut: bool, path: int, short: bool) -> str | None:
     if short:
         return _SHORT
     if missing:
-        return _WALKED if path == LINKS else _CALIBRATED if path == POOL else _SHORT
+        return WALKED if path == LINKS else _CALIBRATED if path == POOL else _SHORT
     return None
 
 
@@ -248,7 +271,7 @@ def _reasons(found: Found, certificate: NDArray[np.float64]) -> list[str | None]
     """Why answers have no bound."""
     missing, walked = np.isnan(certificate), found.path == LINKS
     reasons = np.full(len(missing), None, object)
-    reasons[missing & walked] = _WALKED
+    reasons[missing & walked] = WALKED
     reasons[missing & ~walked] = _SHORT
     reasons[missing & (found.path == POOL)] = _CALIBRATED
     reasons[found.truncated] = _CUT

@@ -113,20 +113,25 @@ class Found:
 class FoundAlone(Found):
     """The raw answer to one query, in room that is used again: what `Found` has, read and begun again in less time."""
 
-    __slots__ = ("_counts", "_rows", "_runs", "_scores")
+    __slots__ = ("_counts", "numbers", "rows", "scores")
     _counts: NDArray[np.int64]
-    _scores: NDArray[np.float64]
-    _runs: NDArray[np.int64]
-    _rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    """Runs (k) and rows (k), candidates, verified, flags, side by side: one call reads them all."""
+    scores: NDArray[np.float64]
+    """(k,)"""
+    rows: NDArray[np.int64]
+    """(k,)"""
 
     @classmethod
     def alone(cls, k: int) -> FoundAlone:
         """Room for k answers."""
-        counts = np.zeros((3, 1), np.int64)
-        answers = Answers.of(np.empty((1, k)), np.empty((1, k), np.int64), np.empty((1, k), np.int64), *counts, np.empty(1))
+        numbers, counts = np.zeros(2 * k + 3, np.int64), slice(2 * k, None)
+        answers = Answers.of(
+            np.empty((1, k)), numbers[:k].reshape(1, k), numbers[k : 2 * k].reshape(1, k), *numbers[counts].reshape(3, 1), np.empty(1)
+        )
         found = cls(answers, np.zeros(1, np.int8), np.zeros(1, np.bool_), np.zeros(1, np.int64))
-        found._counts = counts.reshape(-1)
-        found._scores, found._runs, found._rows = answers.scores[0], answers.runs[0], answers.rows[0]
+        found.numbers, found._counts = numbers, numbers[counts]
+        found.scores, found.rows = answers.scores[0], answers.rows[0]
         return found
 
     def forget(self) -> None:
@@ -139,17 +144,17 @@ class FoundAlone(Found):
     def unsure(self, target: float, *, full: bool) -> NDArray[np.bool_]:
         """As of m answers, by plain numbers."""
         proved = not int(self._counts[2]) & TRUNCATED and not self.answers.certificates[0] < target
-        return _SURE if proved and not (full and self._scores[-1] == NOTHING) else _UNSURE
+        return _SURE if proved and not (full and self.scores[-1] == NOTHING) else _UNSURE
 
     def only(self) -> FoundOne:
         """The answer, as plain numbers."""
-        candidates, verified, flags = self._counts.tolist()
+        numbers: list[int] = self.numbers.tolist()
         steps = () if self.route is None else self.route.told(self.common | self.taken.item())
         # Of a thousand that were asked for, few may be within a limit.
-        count = len(self._scores) if self._scores[-1] > NOTHING else int(np.count_nonzero(self._scores > NOTHING))
+        count = len(self.scores) if self.scores[-1] > NOTHING else int(np.count_nonzero(self.scores > NOTHING))
         return FoundOne(
-            self._scores[:count].copy(), self._runs[:count].tolist(), self._rows[:count].copy(), candidates, verified,
-            flags & TRUNCATED != 0, self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
+            self.scores[:count].copy(), numbers[:count], self.rows[:count].copy(), numbers[-3], numbers[-2],
+            numbers[-1] & TRUNCATED != 0, self.answers.certificates.item(), self.path.item(), self.far.item(), steps,
         )  # fmt: skip
 
 

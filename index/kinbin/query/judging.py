@@ -18,6 +18,7 @@ __all__ = ["Judged", "TooManyUnknown", "judged"]
 
 _MOST_READ = 0.4
 """Share of all items above which reading every payload in order is faster than looking up those that the index cannot tell of."""
+_RANGES = ("$gt", "$gte", "$lt", "$lte")
 _Mask = NDArray[np.bool_]
 _Bounds = tuple[_Mask, _Mask]
 """What surely passes, and what may; the same array where the index knows."""
@@ -98,7 +99,7 @@ def _bounds(node: Node, segment: Segment, names: Mapping[tuple[str, ...], str]) 
     if isinstance(node, Not):
         return _opposite(_bounds(node.part, segment, names))
     if isinstance(node, Field):
-        return _all([_condition(condition, segment, names.get(node.path)) for condition in node.conditions])
+        return _all(_field(node, segment, names.get(node.path)))
     parts = [_bounds(part, segment, names) for part in node.parts]
     if isinstance(node, All):
         return _all(parts)
@@ -123,6 +124,16 @@ def _all(parts: list[_Bounds]) -> _Bounds:
         sure = sure & other_sure
         may = sure if exact else may & other_may
     return sure, may
+
+
+def _field(node: Field, segment: Segment, name: str | None) -> list[_Bounds]:
+    """The operators on one field, of which all have to let a value through."""
+    ranged = [one for one in node.conditions if one.operator in _RANGES and not one.negated]
+    column = None if name is None else segment.columns.get(name)
+    mask = column.between([(one.operator, one.wanted) for one in ranged]) if column is not None and len(ranged) > 1 else None
+    if mask is None:
+        return [_condition(one, segment, name) for one in node.conditions]
+    return [(mask, mask), *(_condition(one, segment, name) for one in node.conditions if one not in ranged)]
 
 
 def _condition(condition: Condition, segment: Segment, name: str | None) -> _Bounds:

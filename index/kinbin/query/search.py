@@ -18,15 +18,15 @@ from kinbin.links.search import BROKEN, PROBES, room_for, scan_codes, search_lin
 from kinbin.links.widths import MOST_WIDTH, Width
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
+from kinbin.query.desks import Desk
 from kinbin.query.found import BANDS, EXACT, LINKS, Found, FoundAlone, FoundOne, joined, new_rows
 from kinbin.query.plan import Plan
 from kinbin.query.route import ALL, CERTIFIABLE, FAR, MISSED, REST, SHORT, UNCERTIFIED, Route, Step, Wanted, route_for
 from kinbin.query.scanning import scan_in_parts
 from kinbin.query.threads import parts, run_together
 from kinbin.query.view import View
-from kinbin.rows.asked import QUERIES, queries_record
+from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
-from kinbin.rows.scratch import Scratch
 from kinbin.rows.topk import ALIKE, NOTHING
 from kinbin.segments.descriptors import CORRUPT, FRESH_BANDS
 from kinbin.spaces.space import Space
@@ -52,64 +52,8 @@ _FIRST = np.zeros(1, np.int64)
 _NOBODY = np.empty(0, np.int64)
 _KEPT = 16
 """Desks that a collection keeps."""
-_MOST_ALONE = 128
-"""Answers of a single query that a desk has room for."""
-
-
-class _Keys:
-    """Room for the keys of m queries, of which kernels know the places."""
-
-    def __init__(self, m: int, columns: int) -> None:
-        self.keys, self.fresh = np.zeros((m, columns), np.uint32), np.zeros((m, FRESH_BANDS), np.uint16)
-        self.places = address_of(self.keys), address_of(self.fresh)
-
-
-class _Desk:
-    """What one search needs at a time: work space, and room for a single query and its answers, of which kernels know the places."""
-
-    def __init__(self, wide: bool, nonzeros: int) -> None:
-        self.scratch = Scratch(wide, nonzeros)
-        self._indptr, self._norms = np.zeros(2, np.int64), np.empty(1)
-        self._features, self._values = np.empty(0, np.uint64), np.empty(0, np.float32)
-        self._asked = queries_record(Rows(self._indptr, self._features, self._values, self._norms))
-        self._found: dict[int, FoundAlone] = {}
-        self._keys = _Keys(1, 1)
-        self.told = False
-        """Whether the record of a single query asks for more than the nearest."""
-
-    def asked(self, query: Rows) -> Record:
-        """The record of a single query: its numbers are copied to their place."""
-        count = len(query.values)
-        if count > len(self._values):
-            self._features, self._values = np.empty(2 * count, np.uint64), np.empty(2 * count, np.float32)
-            QUERIES.fill(self._asked, features=self._features, values=self._values)
-        self._indptr[1] = count
-        self._features[:count] = query.features
-        self._values[:count] = query.values
-        self._norms[:] = query.norms
-        if self.told:
-            self._asked["least"] = self._asked["more"] = 0
-            self.told = False
-        return self._asked
-
-    def keys(self, m: int, columns: int) -> _Keys:
-        """Room for the keys of queries; that of a single one is used again."""
-        if m > 1:
-            return _Keys(m, columns)
-        if self._keys.keys.shape[1] < columns:
-            self._keys = _Keys(1, columns)
-        return self._keys
-
-    def found(self, k: int) -> FoundAlone:
-        """Room for its answers, to be read before the next."""
-        found = self._found.get(k)
-        if found is None:
-            found = FoundAlone.alone(k)
-            if k <= _MOST_ALONE:
-                self._found[k] = found
-        else:
-            found.forget()
-        return found
+Begun = tuple[Desk, FoundAlone] | None
+"""A single query of which a walk is made already: the desk that it was made at, and what it found there."""
 
 
 class Searcher:
@@ -119,33 +63,35 @@ class Searcher:
         self.space = space
         self.sampler = sampler
         self.wide = wide
-        self._pool: list[_Desk] = []
+        self._pool: list[Desk] = []
         self._lock = threading.Lock()
 
-    def borrow(self, queries: Rows) -> _Desk:
+    def borrow(self, queries: Rows) -> Desk:
         """A desk for such queries. Give it back; after an error let it go instead: its work space may not be clean."""
         nonzeros = queries.most_nonzeros if self.wide else 1
         with self._lock:
             desk = self._pool.pop() if self._pool else None
         if desk is None:
-            desk = _Desk(self.wide, nonzeros)
+            desk = Desk(self.wide, nonzeros)
         desk.scratch.look_up(nonzeros)
         if self.space.objects is not None:
             desk.scratch.work(self.space.objects.room(queries))
         return desk
 
-    def give_back(self, desk: _Desk) -> None:
+    def give_back(self, desk: Desk) -> None:
         """Keep a desk for the next search."""
         with self._lock:
             if len(self._pool) < _KEPT:
                 self._pool.append(desk)
 
-    def search_one(self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks) -> FoundOne:
-        """Answer one query: as `search`, with room that is used again."""
+    def search_one(
+        self, at: tuple[Reader, View], plan: Plan, query: Rows, wanted: Wanted, masks: Masks, begun: Begun = None
+    ) -> FoundOne:  # fmt: skip
+        """Answer one query: as `search`, with room that is used again. begun: by `alone`, whose walk is the first step of the route."""
         look(wanted.cancel)
-        desk = self.borrow(query)
-        found = desk.found(wanted.k)
-        _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found)
+        desk = self.borrow(query) if begun is None else begun[0]
+        found = desk.found(wanted.k) if begun is None else begun[1]
+        _Call(self, at, plan, desk, wanted, masks).run(query, desk.asked(query), found, begun=begun is not None)
         only = found.only()
         self.give_back(desk)
         return only
@@ -182,7 +128,7 @@ class _Call:
         searcher: Searcher,
         at: tuple[Reader, View],
         plan: Plan,
-        desk: _Desk,
+        desk: Desk,
         wanted: Wanted,
         masks: Masks,
     ) -> None:
@@ -221,9 +167,10 @@ class _Call:
             done.append(found)
         return done[0] if len(done) == 1 else joined(done)
 
-    def run(self, queries: Rows, asked: Record, found: Found) -> None:
-        """Take the steps of the route. asked: the queries' record."""
+    def run(self, queries: Rows, asked: Record, found: Found, *, begun: bool = False) -> None:
+        """Take the steps of the route. asked: the queries' record. begun: the first, a sound walk, was taken already."""
         run = _Run(self, route_for(self.plan, self.wanted), queries, asked, found)
+        run.begun = begun
         if not run.take_all():
             # Broken links are no reason not to answer.
             found.forget()
@@ -248,6 +195,8 @@ class _Run:
         """Whether a single query is known to have all its answers."""
         self.uncut = False
         """Whether answers may be among those found that score less than is wanted."""
+        self.begun = False
+        """Whether the next walk was made already."""
 
     def take_all(self) -> bool:
         """Take every step for the queries that it is for. Returns False if the links are broken; nothing is found then."""
@@ -324,8 +273,9 @@ class _Run:
         queries, asked, part = self.some(which)
         # Auto tells by the k-th nearest whether a query is far, wanted or not.
         least = 0.0 if wanted.mode == "auto" else wanted.least
-        if not self.call_walk(asked, part, width.growing if step.grows else width.beam, least):
+        if not self.begun and not self.call_walk(asked, part, width.growing if step.grows else width.beam, least):
             return False
+        self.begun = False
         part.path[:] = LINKS
         part.answers.certificates[:] = np.nan
         self.put(which, part)

@@ -34,6 +34,8 @@ class View(Segments):
     """None: not built, or damaged (`check` tells)."""
     plans: dict[float, object] = field(default_factory=dict)
     """What `plan` has worked out, by target."""
+    ways: dict[tuple[int, float, str], object] = field(default_factory=dict)
+    """What `alone` has worked out, by k, target and mode."""
     unlisted: bool = False
     """Whether there were runs or link sets that are not listed when the manifest was read: they are being built, or a crash left them."""
 

@@ -14,8 +14,8 @@ from kinbin.native.records import Layout, Record
 from kinbin.rows.lookup import LOOKUP, LookupSpace
 
 __all__ = [
-    "BYTES", "MOST_CODE_BYTES", "MOST_LINKS", "PACKED", "SCRATCH", "TABLE_WORDS", "UNITS", "Counting", "Scratch", "Table", "Walk",
-    "coding_of", "counting_of", "walk_of",
+    "BYTES", "MOST_CODE_BYTES", "MOST_LINKS", "PACKED", "SCRATCH", "STRAY", "TABLE_WORDS", "UNITS", "Counting", "Scratch", "Table",
+    "Walk", "coding_of", "counting_of", "walk_of",
 ]  # fmt: skip
 
 MOST_LINKS = 255
@@ -32,13 +32,15 @@ Table = NDArray[np.uint16] | NDArray[np.float32] | None
 _LISTED = 262_144
 """Nodes that a walk may meet: as many as the widest pool has links."""
 _FOUND = 2 * MOST_LINKS + 2
+STRAY = 65_536 + 63
+"""Counts behind those of the rows: for postings of two bytes that are damaged, and for looks at 64 at a time."""
 
 SCRATCH = Layout(
     "SCRATCH",
     # A look-up comes first, with the very fields of one: spaces are handed the address of either.
     **LOOKUP.fields,
     rows=("count", "rows that bands can be counted for"),
-    counts=("u8[]", "(rows + 63,) zero: bands that each row shares"),
+    counts=("u8[]", "(rows + STRAY,) zero: bands that each row shares"),
     listed_rows=("u32[]", "(rows,)"),
     order=("u32[]", "(rows,)"),
     sums=("f64[]", "(1024,) buckets of a row that is folded"),
@@ -73,7 +75,7 @@ class Walk(NamedTuple):
 @inline
 def counting_of(scratch, rows):
     """What bands are counted in."""
-    return Counting(u8_array(scratch.counts, rows + 63), u32_array(scratch.listed_rows, rows), u32_array(scratch.order, rows))
+    return Counting(u8_array(scratch.counts, rows + STRAY), u32_array(scratch.listed_rows, rows), u32_array(scratch.order, rows))
 
 
 @inline
@@ -127,7 +129,7 @@ class Scratch:
         if self.rows < rows:
             self.rows = rows + rows // 8
             self._keep(
-                counts=np.zeros(self.rows + 63, np.uint8),
+                counts=np.zeros(self.rows + STRAY, np.uint8),
                 listed_rows=np.empty(self.rows, np.uint32),
                 order=np.empty(self.rows, np.uint32),
             )

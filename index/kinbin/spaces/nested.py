@@ -46,7 +46,7 @@ _TILT = {"tv": 0.3, "chi2": 0.35, "jd": 0.12, "h2": 0.37, "h1": 8.0}
 """How much larger ψ is in a level than in the one above, of photographs that are near each other (CIFAR-10, grids 1 to 64)."""
 
 TREE = Layout(
-    "TREE",
+    "NESTED",
     base=("count", "which ψ"),
     rate=("number", "1 / λ"),
     nodes=("count", "cells of all grids"),

@@ -22,6 +22,7 @@ from kinbin.storage.errors import translated
 from kinbin.storage.format import Part, State
 from kinbin.storage.headers import Identity, numbers
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
+from kinbin.storage.notes import NOTE, open_note
 from kinbin.storage.transactions import Reader
 
 __all__ = [
@@ -84,6 +85,8 @@ class Tally:
             decode_changes(value)
         elif key.startswith(DUE):
             check_due(key, value)
+        elif key.startswith(NOTE):
+            open_note(key, value)
         else:
             fmt.decode_json(value, f"the record {key.decode(errors='replace')!r}")
             self._meta[key] = value

@@ -9,9 +9,15 @@ import lmdb
 
 from kinbin.errors import Closed, CorruptData, FormatMismatch, KinbinError, StorageBusy, StorageError, StorageFull
 
-__all__ = ["FOREIGN", "reraise", "translated"]
+__all__ = ["FOREIGN", "READ_ONLY", "reraise", "translated"]
 
 _FULL = "the disk or the store's map is full: free space (answers go on meanwhile); nothing was written"
+
+# A reader that is not in the table of lock.mdb is seen by no writer, which then reuses the pages that it stands on.
+READ_ONLY = (
+    "the files cannot be written, and reading needs that too: readers enter themselves in lock.mdb, so that writers leave them "
+    "their pages. Allow this user to write, or copy the whole directory to where it may"
+)
 
 FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
     (lmdb.MapFullError, StorageFull, _FULL),
@@ -24,10 +30,11 @@ FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
     (lmdb.PageNotFoundError, CorruptData, "the store's pages are damaged"),
     (lmdb.InvalidError, FormatMismatch, "this is not a store of Kinbin"),
     (lmdb.VersionMismatchError, FormatMismatch, "the store was written by another engine version"),
-    (lmdb.ReadonlyError, StorageError, "the store is read-only"),
+    (lmdb.ReadonlyError, StorageError, READ_ONLY),
 )
 """lmdb's errors, most specific first; what is not listed becomes StorageError (a test walks all of them)."""
 
+_DENIED = ("Permission denied", "Read-only file system")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -40,6 +47,8 @@ def _convert(error: Exception) -> KinbinError:
         return StorageFull(_FULL)
     if isinstance(error, lmdb.Error) and ("Input/output" in str(error) or "No space" in str(error)):
         return StorageFull(f"the store could not be written ({error}): most often the disk is full; nothing was written")
+    if isinstance(error, lmdb.Error) and any(text in str(error) for text in _DENIED):
+        return StorageError(READ_ONLY)
     if isinstance(error, lmdb.Error) and "closed" in str(error):
         return Closed("the database was closed")
     return StorageError(f"the store failed: {error}")

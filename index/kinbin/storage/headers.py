@@ -117,6 +117,13 @@ class Fields:
             out[key] = one if isinstance(one, str) else tuple(map(float, one)) if isinstance(one, list) else float(one)
         return out
 
+    def named(self, name: str) -> dict[int, str]:
+        """A JSON object of words whose keys are features, ascending."""
+        told = self.object(name)
+        if not all(isinstance(word, str) and key.isascii() and key.isdigit() and int(key[:20]) <= _MOST for key, word in told.items()):
+            raise self.refuse(name, "an object of words by features")
+        return {feature: told[key] for feature, key in sorted((int(key), key) for key in told)}
+
     def fields(self, name: str) -> Fields:
         """The fields of a JSON object."""
         return Fields(self.object(name), f"{self._what}, {name!r}")
@@ -156,6 +163,8 @@ class Configuration:
     """Of the kernel, by name. Absent on disk if it has none."""
     items: str = "vectors"
     """What the items are, the name of a kind. Absent on disk where they are vectors."""
+    feature_names: dict[int, str] = field(default_factory=dict)
+    """Of features that have one. Absent on disk if none has."""
 
     @classmethod
     def decode(cls, data: object) -> Configuration:
@@ -174,6 +183,7 @@ class Configuration:
             seed=int(seed), hash_version=fields.whole("hash_version"),
             parameters=fields.values("parameters") if "parameters" in fields else {},
             items=fields.text("items") if "items" in fields else "vectors",
+            feature_names=fields.named("feature_names") if "feature_names" in fields else {},
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
@@ -185,7 +195,9 @@ class Configuration:
 
     def _optional(self) -> dict[str, Any]:
         """What is absent on disk where it is as it always was."""
-        told = {"parameters": self.parameters} if self.parameters else {}
+        told: dict[str, Any] = {"parameters": self.parameters} if self.parameters else {}
+        if self.feature_names:
+            told["feature_names"] = {str(feature): name for feature, name in self.feature_names.items()}
         return told if self.items == "vectors" else told | {"items": self.items}
 
 

@@ -22,6 +22,7 @@ from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
 from kinbin.storage.format import Commit
 from kinbin.storage.headers import numbers
+from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
 
@@ -354,8 +355,8 @@ def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
 
 
 def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes | None = None) -> bool:
-    if (key.startswith(CHANGES) and len(key) > len(CHANGES)) or (key.startswith(DUE) and not value):
-        # Derived, or of keys that the new collection does not know: it is not taken over.
+    if (key.startswith(CHANGES) and len(key) > len(CHANGES)) or (key.startswith(DUE) and not value) or key.startswith(NOTE):
+        # Derived, or of keys that the new collection does not know, or a note of just these items: it is not taken over.
         return True
     if right and len(value) >= 4:
         body = corrected(value[4:], int.from_bytes(value[:4], "little"))

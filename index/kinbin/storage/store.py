@@ -104,7 +104,9 @@ class Store:
         self._replaced = False
         """Whether a new file, made of this one, has taken its place (`shrinking`): it is opened as soon as nobody uses this one."""
         self._users = 0
-        self._idle = threading.Condition()
+        # Every read takes it twice: a condition passes each on by a call of its own.
+        self._using = threading.RLock()
+        self._idle = threading.Condition(self._using)
         self._write_lock = threading.RLock()
         self._writes = 0
         self.opening = 0
@@ -277,13 +279,14 @@ class Store:
     def enter(self) -> None:
         """Keep the map in memory until `leave`."""
         self.refuse_fork()
-        with self._idle:
-            self._check_open()
+        with self._using:
+            if self._closed or self._replaced or self._failed:
+                self._check_open()
             self._users += 1
 
     def leave(self) -> None:
         """One user of the map less; the last one of a store that was closed lets go of the files."""
-        with self._idle:
+        with self._using:
             self._users -= 1
             if self._closed or self._replaced:
                 if self._closed and not self._users:
@@ -313,7 +316,7 @@ class Store:
                         finished = time.perf_counter()
                     took = time.perf_counter() - finished
                     if writer.changed:
-                        self._file.check_named()
+                        self._check_kept()
                 tell_of_commit(took)
             except StorageError:
                 if not pinned or not self._refuses_everything():
@@ -326,6 +329,13 @@ class Store:
             finally:
                 if pinned:
                     self.leave()
+
+    def _check_kept(self) -> None:
+        """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
+        try:
+            self._file.check_named()
+        except Replaced:
+            self.follow()
 
     def _begin_writing(self) -> tuple[Any, Writer]:
         """A write transaction in the file that has the name, and its writer; the map is kept in memory until `leave`."""

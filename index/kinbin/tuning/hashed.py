@@ -5,15 +5,18 @@ the feature alone agrees by chance, too: by 0.3 / nonzeros at the most), and tha
 told apart. So near pairs are hashed; the law, corrected by what these pairs show, is left for the many that are far.
 """
 
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import thread_time_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.hashing import Sampler, band_keys
+from kinbin.native.jit import strict
+from kinbin.rows.rows import Rows
 from kinbin.segments.source import read_records
 from kinbin.tuning.sampling import FINE_BINS, Drawn
 
@@ -35,26 +38,25 @@ class Hashed:
     ) -> None:
         """layouts: (r, bands, bits of a key that a search compares) of each. check: called now and then, may raise.
 
-        Cost: hashing q times m rows with the most of both, 5 to 50 µs each.
+        Cost: hashing the sampled rows, and each of their neighbours once, with the most of both, 5 to 50 µs each; comparing q times m
+        pairs, 10 ns a pair and layout. Memory: 16 MB of codes, and a byte a pair and layout.
         """
         self._drawn, self._sampler = drawn, sampler
         self._times: dict[tuple[int, int], float] = {}
         wanted = sorted(set(layouts))
         self._shared = {one: np.zeros(drawn.scores.shape, np.uint8) for one in wanted}
-        most_r, most = max(r for r, _, _ in wanted), max(bands for _, bands, _ in wanted)
+        sizes = max(r for r, _, _ in wanted), max(bands for _, bands, _ in wanted)
         agreed = np.zeros(drawn.scores.shape)
-        step = max(1, _AT_ONCE // (most_r * most * max(1, drawn.scores.shape[1])))
-        for start in range(0, len(drawn), step):
+        mine = sampler.codes(drawn.rows, *sizes)
+        for rows, pairs in _neighbours(drawn, wide, max(1, _AT_ONCE // (sizes[0] * sizes[1]))):
             check()
-            here = slice(start, min(start + step, len(drawn)))
-            there = drawn.addresses[here] != 0
-            query, _ = np.nonzero(there)
-            codes = sampler.codes(drawn.rows.slice(here.start, here.stop), most_r, most)
-            near = sampler.codes(read_records(drawn.addresses[here][there], drawn.rooms[here][there], wide), most_r, most)
-            agreed[here][there] = (near[:, 0] == codes[query, 0]).mean(axis=1)
-            for r, bands, bits in wanted:
-                slots, of_near = (band_keys(some, r, bands) >> np.uint32(32 - bits) for some in (codes, near))
-                self._shared[r, bands, bits][here][there] = (slots[query] == of_near).sum(axis=1)
+            codes = sampler.codes(rows, *sizes)
+            places = pairs[0], pairs[1]
+            agreed[places] = _counted(mine[:, 0], codes[:, 0], pairs, sizes[1]) / sizes[1]
+            for one in wanted:
+                r, bands, bits = one
+                slots = [band_keys(some, r, bands) >> np.uint32(32 - bits) for some in (mine, codes)]
+                self._shared[one][places] = _counted(slots[0], slots[1], pairs, bands)
         self.agree = _corrected(drawn, agreed)
         """(FINE_BINS,) how probable it is that hashes agree, by the middle of the bin in which the law has it."""
 
@@ -73,6 +75,41 @@ class Hashed:
                 times.append(thread_time_ns() - began)
             self._times[r, bands] = min(times) / max(1, len(rows))
         return self._times[r, bands]
+
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""(p,) each: of a pair the sampled row, the place of the neighbour in its list, and the neighbour's place among the rows at hand."""
+
+
+def _neighbours(drawn: Drawn, wide: bool, at_once: int) -> Iterator[tuple[Rows, Pairs]]:
+    """All neighbours, each once, some at a time; with the pairs that they are in. Rows lie near many others, so lists share them."""
+    query, place = np.nonzero(drawn.addresses)
+    addresses, first, near = np.unique(drawn.addresses[query, place], return_index=True, return_inverse=True)
+    rooms = drawn.rooms[query[first], place[first]]
+    order = np.argsort(near, kind="stable")
+    query, place, near = query[order], place[order], near[order]
+    for start in range(0, len(addresses), at_once):
+        stop = min(start + at_once, len(addresses))
+        here = slice(*np.searchsorted(near, [start, stop]).tolist())
+        yield read_records(addresses[start:stop], rooms[start:stop], wide), (query[here], place[here], near[here] - start)
+
+
+def _counted(mine: NDArray[np.uint32], theirs: NDArray[np.uint32], pairs: Pairs, bands: int) -> NDArray[np.uint8]:
+    """(p,) in how many of these places, 255 at most, the sampled row and the neighbour of each pair have the same."""
+    out = np.empty(len(pairs[0]), np.uint8)
+    _count(np.ascontiguousarray(mine[:, :bands]), np.ascontiguousarray(theirs[:, :bands]), pairs[0], pairs[2], out)
+    return out
+
+
+@strict
+def _count(mine, theirs, rows, others, out):
+    """Write to out (p,) how many entries of mine[rows[i]] and theirs[others[i]] are the same, of 255 at most."""
+    for i in range(len(out)):
+        one, other = mine[rows[i]], theirs[others[i]]
+        same = np.uint32(0)
+        for j in range(len(one)):
+            same += np.uint32(one[j] == other[j])
+        out[i] = np.uint8(same)
 
 
 def _corrected(drawn: Drawn, agreed: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from kinbin.parameters import at_most, is_number
 from kinbin.query.plan import Plan, plan_query
 from kinbin.query.search import Searcher
 from kinbin.query.view import View
-from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 from kinbin.tuning.hashed import Hashed
 from kinbin.tuning.layouts import Forecast, Layout, as_it_is, forecast, in_one_run, table_bytes
@@ -82,14 +81,16 @@ def tuned(
     there = as_it_is(view)
     judged = [in_one_run(*choice, view.live_rows) for choice in choices]
     hashed = Hashed(drawn, searcher.sampler, searcher.wide, [one.hashed for one in (*judged, *there)], check)
-    bands = []
     trial = tried(searcher, at, drawn, replace(asked, mode="bands"), ask)
+    now = forecast(drawn, hashed, there, searcher.space, (k, target))
+    taking = _Taking.seen(trial, now)
+    bands = []
     for layout in judged:
         check()
-        bands.append(_judged(drawn, hashed, layout, searcher.space, (asked, trial.naming_ns)))
+        told = forecast(drawn, hashed, [layout], searcher.space, (k, target))
+        bands.append(_told(layout, told, taking))
     plan = plan_query(view, searcher.space, target)
-    now = forecast(drawn, hashed, there, searcher.space, (k, target))
-    current = _current(now, there, trial)
+    current = _current(now, there, (trial, taking))
     walks = walks_of(plan.links, k, (drawn.row_ns, trial.naming_ns))
     return Tuning(
         len(drawn), k, target, _histogram(drawn, k), tuple(bands), walks, current,
@@ -110,21 +111,39 @@ def _of_nothing(view: View, asked: QueryOptions, choices: Sequence[Choice]) -> T
     )  # fmt: skip
 
 
-def _judged(drawn: Drawn, hashed: Hashed, layout: Layout, space: Space, asked: tuple[QueryOptions, float]) -> BandsForecast:
-    """asked: and what making an answer takes."""
-    told = forecast(drawn, hashed, [layout], space, (asked[0].k, float(asked[0].target_recall)))
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """What searches of this collection were seen to take."""
+
+    row_ns: float
+    """Longer, for each row that they verify."""
+    more_ns: float
+    """Of their beginning, besides what its parts should take: sorting what was listed, laying out the query, their answers."""
+
+    @classmethod
+    def seen(cls, trial: Tried, now: Forecast) -> _Taking:
+        """Of searches by the bands that are there."""
+        return cls(trial.row_ns, max(0.0, trial.begun_ns - now.begin_ns) + trial.naming_ns)
+
+    def microseconds(self, told: Forecast) -> float:
+        """Of a query of these bands, with its answer."""
+        return round((told.begin_ns + self.more_ns + told.verified * self.row_ns) / 1e3, 2)
+
+
+def _told(layout: Layout, told: Forecast, taking: _Taking) -> BandsForecast:
     return BandsForecast(
         layout.r, layout.bands, round(told.recall, 5), round(told.uncertified, 5), round(told.postings, 1), round(told.verified, 1),
-        round(table_bytes(layout), 1), round((told.ns + asked[1]) / 1e3, 2),
+        round(table_bytes(layout), 1), taking.microseconds(told),
     )  # fmt: skip
 
 
-def _current(told: Forecast, layouts: Sequence[Layout], trial: Tried) -> CurrentSetting:
+def _current(told: Forecast, layouts: Sequence[Layout], seen: tuple[Tried, _Taking]) -> CurrentSetting:
     """What the bands that are there are expected to do, beside what they did."""
+    trial, taking = seen
     largest = max(layouts, key=lambda layout: layout.rows)
     return CurrentSetting(
         largest.r, largest.bands, len(layouts) - 1, round(told.recall, 5), round(trial.recall, 5),
-        round((told.ns + trial.naming_ns) / 1e3, 2), round(trial.ns / 1e3, 2),
+        taking.microseconds(told), round(trial.ns / 1e3, 2),
     )  # fmt: skip
 
 

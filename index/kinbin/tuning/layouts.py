@@ -63,7 +63,8 @@ class Forecast:
     uncertified: float
     postings: float
     verified: float
-    ns: float
+    begin_ns: float
+    """What it takes besides verifying."""
 
 
 def in_one_run(r: int, bands: int, rows: int) -> Layout:
@@ -107,7 +108,7 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
     sure = max(_need(space, layout, target)[1] for layout in layouts if layout.rows or len(layouts) == 1)
     uncertified = 1.0 if float(read.mean()) > most else float(np.mean(kth < sure))
     postings = float(np.minimum(read, most).mean())
-    return Forecast(recall, uncertified, postings, verified, _ns(drawn, hashed, layouts, (postings, verified, total)))
+    return Forecast(recall, uncertified, postings, verified, _begin_ns(hashed, layouts, postings, total))
 
 
 def _sharing(layout: Layout, collide: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,11 +188,9 @@ def _tails(layout: Layout, agree: NDArray[np.float64]) -> NDArray[np.float64]:
     return tails
 
 
-def _ns(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], counted: tuple[float, float, int]) -> float:
-    """The time of a query, one of many that are asked together. counted: postings and verified rows, and all rows."""
-    postings, verified, total = counted
-    posting = COSTS.posting if total <= _CACHED_ROWS else COSTS.far_posting
-    ns = postings * posting + verified * drawn.row_ns + total * _SWEEP_NS
+def _begin_ns(hashed: Hashed, layouts: Sequence[Layout], postings: float, total: int) -> float:
+    """What a query, one of many that are asked together, takes but for verified rows. total: all rows."""
+    ns = postings * (COSTS.posting if total <= _CACHED_ROWS else COSTS.far_posting) + total * _SWEEP_NS
     for layout in layouts:
         ns += layout.rows * COSTS.fresh if layout.fresh else layout.bands * COSTS.band
     used = [(layout.r, layout.bands) for layout in layouts if layout.rows]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,11 @@ from kinbin.limits import limit
 from kinbin.parameters import arrived, field_name
 from kinbin.storage.changes import Declared
 from kinbin.storage.store import Store
-from kinbin.storage.transactions import Reader
+from kinbin.storage.transactions import Reader, Writer
 from kinbin.upkeep.background import IndexThread
 from kinbin.upkeep.election import elected
 
-__all__ = ["FILE", "Indexing", "checked_kinds"]
+__all__ = ["FILE", "Indexing", "checked_kinds", "declare"]
 
 FILE = "indexes.bin"
 """Of a collection, beside its store."""
@@ -65,6 +65,33 @@ def checked_kinds(indexes: object) -> dict[str, str]:
     return dict(indexes)
 
 
+def declare(writer: Writer, add: Mapping[str, str], drop: Sequence[str], sequence: int) -> dict[str, str]:
+    """Drop and declare indexes inside of a transaction; returns those that are declared then. sequence: of the last commit in it.
+
+    Raises:
+        InvalidInput: see `Indexing.change`. Nothing is changed then.
+    """
+    wanted = checked_kinds(add)
+    known = writer.declared_indexes()
+    before = {} if known is None else known.kinds
+    for field in drop:
+        if field not in before:
+            there = f"indexed are {', '.join(before)}" if before else "no field is indexed"
+            text = f"drop names a field that has an index ({there}){suggestion(field, before)}"
+            raise InvalidInput.of("bad_parameter", text, field="indexes")
+    kept = {field: kind for field, kind in before.items() if field not in drop}
+    for field, kind in wanted.items():
+        if kept.get(field, kind) != kind:
+            text = f"{field!r} is indexed as {kept[field]}; drop that index first"
+            raise InvalidInput.of("bad_parameter", text, field="indexes")
+    after = checked_kinds({**kept, **wanted})
+    if after != before:
+        writer.put_declared_indexes(Declared.of(after))
+        if not after:
+            writer.trim_changes(sequence + 1)
+    return after
+
+
 class Indexing:
     """See the head of this file. Methods may be called from any thread."""
 
@@ -88,35 +115,10 @@ class Indexing:
         Raises:
             InvalidInput: one is malformed, is to be dropped and not there, or has another kind. Nothing is changed then.
         """
-        wanted = checked_kinds(add)
-
-        def changed(kinds: dict[str, str]) -> dict[str, str]:
-            for field in drop:
-                if field not in kinds:
-                    there = f"indexed are {', '.join(kinds)}" if kinds else "no field is indexed"
-                    text = f"drop names a field that has an index ({there}){suggestion(field, kinds)}"
-                    raise InvalidInput.of("bad_parameter", text, field="indexes")
-            kept = {field: kind for field, kind in kinds.items() if field not in drop}
-            for field, kind in wanted.items():
-                if kept.get(field, kind) != kind:
-                    text = f"{field!r} is indexed as {kept[field]}; drop that index first"
-                    raise InvalidInput.of("bad_parameter", text, field="indexes")
-            return checked_kinds({**kept, **wanted})
-
-        if wanted or drop:
-            self._declare(changed)
+        if checked_kinds(add) or drop:
+            with self._store.write() as writer:
+                declare(writer, add, drop, writer.state().sequence)
             self.wake()
-
-    def _declare(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-        """Change the declarations, on disk on return."""
-        with self._store.write() as writer:
-            known = writer.declared_indexes()
-            before = {} if known is None else known.kinds
-            after = change(before)
-            if after != before:
-                writer.put_declared_indexes(Declared.of(after))
-                if not after:
-                    writer.trim_changes(writer.state().sequence + 1)
 
     def kinds(self) -> dict[str, str]:
         """The declared indexes, by field."""

@@ -19,10 +19,11 @@ _loaded: set[str] = set()
 def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = None) -> None:
     """Compile all kernels that have no code on disk, in as many processes as there are cores, and load them into this one.
 
-    groups: "small" (add, read, and search what a scan searches), "bands" (runs, and searching by bands), "links" (building links, and
-    walking), in this order; a group takes those before it along. None: all. progress: called several times a second while
-    something is compiled; what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before:
-    the caller then waits for it, and for nobody else.
+    groups: "small" (add, read, and search what a scan searches, under the kernels and samplers that are proposed first), "bands" (the
+    same of others; runs, and searching by bands), "links" (building links, and walking), in this order; a group takes those before it
+    along. None: all. progress: called several times a second while something is compiled, and every half second while code is loaded;
+    what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before: the caller then waits for
+    it, and for nobody else.
 
     Cost: from disk a second, and nothing in a process that has done it, or is a fork of one that has; compiling, some 50 s of one
     core (the small ones 10), shared by the cores. Several processes that warm up at once share the work.
@@ -34,10 +35,17 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
     if not set(wanted) <= set(STAGES):
         raise InvalidInput.of("bad_parameter", f"groups are {', '.join(STAGES)}, not {', '.join(map(str, wanted))}", field="groups")
     names = list(STAGES)[: max((list(STAGES).index(name) for name in wanted), default=-1) + 1]
-    compile_missing(names, progress)
+    told: list[Compiling] = []
+
+    def tell(state: Compiling) -> None:
+        told[:] = [state]
+        if progress is not None:
+            progress(state)
+
+    compile_missing(names, tell)
     if _loaded >= set(names):
         return
     with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database, silenced():
         for name in names:
-            STAGES[name](database)
+            STAGES[name](database, lambda: tell(told[0]))
     _loaded.update(names)

@@ -23,7 +23,7 @@ def write_table() -> None:
     found: list[Specialisation] = []
     with tempfile.TemporaryDirectory(prefix="kinbin-") as folder, Database(folder) as database:
         for name, stage in STAGES.items():
-            stage(database)
+            stage(database, bool)
             found += requested(name, found)
     TABLE.write_text(written(found))
 

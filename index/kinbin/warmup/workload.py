@@ -6,16 +6,23 @@ What is compiled in parallel before (`specialisations`) is loaded here; what is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.database import Database
+from kinbin.duplicates.shingling import Shingler
+from kinbin.duplicates.texts import TextDuplicates
 from kinbin.spaces.registry import KERNELS, OBJECT_KERNELS
 
-__all__ = ["STAGES", "silenced"]
+__all__ = ["STAGES", "Look", "silenced"]
+
+Look = Callable[[], object]
+"""Raises if the warm-up is to end."""
 
 _FEATURES = 96
 """More than a sampler's first table of parameters holds, so that it grows."""
@@ -47,21 +54,21 @@ def _vectors(name: str) -> NDArray[np.float64]:
     return np.random.default_rng(_RNG_SEED).random((48, _FEATURES)) + 0.01
 
 
-def _small(database: Database) -> None:
-    """Adding, reading and searching what a scan searches."""
-    for name, kernel, dim, sampler in (
-        (f"{_OURS}narrow", "ngmm", _FEATURES, "gcws"),
-        (f"{_OURS}wide", "ngmm", None, "dart"),
-        (f"{_OURS}packed", "ngmm", None, "dart"),
-        (f"{_OURS}plain", "gmm", None, "gcws"),
-        (f"{_OURS}units", "cosine", _FEATURES, "argmax"),
-    ):
+def _small(database: Database, look: Look) -> None:
+    """Adding, reading and searching what a scan searches, under the kernels that are proposed first and their own sampler."""
+    _scanned(database, look, ((f"{_OURS}narrow", "ngmm", _FEATURES, "gcws"), (f"{_OURS}plain", "gmm", None, "gcws")))
+    _fields(database)
+
+
+def _scanned(database: Database, look: Look, collections: Iterable[tuple[str, str, int | None, str]]) -> None:
+    """Small collections: name, kernel, dimension and sampler of each."""
+    for name, kernel, dim, sampler in collections:
+        look()
         collection = database.create_collection(name, kernel=kernel, dim=dim, sampler=sampler, seed=0)
         collection.add([str(i) for i in range(32)], _vectors(name)[:32])
         collection.query(_vectors(name)[0])
         collection.query_batch(_vectors(name)[:2], mode="exact")
         collection.get(["0"])
-    _fields(database)
 
 
 def _fields(database: Database) -> None:
@@ -75,9 +82,16 @@ def _fields(database: Database) -> None:
     database.drop_collection(name)
 
 
-def _bands(database: Database) -> None:
-    """Runs, and searching by bands."""
+def _bands(database: Database, look: Look) -> None:
+    """What small collections of other kernels and samplers need; runs, and searching by bands."""
+    others = (
+        (f"{_OURS}wide", "ngmm", None, "dart"),
+        (f"{_OURS}packed", "ngmm", None, "dart"),
+        (f"{_OURS}units", "cosine", _FEATURES, "argmax"),
+    )
+    _scanned(database, look, others)
     for name in database.collections():
+        look()
         collection = database.collection(name)
         collection.compact()
         collection.add([str(i) for i in range(24, 48)], _vectors(name)[24:])
@@ -86,9 +100,10 @@ def _bands(database: Database) -> None:
         collection.check()
 
 
-def _links(database: Database) -> None:
+def _links(database: Database, look: Look) -> None:
     """Building links, extending them, walking, and predicting what bands would do."""
     for name in database.collections():
+        look()
         collection = database.collection(name)
         collection.link()
         collection.delete(["3"])
@@ -98,8 +113,28 @@ def _links(database: Database) -> None:
             collection.query(_vectors(name)[0], mode=mode)
         collection.tune(3, sample=8, choices=[(1, 8)])
         collection.check()
+    look()
+    _duplicates(database)
+    look()
     _objects(database)
+    look()
     _kernels(database)
+
+
+def _duplicates(database: Database) -> None:
+    """Near rows of a collection, and near texts: so many that not all pairs are scored."""
+    name = f"{_OURS}near"
+    collection = database.create_collection(name, dim=_FEATURES, seed=0)
+    near = np.repeat(np.random.default_rng(_RNG_SEED).random((128, _FEATURES)), 2, axis=0)
+    near[::2, 0] += 0.01
+    collection.add([str(i) for i in range(256)], near)
+    for form in ("pairs", "clusters"):
+        assert sum(1 for _ in collection.duplicates(0.9, form)) >= 128
+    database.drop_collection(name)
+    texts = [f"{i * 7919 % 9973:05} {i % 7} one text of many" for i in range(256)]
+    with TemporaryDirectory(prefix="kinbin-") as folder, TextDuplicates(Path(folder), shingler=Shingler(words=2)) as job:
+        job.add([*texts, *texts[:8], "é"])
+        assert job.finish().kept <= len(texts) + 1
 
 
 def _objects(database: Database) -> None:
@@ -131,5 +166,6 @@ def _kernels(database: Database) -> None:
             assert hashed.scores_vouching(np.array([hashed.least_similarity(0.5)])).shape == (1,)
 
 
-STAGES: Mapping[str, Callable[[Database], None]] = {"small": _small, "bands": _bands, "links": _links}
-"""Groups of kernels in the order of need, and what uses each; a stage works on the collections of those before it."""
+STAGES: Mapping[str, Callable[[Database, Look], None]] = {"small": _small, "bands": _bands, "links": _links}
+"""Groups of kernels in the order of need, and what uses each; a stage works on the collections of those before it, and looks now and then
+(every half second) whether to go on."""

@@ -15,6 +15,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     duplicates.py    near pairs, and clusters of them         dedup.py          a file of documents without its near duplicates
     explain.py       why an item scores what it scores       map.py             a sample in the plane
     place.py         a database or a service, asked alike    service_target.py  imports into a service
+    cluster.py       several machines: a node, a gateway, all of it on one machine, and what is asked of it
     tuning.py        settings predicted, recall measured, other bands
     options.py       what several commands take              output.py          what all of them print, and how they fail
 
@@ -34,6 +35,7 @@ import typer
 from kinbin_service.cli.alias import alias_command, limit_command
 from kinbin_service.cli.backup import backup_command, restore_backup_command
 from kinbin_service.cli.calibrate import calibrate_command
+from kinbin_service.cli.cluster import cluster_app, gateway_command, node_command
 from kinbin_service.cli.collections import create_command, drop_command
 from kinbin_service.cli.compact import compact_command
 from kinbin_service.cli.dedup import dedup_command
@@ -114,3 +116,6 @@ app.command("recover")(recover_command)
 app.command("repair")(repair_command)
 app.command("calibrate")(calibrate_command)
 app.add_typer(key_app, name="key")
+app.command("node")(node_command)
+app.command("gateway")(gateway_command)
+app.add_typer(cluster_app, name="cluster")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -80,6 +81,10 @@ def create_command(
         typer.Option(metavar="NAME:KERNEL[:DIM]", help="A field, for items of several vectors; once for each. In the place of the above."),
     ] = None,
     index: IndexOption = None,
+    feature_names: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Names of features 0, 1, … (without --dim: tokens), for kinbin explain; or @FILE, a line each."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
@@ -89,6 +94,8 @@ def create_command(
     """
     config: dict[str, Any] = {"kernel": kernel, "dim": dim, "sampler": sampler, "bands": bands, "rows": rows}
     config |= {"items": items, "distance": distance, "indexes": indexes_of(index)}
+    if feature_names is not None:
+        config["feature_names"] = _names(feature_names)
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
         fields = _fields(field or [])
         own = _parameters(parameter or [], fields)
@@ -100,6 +107,16 @@ def create_command(
     kind = _kind(about)
     done = "created" if made else f"is there already, with {about['count']:,} items"
     typer.echo(f"{name}: {done}: {kind}")
+
+
+def _names(given: str) -> list[str]:
+    """Names of features, of a list or of a file with a line for each. Raises BadParameter."""
+    if not given.startswith("@"):
+        return [name.strip() for name in given.split(",")]
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"--feature-names {given}: the file cannot be read: {error}") from None
 
 
 def _kind(about: dict[str, Any]) -> str:

@@ -13,9 +13,6 @@ from kinbin_service.cli.place import DatabasePlace, place
 
 __all__ = ["duplicates_command"]
 
-_OVER_HTTP = 10_000
-"""What a service answers at most."""
-
 
 def duplicates_command(
     data: PlaceDataOption = None,
@@ -56,11 +53,11 @@ def duplicates_command(
                     found = list(islice(answer, limit))
                     complete = next(answer, None) is None
         else:
-            answer = handle.duplicates(min_score, form, **asked, limit=limit or _OVER_HTTP)
-            found, complete = list(answer), answer.complete
-    _show(
-        collection, form, found, {"miss_probability": answer.miss_probability, "compared": answer.compared, "complete": complete}, as_json
-    )
+            stream = handle.duplicates_stream(min_score, form, **asked, limit=limit)
+            found = list(stream)
+            answer, complete = stream.summary, stream.summary.complete
+    told = {"miss_probability": answer.miss_probability, "compared": answer.compared, "complete": complete}
+    _show(collection, form, found, told, as_json)
 
 
 def _show(collection: str, form: str, found: list[Any], told: dict[str, Any], as_json: bool) -> None:

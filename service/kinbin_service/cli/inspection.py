@@ -49,12 +49,18 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
         if "fields" in about:
             fields = about["fields"].values()
             kernels, runs = ", ".join(one["kernel"] for one in fields), sum(len(one["runs"]) for one in fields)
-            table.add_row(name, f"{about['count']:,}", "vectors", kernels, f"{len(fields)} fields", str(runs), _size(about["bytes"]))
+            table.add_row(name, _count(about), "vectors", kernels, f"{len(fields)} fields", str(runs), _size(about["bytes"]))
             continue
         items = about.get("items", "vectors")
         dim = str(about["dim"]) if about["dim"] is not None else "sparse" if items == "vectors" else "–"
-        table.add_row(name, f"{about['count']:,}", items, about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
+        table.add_row(name, _count(about), items, about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
     Console().print(table)
+
+
+def _count(about: dict[str, Any]) -> str:
+    """Items; in a cluster with the number of shards that nobody tells of, whose items are not among them."""
+    missing = sum(shard["stats"] is None for shard in about.get("shards", ()))
+    return f"{about['count']:,}" + f" ({missing} shards missing)" * bool(missing)
 
 
 def _show_stats(name: str, about: dict[str, Any]) -> None:
@@ -62,21 +68,36 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
-        if key in {"runs", "links", "background", "fields", "depths"}:
+        if key in {"runs", "links", "background", "fields", "depths", "shards"}:
             continue
         shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"  {key}", Text("–" if value is None else shown))
     console.print(table)
+    _show_rows(console, "shards", [_shard(one) for one in about.get("shards", ())])
     if "fields" in about:
-        _show_rows(console, "depths of candidates", [{"asked": key, **one} for key, one in about["depths"].items()])
+        _show_rows(console, "depths of candidates", [{"asked": key, **one} for key, one in about.get("depths", {}).items()])
         for one, stats in about["fields"].items():
             _show_stats(f"{name}, field {one}", stats)
         return
     _show_rows(console, "runs, oldest first", about["runs"])
-    links = about["links"]
+    links = about.get("links")  # in a cluster each shard has its own
     if links is not None:
         _show_rows(console, "links", [{key: value for key, value in links.items() if key != "calibration"}])
         _show_rows(console, "recall of walks, calibrated", links["calibration"])
+
+
+def _shard(told: dict[str, Any]) -> dict[str, Any]:
+    """A shard of a cluster as a row: items, bytes, and each replica with what it does."""
+    stats = told["stats"]
+    states = [f"{one['node']} {(one['state'] or 'not told yet') if one['live'] else 'silent'}" for one in told["replicas"]]
+    items, size = ("missing", "–") if stats is None else (f"{stats['count']:,}", _size(stats["bytes"]))
+    return {
+        "shard": told["shard"],
+        "items": items,
+        "size": size,
+        "lag": "–" if told["lag"] is None else told["lag"],
+        "replicas": ", ".join(states),
+    }
 
 
 def _show_rows(console: Console, title: str, rows: list[dict[str, Any]]) -> None:

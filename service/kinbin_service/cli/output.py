@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from kinbin_service.cli.words import in_its_words, runs
+
 __all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_line", "print_json", "tell"]
 
 
@@ -51,7 +53,7 @@ def failing_in_one_line(as_json: bool = False) -> Iterator[None]:
         if not isinstance(error, _known()):
             raise
         kind = getattr(error, "code", None) or "failed"
-        _fail(kind, str(error), EXIT_CODES.get(kind, 1), as_json)
+        _fail(kind, in_its_words(str(error)), EXIT_CODES.get(kind, 1), as_json)
 
 
 def _known() -> tuple[type[Exception], ...]:
@@ -77,6 +79,12 @@ def _fail(kind: str, message: str, code: int, as_json: bool) -> NoReturn:
 
 class Commands(TyperGroup):
     """The commands. With --json, a command line that is not understood is told in JSON as well."""
+
+    def resolve_command(self, *asked: Any) -> Any:
+        """The command that a line asks for; errors are told in its words."""
+        found = super().resolve_command(*asked)
+        runs(found[1])
+        return found
 
     def main(
         self,

@@ -104,7 +104,7 @@ class DatabasePlace:
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
         collection = self.collection(name)
-        about = {key: getattr(collection.config, key, None) for key in CONFIGURATION} | {"count": collection.count()}
+        about = _plain(collection.config) | {"count": collection.count()}
         fields = getattr(collection.config, "fields", None)
         return about if fields is None else about | {"fields": {one: _plain(config) for one, config in fields.items()}}
 
@@ -150,12 +150,14 @@ class ServicePlace:
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
         info = self.collection(name).info()
-        about = {key: getattr(info, key) for key in (*CONFIGURATION, "count")}
+        about = _plain(info) | {"count": info.count}
         return about if info.fields is None else about | {"fields": info.fields}
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    return {key: getattr(config, key) for key in CONFIGURATION}
+    names = getattr(config, "feature_names", None) or {}
+    told = {key: getattr(config, key, None) for key in CONFIGURATION}
+    return told | {"feature_names": {str(feature): name for feature, name in names.items()}} if names else told
 
 
 def missing(name: str, where: str, names: list[str]) -> Failure:

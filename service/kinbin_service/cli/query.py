@@ -19,6 +19,7 @@ from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOpt
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import ServicePlace, place
 from kinbin_service.cli.service_target import for_client
+from kinbin_service.cli.words import in_its_words
 
 if TYPE_CHECKING:
     from kinbin_service.cli.place import Place
@@ -141,7 +142,7 @@ def query_command(
             except kinbin.InvalidInput as error:
                 problem = error.problems[0]
                 where = f"{file}, row {problem.position}: " if file is not None and problem.position is not None else ""
-                raise Failure(where + problem.detail, kind=problem.code) from None
+                raise Failure(where + in_its_words(problem.detail), kind=problem.code) from None
             took_ms = (perf_counter() - began) * 1_000
     many = isinstance(asked, Asked) and asked.many
     if as_json:

@@ -88,7 +88,8 @@ class ServiceTarget:
                 assert info.fields is not None, "that is what was checked"
                 self._fields = tuple(info.fields)
                 return
-            check_alike(self.name, Wanted(info.kernel, info.dim, info.parameters, info.items), replace(wanted, items=first.items))
+            have = Wanted(info.kernel, info.dim, info.parameters, info.items, feature_names=info.feature_names)
+            check_alike(self.name, have, replace(wanted, items=first.items))
             for field, kind in (wanted.indexes or {}).items():
                 self._collection.add_index(field, kind)  # type: ignore[arg-type]  # the service knows the kinds
 

@@ -20,6 +20,8 @@ __all__ = ["MARKS", "Documents", "Fate", "documents"]
 
 MARKS = ("cluster", "keep")
 """What is added to documents that are marked: the number of the first of its cluster, and whether it is that one."""
+_BOM = b"\xef\xbb\xbf"
+"""What some editors begin a file with; it is no part of the first document, and is not written."""
 _BATCH = 2_000
 _BATCH_CHARACTERS = 1 << 22
 
@@ -99,11 +101,12 @@ class _Lines:
 
     def _texts(self, file: BinaryIO, done: int, offset: int) -> Iterator[tuple[str, Position]]:
         for line in file:
+            bare = line.removeprefix(_BOM) if offset == 0 else line
             offset += len(line)
-            if line.isspace():
+            if not bare or bare.isspace():
                 continue
             done += 1
-            yield self._text(line, done), [done, offset]
+            yield self._text(bare, done), [done, offset]
 
     def _text(self, line: bytes, number: int) -> str:
         raise NotImplementedError
@@ -113,12 +116,19 @@ class _Lines:
 
     def write(self, path: Path, fates: Iterable[Fate], *, mark: bool) -> None:
         with self.path.open("rb") as source, path.open("wb") as out:
-            lines = (line for line in source if not line.isspace())
-            for number, (line, fate) in enumerate(zip(lines, fates, strict=True), 1):
+            for number, (line, fate) in enumerate(zip(_documents(source), fates, strict=True), 1):
                 if mark:
                     out.write(self._marked(line.strip(), number, fate) + b"\n")
                 elif fate[1]:
                     out.write(line if line.endswith(b"\n") else line + b"\n")
+
+
+def _documents(file: BinaryIO) -> Iterator[bytes]:
+    """The lines with something in them, without a byte order mark."""
+    for place, line in enumerate(file):
+        bare = line if place else line.removeprefix(_BOM)
+        if bare and not bare.isspace():
+            yield bare
 
 
 class NdjsonDocuments(_Lines):

@@ -61,6 +61,8 @@ class Columns:
     id: str
     payload: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    """Of dense vectors, where the file names what they are made of."""
 
     def __str__(self) -> str:
         named = [f"{what} {', '.join(names)}" for what, names in (("payload", self.payload), ("ignored", self.ignored)) if names]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import kinbin
 from kinbin_service.importing.batches import Bad, BadRow, Batch, Columns, Naming, Position, Record, SourceError, gather
 from kinbin_service.importing.lines import Lines
 from kinbin_service.importing.vectors import payload_value, shown
@@ -122,6 +123,7 @@ class CsvFile:
             raise SourceError(self.path, "cannot tell whether this line is a header or a row: say --header or --no-header", line=1)
         if header is None:
             header = self._looks_like_header([first[column] for column in self._assign(positions, roles).vector])
+        self._named = header
         self._columns = self._assign(first if header else positions, roles)
         self._data = Position(0, lines.offset, lines.number) if header else Position()
         self._refuse_doubtful_features(roles)
@@ -157,7 +159,8 @@ class CsvFile:
             return Columns(f'strings from "{columns.names[columns.string].strip()}"', told, payload, left)
         vector = f"1 feature {names[0]}" if len(names) == 1 else f"{len(names):,} features {names[0]}…{names[-1]}"
         identifier = self._naming.told if columns.id is None else f'id from "{columns.names[columns.id].strip()}"'
-        return Columns(vector, identifier, tuple(columns.names[column].strip() for column in columns.payload), roles.ignored)
+        payload = tuple(columns.names[column].strip() for column in columns.payload)
+        return Columns(vector, identifier, payload, roles.ignored, tuple(names) if self._named and _tell(names) else ())
 
     def _looks_like_header(self, cells: list[str]) -> bool:
         """Whether the first line is a header: all text is one, all numbers are data. Guesses nothing that would lose or invent a row."""
@@ -262,6 +265,13 @@ class CsvFile:
             advice = "correct it, or name the column in --id-column, --payload-columns or --ignore-columns"
             raise BadRow(self.path, f"column {shown(name)}: expected a number, {got}: {advice}", line=line)
         return np.array(numbers, dtype=np.float64)
+
+
+def _tell(names: list[str]) -> bool:
+    """Whether these say more of features than their places, and may be declared with a collection."""
+    longest, most = kinbin.LIMITS["feature_name"].value, kinbin.LIMITS["feature_names"].value
+    fit = len(names) <= most and all(name and len(name) <= longest for name in names)
+    return fit and names not in ([str(place) for place in range(start, start + len(names))] for start in (0, 1))
 
 
 def _number(text: str) -> float | None:

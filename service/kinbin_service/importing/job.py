@@ -168,7 +168,8 @@ class ImportJob:
     def _add_whole(self, batch: Batch) -> Added:
         """Add a batch, all or nothing. Raises Refused."""
         if not self._prepared:
-            self._target.prepare(self._how.wanted, batch)
+            names = self._source.columns.feature_names or None
+            self._target.prepare(dataclasses.replace(self._how.wanted, feature_names=names), batch)
             self._prepared = True
         try:
             added = self._target.add(batch, self._how.mode)

@@ -82,6 +82,8 @@ class Wanted:
     items: str = "vectors"
     indexes: Mapping[str, str] | None = None
     """Payload indexes, by field; a collection that is there gets those that it lacks."""
+    feature_names: Sequence[str] | Mapping[int, str] | None = None
+    """As the file names them: a new collection gets them. Of one that is there, its own."""
 
 
 def told_parameters(values: Mapping[str, Any], between: str = ", ") -> str:
@@ -119,6 +121,18 @@ def check_alike(name: str, there: Wanted, asked: Wanted) -> None:
     if asked.dim not in {None, dim}:
         has = "sparse, without a dimension" if dim is None else f"of dimension {dim}"
         raise TargetDiffers(f'collection "{name}" is there and is {has}, not {asked.dim}: leave --dim out, or choose another name')
+    _check_order(name, list(there.feature_names.values()) if isinstance(there.feature_names, Mapping) else [], asked.feature_names)
+
+
+def _check_order(name: str, there: list[str], asked: Sequence[str] | Mapping[int, str] | None) -> None:
+    """Refuse columns in another order than the features: every score would be wrong without a word. Raises TargetDiffers."""
+    names = list(asked or ())
+    if there != names and sorted(there) == sorted(names, key=str):
+        place = next(at for at, (one, other) in enumerate(zip(there, names, strict=True)) if one != other)
+        raise TargetDiffers(
+            f'collection "{name}" is there with the same features in another order: feature {place} is {there[place]}, and in this file '
+            f"{names[place]}: put the columns in its order, or choose another name"
+        )
 
 
 class Target(Protocol):
@@ -167,7 +181,7 @@ class DatabaseTarget:
             self._collection = self._database.create_collection(self.name, **made)
         else:
             config = self._collection.config
-            have = Wanted(config.kernel, config.dim, config.parameters, config.items)
+            have = Wanted(config.kernel, config.dim, config.parameters, config.items, feature_names=config.feature_names)
             check_alike(self.name, have, replace(wanted, items=first.items))
             if wanted.indexes:
                 self._collection.change_indexes(wanted.indexes)
@@ -222,6 +236,8 @@ def try_out(batch: Batch, wanted: Wanted) -> dict[str, Any]:
         config["parameters"] = dict(wanted.parameters)
     if wanted.indexes:
         config["indexes"] = dict(wanted.indexes)
+    if wanted.feature_names and len(wanted.feature_names) == config["dim"] and batch.items == "vectors" and config["kernel"] != "nested":
+        config["feature_names"] = list(wanted.feature_names)
     with tempfile.TemporaryDirectory(prefix="kinbin-import-") as scratch, kinbin.open(scratch) as trial:
         try:
             trial.create_collection("trial", **config).add(batch.ids, batch.vectors, payloads=batch.payloads)

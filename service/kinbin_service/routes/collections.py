@@ -35,7 +35,7 @@ def describe(collection: kinbin.Collection | kinbin.FieldsCollection) -> dict[st
 
 
 def _configuration(config: kinbin.CollectionConfig) -> dict[str, Any]:
-    return {
+    told: dict[str, Any] = {
         "kernel": config.kernel,
         "parameters": config.parameters,
         "dim": config.dim,
@@ -43,6 +43,9 @@ def _configuration(config: kinbin.CollectionConfig) -> dict[str, Any]:
         "bands": config.bands,
         "rows": config.rows,
     }
+    if config.feature_names:
+        told["feature_names"] = {str(feature): name for feature, name in config.feature_names.items()}
+    return told
 
 
 PUT = route(

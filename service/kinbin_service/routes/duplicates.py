@@ -20,7 +20,7 @@ import kinbin
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import NDJSON
 from kinbin_service.connections import drop, stopping
-from kinbin_service.documented import FILTERED, NAMED, route
+from kinbin_service.documented import FILTERED, NAMED, also, route
 from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.received import Name, received_json
@@ -40,7 +40,7 @@ _PATIENCE_SECONDS = 20.0
 DUPLICATES = route(
     "Find near duplicates", PairsAnswer | ClustersAnswer, body=DuplicatesRequest,
     refusals=NAMED | FILTERED | {"bad_parameter", "search_deadline"},
-)  # fmt: skip
+) | also(NDJSON, "a pair or a cluster as JSON a line; the last line has miss_probability, compared and complete, or error")  # fmt: skip
 
 
 @router.post("/v1/collections/{name}/duplicates", **DUPLICATES)
@@ -71,7 +71,7 @@ def _search(
 ) -> kinbin.Duplicates:
     collection = database.collection(name)
     if isinstance(collection, kinbin.FieldsCollection):
-        text = "duplicates of a collection of several vectors are not looked for"
+        text = "duplicates of a collection of several vectors are not looked for: put those of one field into a collection of their own"
         raise Refusal("invalid_field", text)
     return collection.duplicates(
         asked.min_score, asked.form, max_distance=asked.max_distance, miss=asked.miss, filter=asked.filter, cancel=cancel, progress=progress

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.convert import item
-from kinbin_service.documented import FILTERED, IDEMPOTENCY, NAMED, VECTORS, bulk, parameters, route, without
+from kinbin_service.documented import FILTERED, IDEMPOTENCY, NAMED, VECTORS, also, bulk, parameters, route, without
 from kinbin_service.limits import is_stream
 from kinbin_service.objects import carried_by
 from kinbin_service.problems import Place
@@ -76,7 +76,7 @@ INDEX = route(
     | VECTORS
     | {"bad_id", "bad_multipart", "bad_npy", "bad_parameter", "bad_payload", "duplicate_id", "item_conflict", "key_reused"}
     | {"storage_full", "version_conflict"},
-)
+) | also(NDJSON, "receipts of a stream, as JSON a line; the last one has done, or error")
 
 
 @router.post("/index", **without(INDEX, "bad_name"))
@@ -122,10 +122,10 @@ async def get_items(request: Request, name: Name) -> Response:
         return reply(await service_of(request).read(request, get))
 
 
-@router.post(
-    "/v1/collections/{name}/delete",
-    **route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | FILTERED | DELETES),
-)
+DELETE = route("Delete items", DeleteAnswer, body=DeleteRequest, refusals=NAMED | FILTERED | DELETES)
+
+
+@router.post("/v1/collections/{name}/delete", **DELETE)
 async def delete_items(request: Request, name: Name) -> Response:
     """By ids, or all that a filter matches, in one transaction. Ids that are not stored are no error.
 

@@ -13,8 +13,9 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_service.bodies import JSON, NPY, parse_json
+from kinbin_service.columns import COLUMNS, answer_columns, takes_columns
 from kinbin_service.convert import answer, batch_answers, carried, vectors_in
-from kinbin_service.documented import NAMED, VECTORS, matrix, parameters, route, without
+from kinbin_service.documented import NAMED, VECTORS, also, matrix, parameters, route, without
 from kinbin_service.npy import parse_matrix
 from kinbin_service.objects import KEYS, VECTOR, carried_by
 from kinbin_service.problems import Entry, Place, Refusal
@@ -22,7 +23,7 @@ from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
 from kinbin_service.routes.asked import Asked, asked_of, entries_of, has_entries
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
-from kinbin_service.schemas.answers import BatchAnswer, QueryAnswer
+from kinbin_service.schemas.answers import BatchAnswer, ColumnsAnswer, QueryAnswer
 from kinbin_service.schemas.queries import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
 from kinbin_service.service import service_of
@@ -125,9 +126,14 @@ def _search_many(request: Request, vectors: Any, number: int, asked: kinbin.Quer
         collection = database.collection(name)
         check_key(collection, key, "#/queries/0")
         found = collection.query_batch(vectors, cancel=cancel, options=asked)
-        return {"answers": batch_answers(found, asked, carried_by(collection))}
+        return _told(request, found, asked, carried_by(collection))
 
     return search
+
+
+def _told(request: Request, found: kinbin.AnswerBatch, asked: kinbin.QueryOptions, key: str = VECTOR) -> dict[str, Any]:
+    """The content of the answer to many vectors."""
+    return answer_columns(found) if takes_columns(request, asked) else {"answers": batch_answers(found, asked, key)}
 
 
 def _by_field(content: Any) -> bool:
@@ -146,9 +152,9 @@ def _search_fields(request: Request, query: FieldsQueryFields, settings: Setting
     if query.queries is not None:
         request.state.place = Place("queries")
         many = vectors_in([one["vectors"] for one in query.queries], "#/queries/{}/vectors")
-        return lambda database, name, cancel: {
-            "answers": batch_answers(database.fields_collection(name).query_batch(many, cancel=cancel, **how), asked)
-        }
+        return lambda database, name, cancel: _told(
+            request, database.fields_collection(name).query_batch(many, cancel=cancel, **how), asked
+        )
     if query.id is not None:
         identifier = query.id
         return lambda database, name, cancel: answer(
@@ -180,12 +186,13 @@ async def answer_query(request: Request, name: str) -> Response:
         search = await service.parsed(len(body), lambda: parse_query(request, media_type, body, service.settings))
         cancel = threading.Event()
 
-        def run() -> bytes:
+        def run() -> tuple[bytes, str]:
             content = search(service.database, name, cancel)
             service.metrics.answered(content)
-            return encode({**content, "took_ms": took_ms(started)})
+            return encode({**content, "took_ms": took_ms(started)}), COLUMNS if "counts" in content else JSON
 
-        return reply(await service.work(request, run, cancel=cancel))
+        told, form = await service.work(request, run, cancel=cancel)
+        return reply(told, media_type=form)
 
 
 QUERY = route(
@@ -195,7 +202,7 @@ QUERY = route(
     other_bodies=matrix(),
     parameters=parameters(QueryOptions),
     refusals=NAMED | VECTORS | {"bad_filter", "bad_id", "bad_npy", "bad_parameter", "cursor_expired", "search_deadline", "unknown_id"},
-)
+) | also(COLUMNS, ColumnsAnswer)
 
 
 @router.post("/query", **without(QUERY, "bad_name"))
@@ -206,5 +213,9 @@ async def query_default(request: Request) -> Response:
 
 @router.post("/v1/collections/{name}/query", **QUERY)
 async def query(request: Request, name: Name) -> Response:
-    """Scores are exact kernel values; `recall_lower_bound` is proved, or null with the reason. `queries` and a matrix give `answers`."""
+    """Scores are exact kernel values; `recall_lower_bound` is proved, or null with the reason. `queries` and a matrix give `answers`.
+
+    With `Accept: application/vnd.kinbin.columns+json` these are columns, an array for each field, which are made and read several times
+    as fast; answers with contents, groups, pages or `debug`, and to queries with options of their own, are objects all the same.
+    """
     return await answer_query(request, name)

@@ -27,13 +27,13 @@ from kinbin_service.bodies import NDJSON, Account, content_encoding, content_typ
 from kinbin_service.documented import IDEMPOTENCY
 from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, took_ms
-from kinbin_service.routes.adding import lines_batch, told_skipped
+from kinbin_service.routes.adding import Batch, lines_batch, told_skipped
 from kinbin_service.routes.filling import added
 from kinbin_service.routes.received import DEFAULT, options
 from kinbin_service.schemas.requests import AddOptions
 from kinbin_service.service import service_of
 
-__all__ = ["stream_index"]
+__all__ = ["Stream", "batch_key", "stream_index"]
 
 BATCH_LINES = 1_000
 BATCH_BYTES = 4_194_304
@@ -44,13 +44,13 @@ WAITS = frozenset({"overloaded", "deadline", "buffers_full"})
 """Refusals that pass: nobody but this stream waits for it."""
 
 
-async def stream_index(request: Request, name: str) -> Response:
-    """The answer to a stream; its body is read while it is sent."""
+async def stream_index(request: Request, name: str, kind: type[Stream] | None = None) -> Response:
+    """The answer to a stream; its body is read while it is sent. kind: what adds the batches; None: `Stream`."""
     content_type(request, (NDJSON,))
     if content_encoding(request) != "identity":
         raise Refusal("unsupported_encoding", "a stream travels as it is: pack it by the batch, in requests of their own")
     _check_key(request.headers.get("idempotency-key"))
-    return _Stream(request, name, options(request, AddOptions))
+    return (kind or Stream)(request, name, options(request, AddOptions))
 
 
 def _check_key(key: str | None) -> None:
@@ -61,12 +61,12 @@ def _check_key(key: str | None) -> None:
         raise Refusal("bad_parameter", text, [Entry("#/idempotency_key", text)])
 
 
-def _batch_key(key: str, lines: int) -> str:
+def batch_key(key: str, lines: int) -> str:
     """The key of the batch behind so many lines: of one length, and nobody's own key by chance."""
     return f"stream-{hashlib.sha256(f'{lines}-{key}'.encode()).hexdigest()}"
 
 
-class _Stream(Response):
+class Stream(Response):
     """One stream. Before its first batch is durable, a refusal is answered like any other."""
 
     media_type = NDJSON
@@ -112,20 +112,13 @@ class _Stream(Response):
 
     async def _add(self, body: bytes) -> None:
         """One batch, parsed and added in a thread."""
-        service = service_of(self._request)
         if not body.strip():
             if not self._counted:
                 await self._count()
             return
 
-        def add() -> tuple[kinbin.AddResult, dict[str, Any]]:
-            batch = lines_batch(body, self._chosen, self._sums["lines"])
-            self._request.state.place = Place("items", batch.ids or (), batch.lines)
-            key = None if self._key is None else _batch_key(self._key, self._sums["lines"])
-            done = added(service.database, self._name, batch, batch.terms(key))
-            return done, told_skipped(done, batch)
-
-        done, bad = await service.work(self._request, add, writes=True, watched=False)
+        key = None if self._key is None else batch_key(self._key, self._sums["lines"])
+        done, bad = await self.added(body, key)
         for name in ("indexed", "updated", "unchanged"):
             self._sums[name] += getattr(done, name)
         self._sums |= {"count": done.count, "skipped": self._sums["skipped"] + bad["skipped"]}
@@ -134,6 +127,30 @@ class _Stream(Response):
 
     async def _count(self) -> None:
         """What a collection holds to which nothing was added yet; refused where there is none, but for the one that an add creates."""
+        self._sums["count"] = await self.counted()
+        self._counted = True
+
+    # -- what a gateway does otherwise
+
+    def batch(self, body: bytes) -> Batch:
+        """The lines of a batch, read. In a thread."""
+        batch = lines_batch(body, self._chosen, self._sums["lines"])
+        self._request.state.place = Place("items", batch.ids or (), batch.lines)
+        return batch
+
+    async def added(self, body: bytes, key: str | None) -> tuple[kinbin.AddResult, dict[str, Any]]:
+        """Add one batch: what it did, and what was left out. key: by which it may come again."""
+        service = service_of(self._request)
+
+        def add() -> tuple[kinbin.AddResult, dict[str, Any]]:
+            batch = self.batch(body)
+            done = added(service.database, self._name, batch, batch.terms(key))
+            return done, told_skipped(done, batch)
+
+        return await service.work(self._request, add, writes=True, watched=False)
+
+    async def counted(self) -> int:
+        """How many items the collection has; 0 of one that an add creates."""
         service = service_of(self._request)
 
         def count() -> int:
@@ -144,8 +161,7 @@ class _Stream(Response):
                     return 0
                 raise
 
-        self._sums["count"] = await service.work(self._request, count, watched=False)
-        self._counted = True
+        return await service.work(self._request, count, watched=False)
 
     # -- reading
 

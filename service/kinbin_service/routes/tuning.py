@@ -51,7 +51,8 @@ def _single(database: kinbin.Database, name: str) -> kinbin.Collection:
     """The collection, if its items have one vector."""
     collection = database.collection(name)
     if isinstance(collection, kinbin.FieldsCollection):
-        text = "a collection of several vectors is neither tuned nor rebuilt, and its recall is not measured"
+        text = "a collection of several vectors is neither tuned nor rebuilt, and its recall is not measured: put those of one field "
+        text += "into a collection of their own; rows and bands of each field are chosen when it is created"
         raise Refusal("invalid_field", text)
     return collection
 

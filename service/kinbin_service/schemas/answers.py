@@ -13,6 +13,7 @@ __all__ = [
     "BatchAnswer",
     "CollectionAnswer",
     "CollectionsAnswer",
+    "ColumnsAnswer",
     "CountAnswer",
     "DeleteAnswer",
     "DroppedAnswer",
@@ -134,6 +135,25 @@ class BatchAnswer(BaseModel):
     took_ms: Took
 
 
+class ColumnsAnswer(BaseModel):
+    """The answers to many vectors as columns: what `answers` hold, an array for each field. Hits lie query by query, best first."""
+
+    counts: Annotated[list[int], Field(description="of each query, how many hits it has; their sum is the length of ids")]
+    ids: list[str]
+    scores: Annotated[list[float] | None, Field(description="of each hit")] = None
+    distances: Annotated[list[float] | None, Field(description="in its place where the kernel prints distances")] = None
+    parts: Annotated[dict[str, list[float]] | None, Field(description="where several fields were asked for, of each its scores")] = None
+    recall_lower_bounds: Annotated[list[float | None], Field(description="of each query; null: see no_bounds")]
+    no_bounds: list[str | None]
+    modes: list[Literal["bands", "links", "exact", "pool"]]
+    candidates: list[int]
+    verified: list[int]
+    truncated: list[list[str]]
+    steps: list[list[str]]
+    out_of_distribution: list[bool]
+    took_ms: Took
+
+
 class ItemOut(BaseModel):
     """A stored item."""
 
@@ -200,6 +220,9 @@ class IndexesAnswer(BaseModel):
     ]
 
 
+_NAMES = "by feature, those that were declared; only there if some were"
+
+
 class FieldAnswer(BaseModel):
     """The configuration of one vector of items."""
 
@@ -209,6 +232,7 @@ class FieldAnswer(BaseModel):
     sampler: str | None
     bands: int | None
     rows: int | None
+    feature_names: Annotated[dict[str, str] | None, Field(description=_NAMES)] = None
 
 
 class CollectionAnswer(BaseModel):
@@ -222,6 +246,7 @@ class CollectionAnswer(BaseModel):
     sampler: str | None
     bands: int | None
     rows: int | None
+    feature_names: Annotated[dict[str, str] | None, Field(description=_NAMES)] = None
     fields: Annotated[dict[str, FieldAnswer] | None, Field(description="only there if items have several vectors")] = None
     count: int
     stats: dict[str, Any]

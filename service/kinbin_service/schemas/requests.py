@@ -200,6 +200,12 @@ Parameters = dict[str, float | str | Annotated[list[float], Field(max_length=16)
 """Numbers, or words and lists of numbers where a kernel has such."""
 
 
+FeatureNames = dict[str, str] | list[str]
+NAMES_TEXT = (
+    "names of features, which explanations tell: by feature id; or a list, of features 0, 1, … of vectors of a dimension, else of tokens"
+)
+
+
 class FieldRequest(BaseModel):
     """The configuration of one vector. What is null, Kinbin chooses itself, run by run."""
 
@@ -215,6 +221,7 @@ class FieldRequest(BaseModel):
         Parameters | None,
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
+    feature_names: Annotated[FeatureNames | None, Field(description=NAMES_TEXT, examples=[["red", "green", "blue"]])] = None
 
 
 class CollectionRequest(BaseModel):
@@ -268,6 +275,7 @@ class CollectionRequest(BaseModel):
         Parameters | None,
         Field(description="of the kernel, such as gamma; null, or left out: their defaults", examples=[{"gamma": 2.0}]),
     ] = None
+    feature_names: Annotated[FeatureNames | None, Field(description=NAMES_TEXT, examples=[["red", "green", "blue"]])] = None
     indexes: Annotated[
         dict[str, IndexKind] | None,
         Field(description="fields of payloads to index, with their kinds; of a collection that is there, those that it lacks are added"),

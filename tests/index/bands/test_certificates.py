@@ -21,7 +21,7 @@ from background import no_background
 from kinbin.hashing import band_keys
 from kinbin.rows.canonical import canonical_rows
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.slow]
 
 Matrix = NDArray[np.float32]
 

@@ -5,7 +5,6 @@ The numbers of rows are such that the postings limit is passed where all rows fa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,12 +16,13 @@ import kinbin
 import naive
 from background import no_background
 from kinbin.limits import LIMITS
+from processor_time import at_most
 
 Matrix = NDArray[np.float32]
 
 COUNT = 6_000
 DIM = 32
-MOST_SECONDS = 1.0
+MOST_SECONDS = 2.0
 """For one query, on a slow and busy machine; it takes some milliseconds."""
 
 
@@ -128,9 +128,8 @@ def test_answers_are_right(name: str, mode: str, filled: Callable[[str], Filled]
     data = filled(name)
     assert data.collection.stats()["rows"] == data.kind.rows
     for q in queries(data):
-        started = time.perf_counter()
-        answer = data.collection.query(q, k=20, mode=mode, target_recall=0.9)
-        assert time.perf_counter() - started < MOST_SECONDS
+        with at_most(MOST_SECONDS):
+            answer = data.collection.query(q, k=20, mode=mode, target_recall=0.9)
         truth = data.truth(q)
         assert (len(answer), answer.truncated) == (20, [])
         assert answer.recall_lower_bound is not None
@@ -146,9 +145,8 @@ def test_the_bands_are_bounded_and_say_when_they_were_cut_short(name: str, fille
     data = filled(name)
     cut = []
     for q in queries(data):
-        started = time.perf_counter()
-        answer = data.collection.query(q, k=20, mode="bands")
-        assert time.perf_counter() - started < MOST_SECONDS
+        with at_most(MOST_SECONDS):
+            answer = data.collection.query(q, k=20, mode="bands")
         truth = data.truth(q)
         assert all(abs(score - truth[identifier]) <= naive.SCORE_ERROR for identifier, score in zip(answer.ids, answer.scores, strict=True))
         assert answer.truncated in ([], ["postings"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -312,8 +311,7 @@ def test_a_database_closes_answers_that_nobody_read_to_the_end(tmp_path: Path, r
         collection.add([str(n) for n in range(200)], rng.random((200, 4)))
         found = collection.duplicates(0.5)
         next(found)
-        began = time.monotonic()
-    assert time.monotonic() - began < 30
+    # One that waited would hang, and the time limit of tests would end it.
     assert next(found, None) is None
     assert not found.complete
 

@@ -129,6 +129,9 @@ def test_sets_of_the_same_hash_are_held_against_each_other() -> None:
     records = np.array([1, 2, 3, 1, 2, 3, 1, 2, 4, 1, 2, 3], np.uint8)
     out = np.zeros(6, np.uint32)
     ends = np.array([3, 6, 6, 9, 12, 12], np.uint64)
+    # As files that are mapped to be read are: other types would be other machine code.
+    for array in (records, ends):
+        array.flags.writeable = False
     identical.note_first(records, ends, np.zeros(6, np.uint64), out)
     assert out.tolist() == [0, 0, 2, 3, 0, 5]
 

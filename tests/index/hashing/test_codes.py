@@ -29,6 +29,8 @@ from kinbin.hashing import (
 from kinbin.hashing.gcws import _race
 from kinbin.rows.rows import Rows
 
+pytestmark = pytest.mark.slow
+
 WIDE_CODES = ["gcws", "dart", "gcws_sign", "dart_sign"]
 """Samplers whose codes have 32 bits."""
 

@@ -17,6 +17,8 @@ from hashing_rows import rows_of_csr
 from kinbin.hashing import MAX_BANDS, MAX_ROWS, band_keys, certificate, make_sampler
 from kinbin.rows.rows import Rows
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 4.5
 
 BUNDLED_SETS = ["photographs", "photograph words", "photograph contrasts", "digits", "digits signed"]

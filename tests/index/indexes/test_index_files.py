@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.background import IndexThread
 from kinbin.upkeep.indexing import FILE
+from nursery import until
 
 pytestmark = pytest.mark.usefixtures("quiet")
 KINDS = {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}
@@ -43,12 +43,8 @@ def made(path: Path) -> tuple[kinbin.Database, kinbin.Collection]:
 
 def settle(collection: kinbin.Collection) -> None:
     """Do in the foreground what the background would."""
-    for _ in range(1_000):
-        if collection._indexing._step():
-            return
-        # The thread of the same process is at it.
-        time.sleep(0.005)
-    raise AssertionError("another process is at it for ever")
+    # While it does nothing, the thread of the same process is at it.
+    until(collection._indexing._step)
 
 
 def file_of(collection: kinbin.Collection) -> Path:
@@ -192,10 +188,7 @@ def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatc
             collection.add_index("year", "number", wait=True)
             collection.add(["a"], [[1, 2]], [{"year": 1}])
             assert collection.count({"year": 1}) == 1
-            for _ in range(500):
-                if collection.background()["indexes"]["last_failure"] is not None:
-                    break
-                collection._indexing._stop.wait(0.01)
+            until(lambda: collection.background()["indexes"]["last_failure"] is not None)
             assert collection.background()["indexes"]["last_failure"]["detail"] == "the disk is full"
             assert not file_of(collection).exists()
         settle(collection)

@@ -22,6 +22,8 @@ from kinbin.spaces.registry import kernel_named
 from linked import KINDS, cases, code_layout, link_sets, names, still, true_scores
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
 
+pytestmark = pytest.mark.slow
+
 CASES = cases("dense", "sparse", "signed", "signed sparse", "few words")
 
 

@@ -16,6 +16,8 @@ import naive
 from kinbin.storage.format import Part
 from linked import names, still, true_scores
 
+pytestmark = pytest.mark.slow
+
 K, DIM = 10, 120
 KERNELS = [name for name, space in kinbin.KERNELS.items() if space.geometry != "L1 of shapes"]
 Rows = NDArray[np.float32]

@@ -21,7 +21,7 @@ import naive
 from kinbin.links.widths import CalibrationTable, Width
 from linked import KINDS, cases, names, still, true_scores
 
-pytestmark = pytest.mark.recall
+pytestmark = [pytest.mark.recall, pytest.mark.slow]
 
 K = 10
 TARGET = 0.9

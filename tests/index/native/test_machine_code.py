@@ -195,7 +195,7 @@ from kinbin.warmup.workload import STAGES
 found = []
 with Database({str(tmp_path / "db")!r}) as database:
     for name, stage in STAGES.items():
-        stage(database)
+        stage(database, bool)
         found += requested(name, found)
 for one in found:
     if not one.inner:

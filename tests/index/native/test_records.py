@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import numpy as np
 import pytest
 
+import kinbin
 from kinbin.native.memory import address_of
 from kinbin.native.records import LAYOUTS, Layout
 from kinbin.rows.lookup import LOOKUP
@@ -39,6 +43,18 @@ def test_every_field_says_what_it_is() -> None:
         for field, (kind, meaning) in layout.fields.items():
             assert kind in {"count", "number", "bits", "address"} or kind.endswith("[]"), f"{layout.name}.{field}"
             assert meaning or kind == "count" or kind.endswith("[]"), f"{layout.name}.{field} has no meaning"
+
+
+def test_no_two_layouts_have_the_same_name() -> None:
+    """Kernels are written down by the names of layouts: of two with one name, a warm-up would look for kernels that nobody calls."""
+    found: dict[str, list[Layout]] = {}
+    for module in pkgutil.walk_packages(kinbin.__path__, "kinbin."):
+        if not module.name.endswith("__main__"):
+            for one in vars(import_module(module.name)).values():
+                if isinstance(one, Layout) and not any(one is known for known in found.setdefault(one.name, [])):
+                    found[one.name].append(one)
+    assert {name: len(layouts) for name, layouts in found.items()} == dict.fromkeys(found, 1)
+    assert found.keys() >= {"TREE", "RUN", "SCRATCH"}
 
 
 def test_work_space_begins_with_a_look_up() -> None:

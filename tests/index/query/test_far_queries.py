@@ -19,7 +19,7 @@ from kinbin.native.jit import strict
 from kinbin.query.plan import Plan
 from linked import names, still
 
-pytestmark = pytest.mark.recall
+pytestmark = [pytest.mark.recall, pytest.mark.slow]
 
 K = 10
 ASKED = 200

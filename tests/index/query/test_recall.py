@@ -19,7 +19,7 @@ import naive
 from background import no_background
 from mechanisms import MECHANISMS
 
-pytestmark = pytest.mark.recall
+pytestmark = [pytest.mark.recall, pytest.mark.slow]
 
 K = 10
 TARGET = 0.9

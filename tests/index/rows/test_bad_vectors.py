@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 import kinbin
 from kinbin.limits import LIMITS, Limit
+from processor_time import at_most
 from refusals import refused, unchanged
 
 NON_FINITE = ("non_finite", "values are finite numbers, this vector has a NaN or an infinity")
@@ -349,10 +349,8 @@ def test_the_number_of_vectors_is_that_of_the_ids(collections: Collections) -> N
 
 def test_large_values_are_refused_quickly(collections: Collections) -> None:
     """An integer of a million digits costs no time."""
-    started = time.perf_counter()
-    with refused(*OUT_OF_RANGE, position=0, field="vector"):
+    with at_most(3), refused(*OUT_OF_RANGE, position=0, field="vector"):
         collections.get("dense").add(["a"], [[1 << 3_000_000, 1, 1]])
-    assert time.perf_counter() - started < 1
 
 
 OVER: dict[str, tuple[int, Callable[[kinbin.Collection], Any], str, int | None, str]] = {

@@ -17,6 +17,8 @@ from kinbin.rows.canonical import canonical_rows
 from kinbin.spaces.pyramid import Pyramid
 from kinbin.spaces.registry import space_of
 
+pytestmark = pytest.mark.slow
+
 K = 10
 Grids = NDArray[np.float32]
 """(n, side, side, 512)"""

@@ -15,6 +15,8 @@ import naive
 from awkward import DIM, NARROW, WIDE, narrow_rows, wide_rows
 from kinbin.rows.lookup import NARROW_DIMENSION
 
+pytestmark = pytest.mark.slow
+
 LAYOUTS = {"narrow": DIM, "last narrow": NARROW_DIMENSION, "first wide": NARROW_DIMENSION + 1, "wide": None}
 """Dimensions of collections whose rows are stored with 16-bit ids, and with 64-bit ids."""
 

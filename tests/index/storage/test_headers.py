@@ -75,6 +75,15 @@ def edited(case: tuple[str, ...], edit: Callable[[dict[str, Any], str], Any]) ->
     return data, decode
 
 
+@pytest.mark.parametrize("names", [None, [], {"1": 2}, {"x": "a"}, {"-1": "a"}, {"1.5": "a"}, {"9223372036854775808": "a"}, {"": "a"}])
+def test_damaged_names_of_features_are_named(names: Any) -> None:
+    """Names that are no words by feature are damage; sound ones come back ascending by feature."""
+    with pytest.raises(CorruptData, match="feature_names"):
+        Configuration.decode({**CONFIGURATION.encode(), "feature_names": names})
+    told = Configuration.decode({**CONFIGURATION.encode(), "feature_names": {"10": "b", "9": "a"}}).feature_names
+    assert list(told.items()) == [(9, "a"), (10, "b")]
+
+
 @pytest.mark.parametrize("name", DECODED)
 def test_headers_come_back_byte_by_byte(name: str) -> None:
     """What is decoded encodes to the bytes it came from, and unknown fields are passed over."""

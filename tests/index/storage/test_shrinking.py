@@ -17,6 +17,7 @@ import kinbin
 import kinbin.storage.store as stores
 from background import no_background
 from kinbin.storage import shrinking
+from kinbin.storage.datafile import DataFile
 
 DIM = 8
 X = np.random.default_rng(3).random((3_000, DIM)).astype(np.float32)
@@ -130,6 +131,29 @@ def test_others_follow(database: Any, tmp_path: Path) -> None:
         other.kill()
         other.communicate()
     assert collection.count() == 268
+    assert collection.check().ok
+
+
+def test_a_file_that_is_made_anew_right_behind_a_commit(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that another process's new file holds is acknowledged, though the file it was written to has lost its name by then."""
+    collection = database.collection("c")
+    shrinking_once = "import sys, kinbin; kinbin.open(sys.argv[1]).collection('c').compact(shrink=True)"
+    looks = DataFile.check_named
+    committed: list[bool] = []
+
+    def looked(file: DataFile) -> None:
+        # The look behind a commit is the third of a write.
+        committed.append(True)
+        if len(committed) == 3:
+            subprocess.run([sys.executable, "-c", shrinking_once, str(tmp_path / "data")], check=True)
+        looks(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataFile, "check_named", looked)
+        assert collection.add(["new"], X[:1] + 1).count == 201
+    assert len(committed) > 3
+    assert collection.get(["new"])[0] is not None
+    assert collection.add(["newer"], X[:1] + 2).count == 202
     assert collection.check().ok
 
 

@@ -53,14 +53,15 @@ class Verdicts:
 class _Judge:
     """A child that looks at what is left; it is replaced when it dies."""
 
-    def __init__(self, nursery: Nursery) -> None:
+    def __init__(self, nursery: Nursery, story: str = "torture.story") -> None:
         self._nursery = nursery
+        self._story = story
         self._child: Child | None = None
 
     def verdict(self, folder: Path, acknowledged: int) -> str:
         """What is wrong with a database after so many acknowledged steps, of which one more may have been done."""
         if self._child is None:
-            self._child = self._nursery.start("torture.story:judge_disks")
+            self._child = self._nursery.start(f"{self._story}:judge_disks")
         try:
             self._child.connection.send((str(folder), acknowledged))
             verdict: str = self._child.receive(240)
@@ -70,16 +71,21 @@ class _Judge:
         return verdict
 
 
-def power_campaign(nursery: Nursery, work: Path, seed: int, count: int, control: Control = SOUND, seconds: float = 1e9) -> Verdicts:
-    """What is left by power failures at `count` moments of the story. control: what is turned off, so that something must be lost."""
+def power_campaign(
+    nursery: Nursery, work: Path, seed: int, count: int, control: Control = SOUND, seconds: float = 1e9, *, story: str = "torture.story"
+) -> Verdicts:
+    """What is left by power failures at `count` moments of a story. control: what is turned off, so that something must be lost.
+
+    story: a module that can `tell` it, and `judge_disks`.
+    """
     rng = random.Random(seed)
     folder, record = work / "told", work / "record"
     folder.mkdir()
-    child = nursery.start("torture.story:tell", str(folder), str(record), *control)
+    child = nursery.start(f"{story}:tell", str(folder), str(record), *control)
     child.receive(240)
     child.wait()
     events = read_events(record)
-    out, judge, began = Verdicts(), _Judge(nursery), time.monotonic()
+    out, judge, began = Verdicts(), _Judge(nursery, story), time.monotonic()
     for moment in moments(events, str(folder), rng, count):
         place = work / "disk"
         moment.tree.lost(place, rng, ordered=moment.ordered, last=moment.last)

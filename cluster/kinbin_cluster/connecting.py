@@ -1,0 +1,195 @@
+"""One connection to NATS, that the log, the registry and the object store of a process share. Reconnects for ever, silently.
+
+Everything here belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.js.errors import APIError, NotFoundError
+
+from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from nats.js import JetStreamContext
+
+    from kinbin_cluster.settings import ClusterSettings
+
+__all__ = ["NO_STREAM", "Connection", "ended", "may_pass", "quoted", "unquoted", "until_answered"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("kinbin.cluster.nats")
+
+NO_STREAM = 10_059
+NOT_NOW = frozenset({10_005, 10_008, 10_009, 10_023, 10_158})
+"""Codes of what may be gone at the next try: too few servers yet, no leader, a duplicate whose first message is still on its way."""
+
+FULL = 10_077
+"""A message could not be stored: for want of a quorum, or because the stream is full."""
+
+PENDING = 32 * 1_048_576
+"""Bytes that may wait for a connection that is being made again."""
+
+
+class Connection:
+    """A connection that is open. Use `await Connection.open(settings, "gateway")`, or `async with`."""
+
+    def __init__(self, client: Client, settings: ClusterSettings) -> None:
+        self.client = client
+        self.settings = settings
+        self.js: JetStreamContext = client.jetstream(timeout=2.0)
+        self._cut: float | None = None
+        self._blind = 0.0
+
+    @classmethod
+    async def open(cls, settings: ClusterSettings, name: str, *, seconds: float = 15.0) -> Self:
+        """Connect to any of the servers.
+
+        `name` is what NATS shows the connection as. Raises LogUnavailable when none of the servers answers in time.
+        """
+        held: list[Self] = []
+        errors: list[Exception] = []
+
+        async def lost() -> None:
+            if held and held[0]._cut is None:
+                held[0]._cut = time.monotonic()
+            _log.info("the connection to NATS is lost")
+
+        async def again() -> None:
+            if held and held[0]._cut is not None:
+                held[0]._blind += time.monotonic() - held[0]._cut
+                held[0]._cut = None
+            _log.info("connected to NATS again")
+
+        async def failed(error: Exception) -> None:
+            errors[:] = [error]
+            _log.debug("NATS: %s", error)
+
+        client = Client()
+        connecting = asyncio.create_task(
+            client.connect(
+                settings.servers,
+                name=f"kinbin {name}",
+                error_cb=failed,
+                disconnected_cb=lost,
+                reconnected_cb=again,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.1,  # type: ignore[arg-type]
+                connect_timeout=1,
+                ping_interval=1,
+                max_outstanding_pings=3,
+                pending_size=PENDING,
+                tls=_tls(settings),
+                user=settings.nats_user,
+                password=settings.password,
+                user_credentials=None if settings.nats_credentials_file is None else str(settings.nats_credentials_file),
+            )
+        )
+        try:
+            await _connected(connecting, client, seconds)
+        except (TimeoutError, OSError, NatsError) as error:
+            why = errors[-1] if errors else error
+            where = ", ".join(settings.servers)
+            raise LogUnavailable(f"no NATS server takes this connection at {where}: {str(why) or type(why).__name__}") from error
+        held.append(cls(client, settings))
+        return held[0]
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection stands, as far as is known: that a server is silent shows after four seconds."""
+        return self._cut is None
+
+    def clock(self) -> float:
+        """Seconds that the connection stood, from an arbitrary begin: it stops while nothing can be heard."""
+        return (self._cut or time.monotonic()) - self._blind
+
+    async def close(self) -> None:
+        """End the connection. What was published and not yet sent is dropped."""
+        await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+
+async def _connected(connecting: asyncio.Task[None], client: Client, seconds: float) -> None:
+    """Wait until a client is connected. Raises what it raises, and TimeoutError; nothing goes on then."""
+    done, _ = await asyncio.wait({connecting}, timeout=seconds)
+    if not done:
+        # It tries again for ever, and where a server refuses the password it loses that it was cancelled.
+        client.options["max_reconnect_attempts"] = 1
+        await ended(connecting)
+        raise TimeoutError("no answer in time")
+    connecting.result()
+
+
+def _tls(settings: ClusterSettings) -> ssl.SSLContext | None:
+    if settings.nats_ca_file is None and settings.nats_cert_file is None:
+        return None
+    context = ssl.create_default_context(cafile=settings.nats_ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.nats_cert_file is not None:
+        context.load_cert_chain(settings.nats_cert_file, settings.nats_key_file)
+    return context
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    """End a task, and wait until it has ended; what it raised is left in it.
+
+    It is cancelled again and again: in Python 3.11 `asyncio.wait_for` can lose a cancellation that comes as its result does.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.1)
+
+
+def may_pass(error: APIError) -> bool:
+    """Whether the next try may do what this one was refused."""
+    if error.err_code == FULL:
+        return "exceeded" not in (error.description or "")
+    return error.err_code in NOT_NOW or (error.code or 0) >= 500
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """What a request answers, asked again until it does. Raises LogUnavailable, LogRefused, and NotThere for a missing stream."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await ask()
+        except NotFoundError as error:
+            if error.err_code == NO_STREAM:
+                raise NotThere("there is no such stream") from error
+            last: Exception = error
+        except APIError as error:
+            if not may_pass(error):
+                raise LogRefused(f"NATS refused: {error.description}") from error
+            last = error
+        except (TimeoutError, OSError, NatsError) as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise LogUnavailable(f"NATS did not answer in time: {str(last) or type(last).__name__}") from last
+        await asyncio.sleep(0.1)
+
+
+def quoted(name: str) -> str:
+    """A name as a part of a key, a subject or a stream's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
+
+
+def unquoted(name: str) -> str:
+    """The name of such a part."""
+    return re.sub(rb"=([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name.encode()).decode()

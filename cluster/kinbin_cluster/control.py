@@ -1,0 +1,243 @@
+"""What has to be decided by one: who holds which shard, what is too old, whose copy differs. It runs in every node; one of them acts.
+
+| what | when | how |
+|---|---|---|
+| a holder that is silent | at once | another replica that lives is the holder |
+| a node that is lost | after `replace_after_seconds` | others take its shards: `moves.settled` |
+| drain, move | at once | the same |
+| snapshots | so many messages or bytes after the last one | the holder is asked for one |
+| truncation of logs | two snapshots are there | up to the older one, and no further than each live copy has applied |
+| digests | every `digest_seconds` | a mark in the log; a copy that differs from the others is made anew, and reported |
+| what is left of dropped collections | two minutes after it was first seen | logs, snapshots and records are removed |
+
+Nothing here needs a node to answer: orders are records of the registry, and nodes tell what they did. All changes are by compare-and-set
+on what was seen, so that two who act at once do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kinbin_cluster.digests import divergent
+from kinbin_cluster.errors import ClusterError
+from kinbin_cluster.leases import Lease
+from kinbin_cluster.message import Edit, encoded
+from kinbin_cluster.moves import View, settled
+from kinbin_cluster.placement import another
+
+if TYPE_CHECKING:
+    from kinbin_cluster.connecting import Connection
+    from kinbin_cluster.log import Log
+    from kinbin_cluster.objects import Objects
+    from kinbin_cluster.picture import Collection, Node, Shard
+    from kinbin_cluster.registry import Registry
+    from kinbin_cluster.settings import ClusterSettings
+
+__all__ = ["Controller"]
+
+_log = logging.getLogger("kinbin.cluster.control")
+
+STEP = 0.5
+"""Seconds between two steps."""
+
+LOOK = 10.0
+"""Seconds between two looks at the logs' sizes, and at what is left over."""
+
+RELEASE = 5.0
+"""So long a node keeps the copy of a shard that it has left: until every gateway has heard, and has its answers."""
+
+LEFT_OVER = 120.0
+"""What belongs to no collection for so long is removed; a collection that is being made has its logs before its record."""
+
+
+class Controller:
+    """What one node does to control the cluster. `await run()` for as long as the node runs."""
+
+    def __init__(self, connection: Connection, registry: Registry, log: Log, objects: Objects, name: str) -> None:
+        self._connection = connection
+        self._registry = registry
+        self._log = log
+        self._objects = objects
+        self._settings: ClusterSettings = connection.settings
+        self._lease = Lease(registry, "control", name, connection.clock)
+        self._first: dict[Hashable, float] = {}
+        self._marked: dict[tuple[str, int], float] = {}
+        self._looked = 0.0
+        self._began: float | None = None
+
+    async def run(self) -> None:
+        """Act while this node has the lease; for ever. A step that fails is tried again with the next one."""
+        while True:
+            try:
+                if await self._lease.hold():
+                    await self.step()
+                else:
+                    self._began = None
+            except ClusterError as error:
+                _log.info("a step is put off: %s", error)
+            except Exception:  # noqa: BLE001 - the next step has to come whatever befell this one, and the log says what
+                _log.exception("a step failed")
+            await asyncio.sleep(STEP)
+
+    async def step(self) -> None:
+        """Do what is due."""
+        now = self._connection.clock()
+        if self._began is None:
+            self._began = now
+        if now - self._began < 2 * self._settings.lost_seconds:
+            return  # who is silent is not known yet
+        await self._nodes()
+        for place, shard in list(self._registry.picture.shards.items()):
+            collection = self._registry.picture.collection_of(place[0])
+            if collection is not None:
+                await self._settle(place, shard, collection)
+                await self._compare(place, shard)
+        if now - self._looked >= LOOK:
+            self._looked = now
+            for place in list(self._registry.picture.shards):
+                await self._shorten(place)
+            await self._clear()
+        await self._mark()
+
+    # ------------------------------------------------------------------------------------- nodes and shards
+
+    async def _nodes(self) -> None:
+        """Write down who is lost, and who is back."""
+        picture = self._registry.picture
+        for name, node in list(picture.nodes.items()):
+            if picture.is_live(name) != (node.lost is None):
+                live = picture.is_live(name)
+                _log.warning("node %s is %s", name, "back" if live else "silent")
+                await self._registry.change_node(name, _back if live else _lost)
+
+    async def _settle(self, place: tuple[str, int], shard: Shard, collection: Collection) -> None:
+        """Take the next step of a shard."""
+        view = self._view(place, shard, collection)
+        if settled(shard, view) == shard:
+            return
+        _log.info("shard %s.%d: %s", *place, settled(shard, view))
+        await self._registry.change_shard(*place, lambda held: settled(held, view) if held == shard else held)
+
+    def _view(self, place: tuple[str, int], shard: Shard, collection: Collection) -> View:
+        picture = self._registry.picture
+        live = picture.live()
+        deadline = time.time() - self._settings.replace_after_seconds
+        known = {name: node for name, node in picture.nodes.items() if node.lost is None or node.lost > deadline}
+        names = frozenset(node.name for node in live)
+        ready = {}
+        for name in shard.nodes:
+            told = picture.replica(*place, name)
+            if name in names and told is not None and told.state == "live":
+                ready[name] = told.applied
+
+        def one_more(held: tuple[str, ...]) -> str | None:
+            load = Counter(name for other in picture.shards.values() for name in (*other.replicas, *other.joining))
+            found = another(*place, [picture.nodes[name] for name in held if name in picture.nodes], live, load)
+            return None if found is None else found.name
+
+        return View(
+            target=collection.replicas,
+            live=names,
+            gone=frozenset(shard.nodes) - known.keys(),
+            draining=frozenset(name for name, node in picture.nodes.items() if node.draining),
+            applied=ready,
+            released=frozenset(
+                name for name in shard.leaving if name not in shard.replicas and self._long((place, name, shard.replicas), RELEASE)
+            ),
+            another=one_more,
+        )
+
+    def _long(self, what: Hashable, seconds: float) -> bool:
+        """Whether something was first seen so long ago, by this process."""
+        now = self._connection.clock()
+        return now - self._first.setdefault(what, now) >= seconds
+
+    # ------------------------------------------------------------------------------------- digests
+
+    async def _mark(self) -> None:
+        """Put a mark into each log whose last one is old, so that its replicas compute their digests there."""
+        now = self._connection.clock()
+        picture = self._registry.picture
+        closed = {one.uid for one in picture.collections.values() if one.closed}  # their logs take nothing
+        for place in [place for place in picture.shards if place[0] not in closed]:
+            if now - self._marked.setdefault(place, now) >= self._settings.digest_seconds:
+                self._marked[place] = now
+                await self.mark(place)
+
+    async def mark(self, place: tuple[str, int]) -> int:
+        """Put a mark into the log of a shard. Returns its sequence."""
+        name = f"mark-{time.time_ns()}"
+        parts = encoded(Edit("mark", now=time.time(), more={"name": name}))
+        return (await self._log.publish(*place, parts, name, time.monotonic() + 5.0)).sequence
+
+    async def _compare(self, place: tuple[str, int], shard: Shard) -> None:
+        """Have copies whose digest at the last mark differs from the others' made anew."""
+        picture = self._registry.picture
+        told = {name: picture.replica(*place, name) for name in shard.replicas if name not in shard.rebuild}
+        digests = {name: replica.digest for name, replica in told.items() if replica is not None and replica.digest is not None}
+        newest = max((digest[0] for digest in digests.values()), default=0)
+        wrong = divergent(shard.holder, {name: str(digest[1]) for name, digest in digests.items() if digest[0] == newest})
+        if not wrong:
+            return
+        self._marked[place] = self._connection.clock() - self._settings.digest_seconds  # so that the new copies are compared, too
+        _log.error("shard %s.%d: the copies of %s differ at sequence %d, and are made anew", *place, ", ".join(wrong), newest)
+        await self._registry.put_job(
+            f"divergence.{place[0]}.{place[1]}", {"at": time.time(), "sequence": newest, "nodes": wrong, "holder": shard.holder}
+        )
+        await self._registry.change_shard(
+            *place, lambda held: replace(held, rebuild=tuple(dict.fromkeys((*held.rebuild, *wrong)))) if held == shard else held
+        )
+
+    # ------------------------------------------------------------------------------------- logs and leftovers
+
+    async def _shorten(self, place: tuple[str, int]) -> None:
+        """Ask for a snapshot where the log behind the newest one is long, and truncate the log behind the older of two."""
+        picture, settings = self._registry.picture, self._settings
+        shard = picture.shards.get(place)
+        if shard is None:
+            return
+        state = await self._log.state(*place)
+        record = picture.snapshots.get(place)
+        snapshots = record.newest if record is not None else []
+        newest = snapshots[0].sequence if snapshots else 0
+        due = state.last - newest >= settings.snapshot_messages or (state.bytes >= settings.snapshot_bytes and state.last > newest)
+        if due and shard.snapshot_asked <= newest:
+            await self._registry.change_shard(*place, lambda held: replace(held, snapshot_asked=max(held.snapshot_asked, state.last)))
+        if len(snapshots) == 2:
+            before = 1 + min([snapshots[1].sequence, *picture.applied(*place).values()])
+            if before > state.first:
+                await self._log.truncate(*place, before)
+
+    async def _clear(self) -> None:
+        """Remove what belongs to no collection."""
+        picture = self._registry.picture
+        uids = {collection.uid for collection in picture.collections.values()}
+        await self._left_over([place for place in picture.shards if place[0] not in uids], "record", self._registry.remove_shard)
+        await self._left_over([place for place in picture.snapshots if place[0] not in uids], "snapshots", self._registry.remove_snapshots)
+        kept = uids | {uid for uid, _ in picture.shards}
+        await self._left_over([place for place in await self._log.streams() if place[0] not in kept], "log", self._log.delete_stream)
+        for name in await self._objects.names():
+            if name.split(".")[0] not in kept and self._long(("object", name), LEFT_OVER):
+                await self._objects.delete(name)
+
+    async def _left_over(self, places: Iterable[tuple[str, int]], kind: str, remove: Callable[..., object]) -> None:
+        for place in places:
+            if self._long((kind, place), LEFT_OVER):
+                _log.info("the %s of shard %s.%d, which belongs to no collection, is removed", kind, *place)
+                done = remove(*place)
+                if asyncio.iscoroutine(done):
+                    await done
+
+
+def _lost(node: Node) -> Node:
+    return node if node.lost is not None else replace(node, lost=time.time())
+
+
+def _back(node: Node) -> Node:
+    return replace(node, lost=None)

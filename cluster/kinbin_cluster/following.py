@@ -1,0 +1,179 @@
+"""Reading a stream of NATS from a place on, for ever, whatever happens to its servers.
+
+A pull consumer without acknowledgements lives in the memory of one server. When that server dies, or nothing is heard of it for three
+heartbeats, another one is made behind the last message that was handed out: each message is handed out once, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+from nats.errors import Error as NatsError
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import NotFoundError
+
+from kinbin_cluster.connecting import NO_STREAM
+from kinbin_cluster.errors import LogBehind, LogTruncated, NotThere
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+    from kinbin_cluster.connecting import Connection
+
+__all__ = ["Message", "follow", "follow_latest"]
+
+_log = logging.getLogger("kinbin.cluster.nats")
+
+BATCH = 256
+BATCH_BYTES = 16 * 1_048_576
+EXPIRES = 30.0
+HEARTBEAT = 1.0
+SILENT = 3.2
+"""Messages and bytes that one request asks for; seconds that it stands; seconds between heartbeats; silence after which it is made anew."""
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a stream. `time` is the server's clock when it was stored, in seconds; `pending` counts those that lie behind it."""
+
+    sequence: int
+    time: float
+    subject: str
+    headers: dict[str, str]
+    data: bytes
+    pending: int
+
+
+async def follow(connection: Connection, stream: str, after: int) -> AsyncIterator[Message]:
+    """The messages of a stream behind a sequence, and then each that comes.
+
+    Raises LogTruncated when messages behind `after` are gone, LogBehind when the stream ends before it, NotThere when the stream is gone.
+    """
+    place = after
+    while True:
+        try:
+            await _check(connection, stream, place)
+            config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=place + 1)
+            async for message in _consumed(connection, stream, config):
+                if message.sequence <= place:
+                    continue
+                if message.sequence != place + 1:
+                    break  # a gap: look whether the log was truncated meanwhile, or ask again
+                place = message.sequence
+                yield message
+        except (TimeoutError, OSError, NatsError) as error:
+            _gone(stream, error)
+        await asyncio.sleep(0.1)
+
+
+async def follow_latest(connection: Connection, stream: str) -> AsyncIterator[Message | None]:
+    """The last message of each subject, then None, then each message that comes; from the beginning again after a failure.
+
+    Raises NotThere when the stream is gone.
+    """
+    while True:
+        try:
+            config = ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subjects=[">"])
+            told = (await connection.js.stream_info(stream)).state.messages == 0
+            if told:
+                yield None
+            async for message in _consumed(connection, stream, config):
+                yield message
+                if not told and message.pending == 0:
+                    told = True
+                    yield None
+        except (TimeoutError, OSError, NatsError) as error:
+            _gone(stream, error)
+        await asyncio.sleep(0.1)
+
+
+def _gone(stream: str, error: Exception) -> None:
+    if isinstance(error, NotFoundError) and error.err_code == NO_STREAM:
+        raise NotThere(f"there is no stream {stream}") from error
+    _log.debug("reading of %s begins anew: %s", stream, error)
+
+
+async def _check(connection: Connection, stream: str, place: int) -> None:
+    """Whether the stream still has all that follows a place."""
+    state = (await connection.js.stream_info(stream)).state
+    if state.first_seq > place + 1:
+        raise LogTruncated(state.first_seq)
+    if state.last_seq < place:
+        # A server that has just become the leader may tell what it had before: believe it the third time.
+        for _ in range(2):
+            await asyncio.sleep(0.5)
+            state = (await connection.js.stream_info(stream)).state
+            if state.last_seq >= place:
+                return
+        raise LogBehind(state.last_seq)
+
+
+async def _consumed(connection: Connection, stream: str, config: ConsumerConfig) -> AsyncIterator[Message]:
+    """The messages of a new consumer, until it is silent; ends then."""
+    client, js = connection.client, connection.js
+    config.ack_policy = AckPolicy.NONE
+    config.mem_storage = True
+    config.num_replicas = 1
+    config.inactive_threshold = EXPIRES
+    info = await js.add_consumer(stream, config=config)
+    inbox = client.new_inbox()
+    heard = await client.subscribe(inbox, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{info.name}"
+    try:
+        async for message in _pulled(connection, heard, subject, inbox):
+            yield message
+    finally:
+        with contextlib.suppress(TimeoutError, OSError, NatsError):
+            await heard.unsubscribe()
+        with contextlib.suppress(TimeoutError, OSError, NatsError):
+            await js.delete_consumer(stream, info.name)
+
+
+async def _pulled(connection: Connection, heard: Subscription, subject: str, inbox: str) -> AsyncIterator[Message]:
+    ask = orjson.dumps({
+        "batch": BATCH, "max_bytes": BATCH_BYTES, "expires": int(EXPIRES * NANOSECONDS), "idle_heartbeat": int(HEARTBEAT * NANOSECONDS),
+    })  # fmt: skip
+    while True:
+        await connection.client.publish(subject, ask, reply=inbox)
+        asked, got = time.monotonic(), 0
+        while got < BATCH:
+            try:
+                message = await heard.next_msg(timeout=SILENT)
+            except TimeoutError:
+                return
+            status = (message.headers or {}).get("Status")
+            if status is None:
+                got += 1
+                yield _message(message)
+            elif status == "100":
+                if time.monotonic() - asked > EXPIRES + SILENT:
+                    return
+            elif status in {"404", "408"} or (status == "409" and "Exceeds" in (message.headers or {}).get("Description", "")):
+                break  # nothing more for this request: the next one
+            else:
+                return
+
+
+def _message(message: Msg) -> Message:
+    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>, with two more in front of
+    # the stream where there are domains.
+    parts = message.reply.split(".")
+    return Message(
+        sequence=int(parts[-4]) if len(parts) == 9 else int(parts[7]),
+        time=(int(parts[-2]) if len(parts) == 9 else int(parts[9])) / NANOSECONDS,
+        subject=message.subject,
+        headers=message.headers or {},
+        data=message.data,
+        pending=int(parts[-1]) if len(parts) == 9 else int(parts[10]),
+    )

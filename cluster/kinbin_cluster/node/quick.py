@@ -1,0 +1,134 @@
+"""The short way of a gateway's query to the library: past the routing and the models of the service, not past its keys and its queue.
+
+Of one vector of 512 numbers in JSON the service's own way takes 0.75 ms of a processor, of which 0.09 are the search; a query asks as
+many nodes as there are shards. Here the vector comes as numbers, the options were judged by the gateway and are judged again by the
+library, and what is refused is told by the same problem documents.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
+
+import kinbin
+from kinbin_cluster.node.reads import AFTER, WAIT_MS
+from kinbin_cluster.node.running import RunningNode
+from kinbin_cluster.progress import Progress
+from kinbin_cluster.quick_message import PATH, QuickQuery
+from kinbin_cluster.shards import local_name
+from kinbin_service.admission import ClientGone
+from kinbin_service.bodies import too_large
+from kinbin_service.convert import answer
+from kinbin_service.hosts import Hosts
+from kinbin_service.keys import Keys
+from kinbin_service.problems import Place, Refusal, from_library
+from kinbin_service.replies import encode
+from kinbin_service.service import Service
+from kinbin_service.settings import Settings
+
+__all__ = ["Quick"]
+
+log = logging.getLogger("kinbin.service")
+
+
+class Quick:
+    """ASGI application around a node's: answers one path itself, and hands on all else."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._hosts = Hosts(settings)
+        self._keys = Keys(settings)
+        self._keys.load()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["path"] != PATH:
+            await self._app(scope, receive, send)
+            return
+        try:
+            body, applied = await self._answered(Headers(scope=scope), receive)
+        except ClientGone:
+            return
+        except Refusal as refusal:
+            await refusal.response()(scope, receive, send)
+        except kinbin.KinbinError as error:
+            await from_library(error, Place()).response()(scope, receive, send)
+        except Exception:
+            log.exception("a query failed")
+            await Refusal("internal", "the log of the node tells more").response()(scope, receive, send)
+        else:
+            head = [
+                (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"x-kinbin-applied", applied),
+            ]  # fmt: skip
+            await send({"type": "http.response.start", "status": 200, "headers": head})
+            await send({"type": "http.response.body", "body": body})
+
+    async def _answered(self, headers: Headers, receive: Receive) -> tuple[bytes, bytes]:
+        """The answer, and how far the replica was."""
+        self._hosts.check(headers)
+        if self._keys.required:
+            self._keys.of(headers)
+        service: Service = self._app.state.service
+        try:
+            asked = QuickQuery.unpack(await _body(receive, self._settings.max_query_body_bytes))
+        except ValueError as error:
+            raise Refusal("bad_request", str(error)) from None
+        if service.state != "ready":
+            raise service.unavailable()
+        progress = await self._progress(asked, headers.get(AFTER))
+        before, cancel = progress.applied, threading.Event()
+
+        def run() -> bytes:
+            return _search(service.database, asked, cancel)
+
+        try:
+            found = await service.admission.run(run, writes=False, gone=lambda: _left(receive), cancel=cancel)
+        except kinbin.SearchCancelled:
+            raise ClientGone from None
+        return found, f"{before}-{progress.begun}".encode()
+
+    async def _progress(self, asked: QuickQuery, after: str | None) -> Progress:
+        """That of the replica, which is as far as it has to be."""
+        node: RunningNode = self._app.state.node
+        replica = node.replicas.get((asked.uid, asked.shard))
+        if replica is None or replica.applier is None:
+            raise Refusal("collection_not_found", "this node holds no replica of that shard, or makes it just now")
+        progress = replica.applier.progress
+        if after is not None and not (after.isdecimal() and await progress.reached(int(after), WAIT_MS / 1_000)):
+            raise Refusal("lagging", f"this replica has applied {progress.applied}, and not yet {after}")
+        return progress
+
+
+def _search(database: kinbin.Database, asked: QuickQuery, cancel: threading.Event) -> bytes:
+    collection = database.collection(local_name(asked.uid, asked.shard))
+    options = kinbin.QueryOptions(**asked.options)
+    vector: Any = asked.values if asked.indices is None else kinbin.Sparse(asked.indices, asked.values)
+    return encode(answer(collection.query(vector, cancel=cancel, options=options), options))
+
+
+async def _body(receive: Receive, most: int) -> bytes:
+    """The body of a request."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise too_large("query_body_bytes", most)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _left(receive: Callable[[], Awaitable[Message]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

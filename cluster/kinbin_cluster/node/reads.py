@@ -1,0 +1,88 @@
+"""Reads of replicas: they may wait for a sequence, and say how far the replica was. Writes go through gateways, and are refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kinbin_cluster.node.running import RunningNode
+from kinbin_cluster.progress import Progress
+from kinbin_cluster.shards import local_shard
+from kinbin_service.keys import needed
+from kinbin_service.problems import Entry, Refusal
+
+__all__ = ["AFTER", "APPLIED", "WAIT", "Replicated"]
+
+AFTER, WAIT, APPLIED = "X-Kinbin-After", "X-Kinbin-Wait-Ms", "X-Kinbin-Applied"
+"""Of a request: the sequence to wait for, and how long; of an answer: the last sequences that it surely, and at most, has seen."""
+WAIT_MS, MOST_WAIT_MS = 2_000, 30_000
+
+
+class Replicated:
+    """ASGI middleware inside of the gate."""
+
+    def __init__(self, app: ASGIApp, node: Callable[[Scope], RunningNode]) -> None:
+        self._app = app
+        self._node = node
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            _refuse_writes(scope["method"], scope["path"])
+            progress = self._progress(scope)
+            if progress is not None:
+                await _wait(progress, Headers(scope=scope))
+        except Refusal as refusal:
+            await refusal.response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send if progress is None else _telling(progress, send))
+
+    def _progress(self, scope: Scope) -> Progress | None:
+        """That of the replica that is asked for; None: no replica is."""
+        parts = scope["path"].split("/")
+        place = local_shard(parts[3]) if parts[:3] == ["", "v1", "collections"] and len(parts) > 3 else None
+        if place is None:
+            return None
+        replica = self._node(scope).replicas.get(place)
+        if replica is None or replica.applier is None:
+            raise Refusal("collection_not_found", "this node holds no replica of that shard, or makes it just now")
+        return replica.applier.progress
+
+
+def _refuse_writes(method: str, path: str) -> None:
+    role, _ = needed(method, path)
+    if role == "write" or (role == "admin" and method not in {"GET", "HEAD"} and not path.startswith("/cluster/")):
+        raise Refusal("not_in_cluster", "a node takes no writes: its replicas follow the log of their shards; write by a gateway")
+
+
+async def _wait(progress: Progress, headers: Headers) -> None:
+    after = headers.get(AFTER)
+    if after is None:
+        return
+    sequence, wait = _number(after, AFTER), min(MOST_WAIT_MS, _number(headers.get(WAIT, str(WAIT_MS)), WAIT))
+    if not await progress.reached(sequence, wait / 1_000):
+        raise Refusal("lagging", f"this replica has applied {progress.applied}, and not yet {sequence}")
+
+
+def _number(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+        raise Refusal("invalid_field", f"{name} is a whole number", [Entry("#", f"{name} is a whole number")])
+    return int(text)
+
+
+def _telling(progress: Progress, send: Send) -> Send:
+    """Sends answers that tell what the read has seen: all up to the first number, nothing beyond the second."""
+    before = progress.applied
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told = f"{before}-{progress.begun}".encode()
+            message["headers"] = [*message.get("headers", ()), (APPLIED.lower().encode(), told)]
+        await send(message)
+
+    return sending

@@ -1,0 +1,280 @@
+"""`kinbin cluster reshard`: a collection into a new one of other shards, which takes its name.
+
+    copy ─ rounds, until little changes ─▶ close the old one ─▶ the last round ─▶ compare ─▶ the name leads to the new one
+
+| broken off | the old collection | begun again |
+|---|---|---|
+| while it copies | takes writes | the new collection is dropped, and everything is copied anew |
+| while writes pause | refuses writes; opened by the command itself unless it was killed | it is opened first, then as above |
+| after contents were compared | closed | the names are brought to their end, nothing else |
+
+One command at once works on a collection (a lease). How far it is stands in the registry: `jobs.reshard.{name}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import kinbin
+from kinbin_cluster.commands import Refused, Session, Tell, opened
+from kinbin_cluster.connecting import ended
+from kinbin_cluster.copying import MODULUS, Copy
+from kinbin_cluster.errors import ClusterError, NotThere
+from kinbin_cluster.gateway.creating import created
+from kinbin_cluster.leases import Lease
+from kinbin_cluster.message import Edit, encoded
+from kinbin_cluster.picture import Collection, Picture
+from kinbin_cluster.settings import ClusterSettings
+from kinbin_service.problems import Refusal
+
+__all__ = ["cancel", "reshard"]
+
+_FEW, _ROUNDS = 200, 8
+"""Items that a round may write at most to be the last before writes pause; rounds after which it is so anyway."""
+_PAUSE_SECONDS = 60.0
+"""Longest pause: what is not done then is broken off, and the old collection opened again."""
+_MARK_SECONDS = 5.0
+_LEASE_SECONDS = 1.0
+
+Job = dict[str, Any]
+
+
+async def reshard(
+    settings: ClusterSettings, name: str, shards: int, tell: Tell, *, replicas: int | None = None, drop_old: bool = False,
+    scratch: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Cut a collection into other shards. Returns the names, the number of items, and for how many seconds writes were refused.
+
+    name: of it, or an alias; all aliases follow. replicas: as many as it has, if None. drop_old: else it is kept, under another name, and
+    takes no writes. scratch: a folder that has room for all of the collection's files once, here; a temporary one if None.
+
+    Raises:
+        Refused, NotThere; ClusterError: it was broken off, and may be begun again.
+
+    Cost: what a new replica of each shard costs, here, and one more add of all items; 200 bytes of memory an item.
+    ARCHITECTURE.md has figures.
+    """
+    async with opened(settings) as session:
+        old = _named(session, name)
+        async with _alone(session, old.name):
+            job = _job(session, old.name)
+            if not _only_names(old, job):
+                await _begun_anew(session, old, job)
+                job = await _copied(session, old, (shards, replicas), tell, scratch)
+            pause = await _swapped(session, job)
+            if drop_old:
+                await session.registry.drop_collection(job["kept"])
+            became = "is dropped" if drop_old else f"is kept as {job['kept']}, and takes no writes"
+            tell(f"{job['name']} has {job['shards']} shards; what it was {became}")
+            return {key: job[key] for key in ("name", "shards", "items", "kept")} | {"dropped": drop_old, "paused_seconds": pause}
+
+
+async def cancel(settings: ClusterSettings, name: str, tell: Tell) -> None:
+    """Give up what was broken off: the new collection is dropped, the old one takes writes. Raises Refused, NotThere, ClusterError."""
+    async with opened(settings) as session:
+        old = _named(session, name)
+        async with _alone(session, old.name):
+            job = _job(session, old.name)
+            if _only_names(old, job):
+                raise Refused(f"{old.name} was copied, and its name only has to follow: run it again without --cancel")
+            await _begun_anew(session, old, job)
+            tell(f"{old.name} is as it was")
+
+
+def _named(session: Session, name: str) -> Collection:
+    found = session.picture.resolved(name)
+    if found is None:
+        raise NotThere(f"there is no collection {name}")
+    return found
+
+
+def _job(session: Session, name: str) -> Job:
+    return session.picture.jobs.get(f"reshard.{name}") or {"state": "none"}
+
+
+def _only_names(found: Collection, job: Job) -> bool:
+    """Whether all is copied and compared, and nothing was written since."""
+    return bool(job["state"] == "swapping" and (found.uid != job["old"] or found.closed))
+
+
+@asynccontextmanager
+async def _alone(session: Session, name: str) -> AsyncIterator[None]:
+    """Hold the lease of a collection. Raises Refused when another command does."""
+    lease = Lease(session.registry, f"reshard.{name}", f"command-{secrets.token_hex(4)}", session.connection.clock)
+    until = time.monotonic() + 6.0  # one that was killed holds it for 5 s
+    while not await lease.hold():
+        if time.monotonic() > until:
+            raise Refused(f"another command cuts {name} into other shards just now")
+        await asyncio.sleep(_LEASE_SECONDS)
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(_LEASE_SECONDS)
+            await lease.hold()
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        await ended(keeping)
+        await lease.free()
+
+
+async def _begun_anew(session: Session, old: Collection, job: Job) -> None:
+    """Undo what a command that was broken off has left."""
+    if old.closed == "kept":
+        raise Refused(f"{old.name} is kept as it was before it was cut into other shards: name the one that took its name")
+    if job["state"] != "none" and job["into"] in session.picture.collections:
+        await session.registry.drop_collection(job["into"])
+    if old.closed:
+        await _opened(session, old)
+    await session.registry.put_job(f"reshard.{old.name}", {"state": "none"})
+
+
+# ----------------------------------------------------------------------------------------------- copying
+
+
+async def _copied(session: Session, old: Collection, spread: tuple[int, int | None], tell: Tell, scratch: Path | None) -> Job:
+    """Make the new collection, fill it, and close the old one, which holds the same then. Returns the job, for `_swapped`."""
+    shards, replicas = spread
+    job: Job = {
+        "state": "copying", "name": old.name, "old": old.uid, "shards": shards,
+        "into": f"{old.name[:40]}-to-{shards}-shards", "kept": f"{old.name[:40]}-was-{old.uid[:8]}",
+    }  # fmt: skip
+    if {job["into"], job["kept"]} & {*session.picture.collections, *session.picture.aliases}:
+        raise Refused(f"{job['into']} and {job['kept']} are the names that are needed, and one of them is taken")
+    tell(f"{old.name} is cut from {old.shards} into {shards} shards; it takes writes until the last of them are taken over")
+    with tempfile.TemporaryDirectory(prefix=".resharding-", dir=scratch) as folder:
+        async with Copy(session, old, Path(folder), tell) as copy:
+            await copy.caught_up()
+            await session.registry.put_job(f"reshard.{old.name}", job)
+            copy.new = await _created(session, job["into"], copy.configuration(), (shards, replicas or old.replicas))
+            job["new"] = copy.new.uid
+            await _rounds(session, copy, tell)
+            return await _closed(session, copy, job, tell)
+
+
+async def _created(session: Session, name: str, configuration: dict[str, Any], spread: tuple[int, int]) -> Collection:
+    try:
+        return await created(session, name, kinbin.Schema(**configuration), *spread)
+    except Refusal as refusal:
+        raise Refused(refusal.detail) from None
+
+
+async def _rounds(session: Session, copy: Copy, tell: Tell) -> None:
+    """Write rounds until one of them writes little, and the new shards have applied it."""
+    for number in range(1, _ROUNDS + 1):
+        written = await copy.round()
+        await copy.settings()
+        await _applied(session, copy)
+        tell(f"round {number}: {written} items written")
+        await copy.caught_up()
+        if written <= _FEW:
+            return
+
+
+async def _applied(session: Session, copy: Copy) -> None:
+    """Wait until a replica of each new shard has applied what its log holds now."""
+    assert copy.new is not None
+    uid = copy.new.uid
+    for number in range(copy.new.shards):
+        last = await session.log.last(uid, number)
+        while max(session.picture.applied(uid, number).values(), default=0) < last:
+            if uid not in {one.uid for one in session.picture.collections.values()}:
+                raise Refused("the new collection was dropped meanwhile")
+            await session.registry.wait_for(partial(_is_applied, (uid, number), last), 5.0)
+
+
+def _is_applied(place: tuple[str, int], last: int, picture: Picture) -> bool:
+    return max(picture.applied(*place).values(), default=0) >= last
+
+
+async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
+    """Close the old collection, take over its last edits, and compare. It is opened again unless all of it is alike."""
+    tell("writes pause")
+    began = time.time()
+    alike = False
+    try:
+        async with asyncio.timeout(_PAUSE_SECONDS):
+            await session.registry.change_collection(copy.old.name, lambda held: replace(held, closed="pause"))
+            await asyncio.gather(*(session.log.take(copy.old.uid, number, edits=False) for number in range(copy.old.shards)))
+            await copy.caught_up(_PAUSE_SECONDS)
+            written = await copy.round()
+            await copy.settings()
+            tell(f"the last round: {written} items written")
+            await _compared(session, copy)
+            tell(f"{copy.count} items are alike")
+            done = job | {"state": "swapping", "items": copy.count, "closed": began}
+            await session.registry.put_job(f"reshard.{copy.old.name}", done)
+            alike = True
+    except TimeoutError:
+        raise Refused(f"the last edits were not taken over in {_PAUSE_SECONDS:.0f} s") from None
+    finally:
+        if not alike:
+            # First of all, so that nobody takes it for copied once it takes writes again.
+            await session.registry.put_job(f"reshard.{copy.old.name}", job)
+            await _opened(session, copy.old)
+            tell("writes go on")
+    return done
+
+
+async def _opened(session: Session, old: Collection) -> None:
+    await asyncio.gather(*(session.log.take(old.uid, number, edits=True) for number in range(old.shards)))
+    await session.registry.change_collection(old.name, lambda held: replace(held, closed="") if held.uid == old.uid else held)
+
+
+async def _compared(session: Session, copy: Copy) -> None:
+    """See that the new collection's nodes hold what was read from the old one. Raises Refused."""
+    assert copy.new is not None
+    found = await asyncio.gather(*(_digest(session, copy.new.uid, number) for number in range(copy.new.shards)))
+    total, count = sum(digest for digest, _ in found) % MODULUS, sum(items for _, items in found)
+    if (total, count) != (copy.digest, copy.count):
+        raise Refused(f"the new shards hold {count} items and the old ones {copy.count}, or not the same: nothing was changed")
+
+
+async def _digest(session: Session, uid: str, number: int) -> tuple[int, int]:
+    """What a replica of a shard holds: the sum of its items' digests, and their number."""
+    while True:
+        # A replica that is still at another mark passes this one over: the next one comes.
+        name = f"reshard-{secrets.token_hex(8)}"
+        parts = encoded(Edit("mark", now=time.time(), more={"name": name, "of": "set"}))
+        sequence = (await session.log.publish(uid, number, parts, name, time.monotonic() + _PAUSE_SECONDS)).sequence
+        told: list[tuple[int, int]] = []
+
+        def tells(picture: Picture, sequence: int = sequence, told: list[tuple[int, int]] = told) -> bool:
+            for node in picture.shards[uid, number].replicas:
+                replica = picture.replica(uid, number, node)
+                if replica is not None and replica.digest is not None and replica.digest[0] == sequence:
+                    told.append((int(str(replica.digest[1]), 16), replica.items))
+            return bool(told)
+
+        if await session.registry.wait_for(tells, _MARK_SECONDS):
+            return told[0]
+
+
+# ----------------------------------------------------------------------------------------------- names
+
+
+async def _swapped(session: Session, job: Job) -> float:
+    """Bring the names to their end, from wherever they are. Returns the seconds since the old collection was closed."""
+    registry, picture = session.registry, session.picture
+    new, held = picture.collections.get(job["into"]), picture.collections.get(job["name"])
+    if held is not None and held.uid == job["old"]:
+        if new is None or new.uid != job["new"]:
+            raise ClusterError(f"{job['into']}, which has all of {job['name']}, is not there any more")
+        await registry.put_name(replace(held, name=job["kept"], closed="kept"))
+        leads_to = replace(new, name=job["name"], created=held.created)
+        await registry.change_collection(job["name"], lambda now: leads_to if now.uid == job["old"] else now)
+    pause = round(time.time() - float(job["closed"]), 3)
+    await registry.drop_name(job["into"])
+    await registry.put_job(f"reshard.{job['name']}", {"state": "none"})
+    return pause

@@ -1,0 +1,93 @@
+"""The example of a deployment on three machines: NATS with TLS and passwords, and containers whose settings are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kinbin_cluster.connecting import Connection
+from kinbin_cluster.errors import LogUnavailable
+from kinbin_cluster.log import Log
+from kinbin_cluster.servers import NatsServers, Process, free_port
+from kinbin_cluster.settings import ClusterSettings
+from kinbin_service.settings import Settings
+from self_signed import make_certificate
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy/cluster"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Three servers by the file that is deployed, but for ports and paths: the folder of certificates, and the servers' addresses."""
+    folder = tmp_path_factory.mktemp("secured")
+    certificate, key = make_certificate(folder, "server")
+    certificate.rename(folder / "server.crt")
+    key.rename(folder / "server.key")
+    (folder / "ca.crt").write_bytes((folder / "server.crt").read_bytes())
+    program = NatsServers(folder / "unused", 1).processes[0].command[0]
+    ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
+    variables = {f"ROUTE_{number + 1}": f"nats://routes:between@localhost:{port}" for number, port in enumerate(routes)}
+    text = (DEPLOY / "nats.conf").read_text(encoding="utf-8").replace("/certs/", f"{folder}/").replace("http: 127.0.0.1:8222", "")
+    processes = []
+    for number in range(3):
+        own = (
+            text.replace("/nats\n", f"{folder}/store-{number}\n")
+            .replace(":4222", f":{ports[number]}")
+            .replace(":6222", f":{routes[number]}")
+        )
+        (folder / f"{number}.conf").write_text(own.replace("0.0.0.0", "127.0.0.1"), encoding="utf-8")
+        environment = {"MACHINE": f"m{number}", "NATS_PASSWORD": "secret", "ROUTES_PASSWORD": "between", **variables}
+        processes.append(Process([program, "-c", str(folder / f"{number}.conf")], folder / f"{number}.log", environment))
+    try:
+        for process in processes:
+            process.start()
+        yield folder, ",".join(f"tls://localhost:{port}" for port in ports)
+    finally:
+        for process in processes:
+            process.stop()
+
+
+async def test_deployed_servers_work_with_tls_and_a_password(secured: tuple[Path, str]) -> None:
+    """Three servers of the deployed file store an edit three times for who trusts their certificate and has the password."""
+    folder, addresses = secured
+    (folder / "password").write_text("secret\n", encoding="utf-8")
+    settings = ClusterSettings(
+        nats=addresses, nats_user="kinbin", nats_password_file=folder / "password", nats_ca_file=folder / "ca.crt", nats_replicas=3
+    )
+    async with await Connection.open(settings, "test", seconds=60) as connection:
+        log = Log(connection)
+        await log.ensure_stream("0" * 12, 0, seconds=60)
+        assert await log.last("0" * 12, 0) == 0
+        info = await connection.js.stream_info("KB-" + "0" * 12 + "-0")
+        assert info.config.num_replicas == 3
+        assert connection.client.connected_url is not None
+
+
+@pytest.mark.parametrize("wrong", ["password", "authority"])
+async def test_deployed_servers_refuse_others(secured: tuple[Path, str], tmp_path: Path, wrong: str) -> None:
+    """Who has another password, or trusts another authority, gets no connection."""
+    folder, addresses = secured
+    other, _ = make_certificate(tmp_path, "other")
+    settings = ClusterSettings(
+        nats=addresses, nats_user="kinbin", nats_password="guess" if wrong == "password" else "secret",
+        nats_ca_file=other if wrong == "authority" else folder / "ca.crt",
+    )  # fmt: skip
+    with pytest.raises(LogUnavailable):
+        await Connection.open(settings, "test", seconds=3)
+
+
+def test_containers_have_settings_that_there_are() -> None:
+    """Every variable of the containers is a setting of the service or of the cluster, and their programs are commands."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    known = {f"KINBIN_{name.upper()}" for name in Settings.model_fields}
+    known |= {f"KINBIN_CLUSTER_{name.upper()}" for name in ClusterSettings.model_fields}
+    for name in ("node", "gateway"):
+        assert set(services[name]["environment"]) <= known, name
+        assert services[name]["command"][:2] == ["kinbin", name]
+        assert services[name]["read_only"] is True
+    used = set(re.findall(r"\$([A-Z_0-9]+)", (DEPLOY / "nats.conf").read_text(encoding="utf-8")))
+    assert used == set(services["nats"]["environment"])

@@ -1,0 +1,178 @@
+"""What a write of several parts answers: all done, refused in part, not acknowledged, or not told yet. Without servers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import kinbin
+from kinbin_cluster.errors import LogRefused, LogUnavailable
+from kinbin_cluster.gateway import publishing
+from kinbin_cluster.gateway.cutting import Part
+from kinbin_cluster.gateway.publishing import Written, written
+from kinbin_cluster.gateway.service import Gateway
+from kinbin_cluster.gateway.tokens import Token
+from kinbin_cluster.gateway.verdicts import error_of, verdict_of
+from kinbin_cluster.log import Published
+from kinbin_cluster.picture import Collection, Node, Picture, Shard
+from kinbin_cluster.settings import ClusterSettings
+from kinbin_service.metrics import Metrics
+from kinbin_service.problems import Place, Refusal
+from kinbin_service.settings import Settings
+
+UID = "0123456789ab"
+COLLECTION = Collection("photos", UID, 3, 2, {}, 0.0)
+CONFLICT = {
+    "refused": {"code": "item_conflict", "detail": "1 of 2 ids are in the collection already ('b'); nothing was written", "ids": ["b"]}
+}
+
+
+def done(count: int, **more: Any) -> dict[str, Any]:
+    """A verdict of what was done."""
+    return {"done": {"indexed": 1, "updated": 0, "unchanged": 0, "count": count, **more}}
+
+
+@dataclass
+class World:
+    """A log and two nodes that answer as they are told to."""
+
+    verdicts: dict[int, dict[str, Any]]
+    """By shard."""
+    failing: dict[int, Exception] = field(default_factory=dict)
+    """Of publishing, by shard."""
+    silent: set[str] = field(default_factory=set)
+    """Nodes that take a question and never answer."""
+    dropped: bool = False
+    """Whether the collection is there no more."""
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+
+    async def publish(self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float) -> Published:
+        """As the log does."""
+        if shard in self.failing:
+            raise self.failing[shard]
+        return Published(100 + shard, duplicate=False)
+
+    async def post(self, address: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes] | None:
+        """As the fanout does."""
+        (asked,) = orjson.loads(body)["asked"]
+        self.asked.append((address, asked["shard"], asked["sequence"]))
+        if address in self.silent:
+            await asyncio.Event().wait()
+        told = {"count": 5} if not asked["sequence"] else self.verdicts.get(asked["shard"], {"lagging": True})
+        return 200, orjson.dumps({"verdicts": [{**asked, **told}]})
+
+    @property
+    def nodes(self) -> Any:
+        """Picture and fanout."""
+        picture = Picture(3.0)
+        picture.nodes = {name: Node(name, name) for name in ("n1", "n2")}
+        picture.collections = {} if self.dropped else {COLLECTION.name: COLLECTION}
+        picture.shards = {(UID, shard): Shard(("n1", "n2"), holder="n1") for shard in range(3)}
+        return picture, self
+
+    async def write(self, *shards: int) -> Written:
+        """A write of an item or more for each of these shards."""
+        parts = [Part(shard, [b""], f"id-{shard}", 1) for shard in shards]
+        log: Any = self
+        return await written(log, self.nodes, COLLECTION, parts, Place("items", ("a", "b", "c")), 5.0)
+
+
+async def test_a_write_sums_up_what_its_shards_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are sums over shards, shards without a part tell what they hold, and the token names the sequences of the parts."""
+    monkeypatch.setattr(publishing, "COUNT_SECONDS", 60.0)
+    found = await World({0: done(7), 2: done(9, updated=4)}).write(0, 2)
+    assert (found.sum("indexed"), found.sum("updated"), found.count) == (2, 4, 7 + 9 + 5)
+    assert Token.read(found.token) == Token(UID, {0: 100, 2: 102})
+    assert not found.atomic
+    assert (await World({1: done(2)}).write(1)).atomic
+
+
+async def test_a_part_that_is_refused_says_what_became_of_the_others() -> None:
+    """A conflict in one shard is that conflict, at its place in the batch, and tells how many parts were written all the same."""
+    with pytest.raises(Refusal) as refused:
+        await World({0: done(7), 1: CONFLICT}).write(0, 1)
+    assert refused.value.code == "item_conflict"
+    assert refused.value.errors[0].pointer == "#/items/1/id"
+    assert "1 of the write's 2 parts (one a shard) were written" in refused.value.detail
+    assert "nothing was written" not in refused.value.detail
+
+
+async def test_a_write_that_is_refused_everywhere_is_the_refusal_of_one_node() -> None:
+    """Where no part was done, the text is the library's."""
+    with pytest.raises(Refusal) as refused:
+        await World({1: CONFLICT}).write(1)
+    assert refused.value.detail == CONFLICT["refused"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "code", "text"),
+    [
+        (LogUnavailable("no quorum"), "outcome_unknown", "1 of the write's 2 parts (one a shard) were not acknowledged"),
+        (LogRefused("the stream is full"), "storage_full", "the stream is full"),
+    ],
+)
+async def test_a_part_that_the_log_does_not_take(failing: Exception, code: str, text: str) -> None:
+    """What is not acknowledged may be written or not, and what the log refuses is not: each has a code of its own."""
+    with pytest.raises(Refusal) as refused:
+        await World({0: done(7), 1: done(8)}, failing={1: failing}).write(0, 1)
+    assert refused.value.code == code
+    assert text in refused.value.detail
+
+
+async def test_what_no_replica_tells_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that lies in the log and whose result nobody tells is durable, and its outcome unknown."""
+    monkeypatch.setattr(publishing, "VERDICT_SECONDS", 0.2)
+    with pytest.raises(Refusal) as refused:
+        await World({0: done(7)}).write(0, 1)
+    assert refused.value.code == "outcome_unknown"
+    assert "durable" in refused.value.detail
+
+
+@pytest.mark.parametrize("failing", [{}, {1: LogRefused("there is no such stream")}, {1: LogUnavailable("no answer")}])
+async def test_a_write_to_what_is_dropped_meanwhile_says_so(failing: dict[int, Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the collection is dropped while it is written to, nobody is waited for, and the answer is that it is not there."""
+    monkeypatch.setattr(publishing, "VERDICT_SECONDS", 3_600.0)
+    async with asyncio.timeout(60):
+        with pytest.raises(kinbin.CollectionNotFound):
+            await World({0: done(7)}, failing=failing, dropped=True).write(0, 1)
+
+
+async def test_another_replica_tells_where_the_first_is_silent() -> None:
+    """A replica that takes the question and never answers is not waited for: the next one tells."""
+    world = World({1: done(3)}, silent={"n1"})
+    found = await verdict_of(world.nodes, UID, 1, 100, time.monotonic() + 60)
+    assert found is not None
+    assert found.done == done(3)["done"]
+    assert {address for address, _, _ in world.asked} == {"n1", "n2"}
+
+
+def test_refusals_come_back_as_the_library_raised_them() -> None:
+    """A verdict's problem is the error of one node: its type, ids, and problems."""
+    conflict = error_of({"code": "version_conflict", "detail": "x", "ids": ["a"]})
+    assert isinstance(conflict, kinbin.VersionConflict)
+    assert conflict.ids == ("a",)
+    told: list[dict[str, Any]] = [{"code": "over_limit", "detail": "full", "position": None, "field": None, "limit": "collection_items"}]
+    full = error_of({"code": "over_limit", "detail": "full", "problems": told})
+    assert isinstance(full, kinbin.InvalidInput)
+    assert full.problems == (kinbin.Problem(**told[0]),)
+    assert isinstance(error_of({"code": "key_reused", "detail": "x"}), kinbin.KeyReused)
+
+
+async def test_writes_that_wait_keep_no_read_out() -> None:
+    """However many writes wait for a log that is away, reads find room; one write more than may wait is refused."""
+    settings = Settings(data_dir=Path("unused"), queue_length=2)
+    gateway = Gateway(settings, ClusterSettings(), Picture(3.0), Metrics())
+    try:
+        with gateway.writing.enter(), gateway.writing.enter():
+            gateway.admission.check_room(writes=False)
+            with pytest.raises(Refusal) as refused, gateway.writing.enter():
+                pass
+            assert refused.value.code == "overloaded"
+    finally:
+        gateway.fanout.close()

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from kinbin_cluster.connecting import Connection, quoted, unquoted
+from kinbin_cluster.errors import Exists, NotThere
+from kinbin_cluster.picture import Collection, Gateway, Node, Picture, Replica, Snapshot
+from kinbin_cluster.registry import Registry
+from kinbin_cluster.servers import NatsServers
+from kinbin_cluster.settings import ClusterSettings
+from service_app import eventually
+
+LONG = 30.0
+
+
+def collection(name: str | None = None, shards: int = 2) -> Collection:
+    """A collection that nobody else has."""
+    uid = secrets.token_hex(6)
+    return Collection(name or f"ünder.{uid}", uid, shards, 2, {"kind": "minmax", "dim": 8}, 1.5)
+
+
+@pytest_asyncio.fixture
+async def other(settings: ClusterSettings) -> AsyncIterator[Registry]:
+    """The registry as another process sees it."""
+    async with await Connection.open(settings, "other") as connection:
+        registry = Registry(connection)
+        await registry.start()
+        yield registry
+        await registry.stop()
+
+
+@pytest.mark.parametrize("name", ["plain-Name_1", "a.b", ".", "=2E", "Größe*>", "名"])
+def test_names_are_quoted(name: str) -> None:
+    """A quoted name has no byte that means something to NATS, and comes back; other names are quoted otherwise."""
+    assert unquoted(quoted(name)) == name
+    assert set(quoted(name)) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=")
+
+
+async def test_collections_are_seen_by_all(registry: Registry, other: Registry) -> None:
+    """A collection is in its maker's picture at once and in others' soon, with its shards; a second of its name is told of the first."""
+    one = collection()
+    await registry.create_collection(one, [["a", "b"], ["b", "c"]])
+    assert registry.picture.collections[one.name] == one
+    assert await other.wait_for(lambda picture: picture.resolved(one.name) == one, LONG)
+    assert other.picture.shards[one.uid, 1].replicas == ("b", "c")
+    assert other.picture.shards[one.uid, 1].holder == "b"
+    again = collection(one.name)
+    with pytest.raises(Exists) as caught:
+        await other.create_collection(again, [["a", "b"], ["b", "c"]])
+    assert caught.value.held == one
+    assert await registry.wait_for(lambda picture: (again.uid, 0) not in picture.shards, LONG)
+    await other.drop_collection(one.name)
+    assert one.name not in other.picture.collections
+    assert await registry.wait_for(lambda picture: (one.uid, 1) not in picture.shards and one.name not in picture.collections, LONG)
+    with pytest.raises(NotThere):
+        await registry.drop_collection(one.name)
+    await registry.create_collection(again, [["a", "b"], ["b", "c"]])
+    assert registry.picture.collections[one.name] == again
+
+
+async def test_aliases_follow(registry: Registry, other: Registry) -> None:
+    """An alias means its collection, another one after it was moved, and nothing after it, or its collection, is gone."""
+    one, two = collection(), collection()
+    for each in (one, two):
+        await registry.create_collection(each, [["a"], ["b"]])
+    await registry.set_alias("now", one.name)
+    assert registry.picture.resolved("now") == one
+    await registry.set_alias("now", two.name)
+    assert registry.picture.resolved("now") == two
+    assert await other.wait_for(lambda picture: picture.resolved("now") == two, LONG)
+    await registry.drop_collection(two.name)
+    assert await other.wait_for(lambda picture: "now" not in picture.aliases, LONG)
+    with pytest.raises(NotThere):
+        await registry.drop_alias("now")
+
+
+async def test_changes_at_once_are_all_made(registry: Registry, other: Registry) -> None:
+    """Changes of one record by several processes at once are all in it, and each is counted."""
+    one = collection()
+    await registry.create_collection(one, [["a"], ["b"]])
+
+    async def add(by: Registry, name: str) -> None:
+        await by.change_shard(one.uid, 0, lambda shard: shard if name in shard.joining else replace(shard, joining=(*shard.joining, name)))
+
+    names = [f"n{number}" for number in range(12)]
+    await asyncio.gather(*(add((registry, other)[number % 2], name) for number, name in enumerate(names)))
+    assert await registry.wait_for(lambda picture: len(picture.shards[one.uid, 0].joining) == 12, LONG)
+    shard = registry.picture.shards[one.uid, 0]
+    assert sorted(shard.joining) == sorted(names)
+    assert shard.epoch == 13
+
+
+async def test_newest_two_snapshots_stay(registry: Registry) -> None:
+    """Of the snapshots of a shard the newest two are kept, whatever order they are entered in; the others are handed back."""
+    uid = secrets.token_hex(6)
+    made = [Snapshot(sequence, f"o{sequence}", 1, "a", 0.0) for sequence in (10, 30, 20)]
+    assert await registry.add_snapshot(uid, 0, made[0]) == []
+    assert await registry.add_snapshot(uid, 0, made[1]) == []
+    assert await registry.add_snapshot(uid, 0, made[2]) == [made[0]]
+    assert await registry.add_snapshot(uid, 0, made[2]) == []
+    assert await registry.wait_for(lambda picture: [one.sequence for one in picture.snapshots[uid, 0].newest] == [30, 20], LONG)
+
+
+async def test_what_nodes_tell_is_heard(registry: Registry, other: Registry) -> None:
+    """A node that tells of itself lives, with what it has applied; a gateway, too."""
+    name = f"n{secrets.token_hex(3)}"
+    await registry.join(Node(name, "http://127.0.0.1:1", "rack"))
+    await registry.change_node(name, lambda node: replace(node, draining=True))
+    await registry.join(Node(name, "http://127.0.0.1:2", "rack"))
+    assert await other.wait_for(lambda picture: picture.nodes.get(name) == Node(name, "http://127.0.0.1:2", "rack", draining=True), LONG)
+    assert not other.picture.is_live(name)
+    await registry.beat(name, {("abc", 3): Replica(7, "live", (5, "ff"), items=2)}, version="1")
+    await registry.beat_gateway(Gateway("g.1:80", "http://127.0.0.1:3", "1"))
+    assert await other.wait_for(lambda picture: picture.is_live(name), LONG)
+    assert other.picture.replica("abc", 3, name) == Replica(7, "live", (5, "ff"), items=2)
+    assert other.picture.told(name) == {"version": "1"}
+    assert await other.wait_for(lambda picture: [one.name for one in picture.live_gateways()] == ["g.1:80"], LONG)
+
+
+async def test_one_of_several_gets_a_lease(registry: Registry, other: Registry) -> None:
+    """Of processes that take a lease at once one has it, and all know who."""
+
+    def taken_by(name: str) -> Registry:
+        return registry if name < "5" else other
+
+    async def take(name: str) -> dict[str, object]:
+        return await taken_by(name).change_lease("test", lambda held: held or {"by": name})
+
+    found = await asyncio.gather(*(take(str(number)) for number in range(10)))
+    assert len({str(one["by"]) for one in found}) == 1
+
+
+def test_silence_counts_only_while_the_connection_stands() -> None:
+    """Nodes are not taken for lost for the time in which nobody could be heard, and are after the set time in which they could be."""
+    clock = [100.0]
+    picture = Picture(3.0, lambda: clock[0])
+    picture.nodes["a"] = Node("a", "http://127.0.0.1:1")
+    picture.hear("a", b"{}")
+    clock[0] += 2.9
+    assert picture.is_live("a")
+    clock[0] += 0.2
+    assert not picture.is_live("a")
+    assert picture.silent_for("b") is None
+
+
+async def test_picture_outlives_its_server(nats_one: NatsServers) -> None:
+    """A picture holds while the server is away, nodes live on in it, and it is current again after it."""
+    settings = ClusterSettings(nats=nats_one.addresses, nats_replicas=1, lost_seconds=60.0)
+    async with await Connection.open(settings, "one") as connection, await Connection.open(settings, "two") as second:
+        registry, writing = Registry(connection), Registry(second)
+        await registry.start()
+        await writing.start()
+        await writing.join(Node("a", "http://127.0.0.1:1"))
+        await writing.beat("a", {})
+        assert await registry.wait_for(lambda picture: picture.is_live("a"), LONG)
+        nats_one.processes[0].kill()
+        await eventually(lambda: not connection.connected)
+        stood = connection.clock()
+        await asyncio.sleep(0.1)
+        assert connection.clock() == stood
+        assert registry.picture.is_live("a")
+        nats_one.start()
+        one = collection()
+        await writing.create_collection(one, [["a"], ["a"]])
+        assert await registry.wait_for(lambda picture: picture.resolved(one.name) == one, LONG)
+        await registry.stop()
+        await writing.stop()
