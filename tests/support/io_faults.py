@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import shutil
@@ -21,8 +22,8 @@ SEED = 5
 STEPS = 40
 """Steps of the workload that the template database holds."""
 ALL = WRITES | SYNCS | META
-_NO_RESERVE = 0x4000
-"""MAP_NORESERVE of Linux, which Python's mmap does not name in every version."""
+_KEPT = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000 | 0x100000
+"""Flags of Linux for addresses that nothing may use: with MAP_NORESERVE and MAP_FIXED_NOREPLACE, which Python's mmap does not name."""
 
 ADD = next(number for number in range(STEPS, STEPS + 99) if not Workload(SEED, "f").step(number).delete)
 DELETE = next(number for number in range(STEPS, STEPS + 99) if Workload(SEED, "f").step(number).delete)
@@ -125,12 +126,14 @@ def lose_the_map(connection: Connection, path: str) -> None:
 
     module: Any = kinbin.storage.store
     shim = Shim()
-    kept = []
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    library.mmap.restype = ctypes.c_void_p
     original = module.lmdb.open
 
     def elsewhere(*arguments: Any, **options: Any) -> Any:
-        # Whatever still points into the old map points into this, and ends the process.
-        kept.append(mmap.mmap(-1, module.MAP_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, prot=0))
+        # Whatever still points into the old map points into this, and ends the process. It fails while the old map is there.
+        library.mmap(first, end - first, 0, _KEPT, -1, 0)
         return original(*arguments, **options)
 
     before, done = Workload(SEED, "f").after(STEPS), after("add")
@@ -139,6 +142,7 @@ def lose_the_map(connection: Connection, path: str) -> None:
         collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         problems = findings(collection, before)
         place = _address(collection)
+        first, end = _mapping(place)
         module.lmdb.open = elsewhere
         answers: list[str] = []
         with collection._store.read() as reader:
@@ -190,6 +194,15 @@ def merge_on_a_full_disk(connection: Connection, path: str, ballast: str) -> Non
         Path(ballast).unlink()
         collection.compact()
         connection.send(collection.query(vectors[7], k=1, mode="bands").ids)
+
+
+def _mapping(place: int) -> tuple[int, int]:
+    """The addresses, from and to, of what is mapped around this one."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, end = (int(number, 16) for number in line.split()[0].split("-"))
+        if first <= place < end:
+            return first, end
+    raise LookupError(f"nothing is mapped at {place:#x}")
 
 
 def _address(collection: Any) -> int:

@@ -100,6 +100,10 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         """Write until the load ends."""
+        with self._client:
+            self._write()
+
+    def _write(self) -> None:
         steps = (self._upsert, self._upsert, self._upsert, self._insert, self._delete, self._payload, self._filtered)
         while not self._load.ending.is_set():
             try:
@@ -243,6 +247,10 @@ class Reader(threading.Thread):
 
     def run(self) -> None:
         """Read until the load ends."""
+        with self._client:
+            self._read()
+
+    def _read(self) -> None:
         while not self._load.ending.is_set():
             gateways = self._load.gateways
             asked = {"vector": vector_of("query", self._rng.randrange(1_000)), "k": 3, "mode": "exact"}
