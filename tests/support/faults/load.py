@@ -104,7 +104,7 @@ class Writer(threading.Thread):
             self._write()
 
     def _write(self) -> None:
-        steps = (self._upsert, self._upsert, self._upsert, self._insert, self._delete, self._payload, self._filtered)
+        steps = (self._upsert, self._upsert, self._upsert, self._insert, self._remove, self._payload, self._filtered)
         while not self._load.ending.is_set():
             try:
                 self._rng.choice(steps)()
@@ -141,7 +141,7 @@ class Writer(threading.Thread):
             self.violations.append(f"an add of {len(items)} items says {answer}")
         self._settle(wanted, answer)
 
-    def _delete(self) -> None:
+    def _remove(self) -> None:
         ids = self._some(4)
         wanted: dict[str, State] = dict.fromkeys(ids)
         answer, tries = self._until_done("/delete", {"ids": ids}, wanted, {})
