@@ -124,6 +124,7 @@ CODES: dict[str, Code] = {
     "storage_full": Code(507, "The storage is full"),
     # Of a cluster, whose gateways answer as one server does.
     "not_in_cluster": Code(501, "A cluster does not offer this"),
+    "changed_meanwhile": Code(409, "What was asked about has changed meanwhile"),
     "shard_unavailable": Code(503, "A part of the collection does not answer"),
     "lagging": Code(503, "No replica has applied the write yet"),
     "outcome_unknown": Code(503, "The write may have been done"),

@@ -139,6 +139,8 @@ def test_ndjson_takes_the_items_of_the_rest_contract(tmp_path: Path, imported: I
         {"id": "a", "vector": {"indices": [3, 70_001], "values": [1.5, 2]}, "payload": {"year": 2020}},
         {"id": "b", "vector": {"tokens": {"red": 3, "apple": 1}}},
         {"id": "ç", "vector": [0, 0.5, -1], "payload": None},
+        {"id": "d", "vector": {"tokens": ["red", "fox", "red"]}},
+        {"id": "e", "vector": ["red", "fox", "red"]},
     ]
     (tmp_path / "t.ndjson").write_bytes(b"\n\n".join(map(orjson.dumps, lines)))
     imported(tmp_path / "t.ndjson", "--batch", 2)
@@ -146,6 +148,7 @@ def test_ndjson_takes_the_items_of_the_rest_contract(tmp_path: Path, imported: I
     assert as_pairs(stored["a"]) == {3: 1.5, 70_001: 2.0}
     assert sorted(as_pairs(stored["b"]).values()) == [1.0, 3.0]
     assert as_pairs(stored["ç"]) == {1: 0.5, 2: -1.0}
+    assert as_pairs(stored["d"]) == as_pairs(stored["e"]) == {kinbin.token_feature("red"): 2.0, kinbin.token_feature("fox"): 1.0}
     assert [stored[identifier].payload for identifier in "abç"] == [{"year": 2020}, None, None]
 
 

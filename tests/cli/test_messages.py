@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,3 +134,16 @@ def test_parameters_are_told_as_options(command: str, message: str, told: str) -
     """What the library says of a parameter is said of the option of the command that runs; other words stay."""
     runs(typer.main.get_command(app).commands[command])  # type: ignore[attr-defined]  # a group
     assert in_its_words(message) == told
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_reader_that_wants_no_more_is_left_alone(data: Path, more: tuple[str, ...]) -> None:
+    """A command whose output nobody reads to the end, as before `head -1`, ends without a word, with the code of that signal."""
+    with kinbin.open(data) as db:
+        db.create_collection("c", dim=2)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "kinbin_service.cli", "stats", "--data", str(data), *more]
+    with os.fdopen(writing, "wb") as unheard:
+        done = subprocess.run(command, stdout=unheard, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -33,6 +33,16 @@ def filled(data: Path, vectors: NDArray[np.float32]) -> Path:
     return data
 
 
+def test_there_is_nothing_to_measure_without_neighbours(run: Run, data: Path) -> None:
+    """`recall` says so of a collection without rows, and of one whose rows have nothing in common."""
+    with kinbin.open(data) as database:
+        database.create_collection("none", dim=2)
+        database.create_collection("apart", dim=2).add(["a", "b"], [[1, 0], [0, 1]])
+    for name, says in (("none", "there are no rows"), ("apart", "no row has a neighbour")):
+        told = run("recall", "--data", data, "--collection", name)
+        assert told.stdout.splitlines()[-1] == f"nothing to measure: {says}", told.output
+
+
 def test_a_collection_is_tuned_rebuilt_and_measured(run: Run, filled: Path) -> None:
     """The suggestion can be rebuilt, and the recall that is measured then is more; tables have a line for each setting and mode."""
     where = ("--data", filled, "--collection", "photos")

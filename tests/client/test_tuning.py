@@ -57,7 +57,7 @@ async def test_both_halves_say_what_the_library_says(local_path: Path, vectors: 
             assert untimed((await same.tune(**ASKED)).model_dump()) == asdict_lists(expected)
             sampled = await same.recall(50, 5, modes=["bands"], seed=2)
             assert untimed(sampled.model_dump()) == untimed(asdict_lists(asdict(library.recall(50, 5, modes=["bands"], seed=2))))
-            assert sampled.modes[0].recall < 1.0
+            assert (sampled.modes[0].recall or 1.0) < 1.0
             made = await same.rebuild(2, 100)
             assert (made.rows, made.bands, made.count) == (2, 100, 300)
         assert collection.rebuild().rows == library.stats()["runs"][0]["r"]

@@ -99,6 +99,16 @@ async def test_what_is_malformed_in_the_address_is_refused(points: App, given: d
     await points.get(f"{PATH}/recall", params=given, status=422)
 
 
+async def test_there_is_nothing_to_measure_without_neighbours(app: App) -> None:
+    """An empty collection, and one whose rows have nothing in common, have no recall: null, and not 1."""
+    await app.put(PATH, {"dim": 3})
+    for queries in (0, 2):
+        told = await app.get(f"{PATH}/recall", params={"modes": "auto,exact"})
+        assert told["queries"] == queries
+        assert [(one["recall"], one["lowest"]) for one in told["modes"]] == [(None, None)] * 2
+        await app.post(f"{PATH}/index", {"items": [{"id": "a", "vector": [1, 0, 0]}, {"id": "b", "vector": [0, 1, 0]}]})
+
+
 async def test_collections_without_bands(app: App) -> None:
     """Strings are not tuned, their recall is measured; several fields are neither; what is not there is 404."""
     await app.put(PATH, {"items": "strings", "distance": "levenshtein"})

@@ -410,11 +410,11 @@ class Tuning(_Model):
 
 
 class ModeRecall(_Model):
-    """What one mode found: mean recall, that of the query that fared worst, mean of the certificates and how many answers had one."""
+    """What one mode found: mean recall, that of the query that fared worst (None: nothing to measure), certificates' mean and share."""
 
     mode: str
-    recall: float
-    lowest: float
+    recall: float | None
+    lowest: float | None
     certificate: float | None
     certified: float
     milliseconds: float
@@ -441,10 +441,10 @@ class Rebuilt(_Model):
 
 
 class CollectionInfo(_Model):
-    """A collection: its configuration, its size, and in `stats` how its index is built.
+    """A collection: its configuration (`feature_names`: those that were declared), its size, and in `stats` how its index is built.
 
-    `sampler`, `bands` and `rows` are None when Kinbin chooses them by itself, run by run. Where items have several vectors,
-    `fields` has these numbers of each, and `kernel` and `parameters` are None as well.
+    `sampler`, `bands` and `rows` are None when Kinbin chooses them by itself, run by run. Where items have several vectors, `fields` has
+    these numbers of each, and `kernel` and `parameters` are None as well. `cluster`: of a cluster its `shards`, and `replicas` of each.
     """
 
     name: str
@@ -457,8 +457,8 @@ class CollectionInfo(_Model):
     bands: int | None = None
     rows: int | None = None
     feature_names: dict[int, str] | None = None
-    """Names of features that were declared; None if none were."""
     fields: dict[str, dict[str, Any]] | None = None
+    cluster: dict[str, int] | None = None
     count: int
     stats: dict[str, Any] = {}
 

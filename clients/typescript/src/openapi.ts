@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 72e0ee7233b21660ce47ddad1a0c346ce355a530306512f71e26a96b79f4efe8, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 020acbbd4340aa780eac3e35f629f071762b418bc92116cec11f53ce765959bf, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -2657,14 +2657,14 @@ export interface components {
             mode: string;
             /**
              * Recall
-             * @description share of the k nearest that were found, by score; the mean of all queries
+             * @description share of the k nearest that were found, by score; the mean of all queries. null: none has any, nothing to measure
              */
-            recall: number;
+            recall: number | null;
             /**
              * Lowest
              * @description that of the query that fared worst
              */
-            lowest: number;
+            lowest: number | null;
             /**
              * Certificate
              * @description mean of the recall bounds that answers carried; null: none did
@@ -4230,7 +4230,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["ProblemAnswer"];
             };
         };
-        /** @description `collection_exists`: A collection of this name exists. `item_conflict`: Items conflict with stored ones. `version_conflict`: Items have other versions. `key_reused`: The idempotency key came with another add. `alias_conflict`: A name is taken by an alias, or an alias by a collection. `cursor_expired`: The collection has changed since the cursor's page. */
+        /** @description `collection_exists`: A collection of this name exists. `item_conflict`: Items conflict with stored ones. `version_conflict`: Items have other versions. `key_reused`: The idempotency key came with another add. `alias_conflict`: A name is taken by an alias, or an alias by a collection. `cursor_expired`: The collection has changed since the cursor's page. `changed_meanwhile`: What was asked about has changed meanwhile. */
         409: {
             headers: {
                 [name: string]: unknown;

@@ -37,7 +37,8 @@ def facets(filters: Filters, reader: Reader, field: str, filter: Any, most: int)
     """The values of a field among the items that a filter lets through, most frequent first.
 
     A list counts for each of its different values, so every count is what `count` says of {field: value} and the filter. Objects and
-    lists of lists are no values. Ties: by value (`rank`). Cost: 5 ns an item where the field is indexed, else 1 µs.
+    lists of lists are no values. A number is told alike however it is written, 1.0 as 1. Ties: by value (`rank`). Cost: 5 ns an item
+    where the field is indexed, else 1 µs.
 
     Raises:
         InvalidInput: the filter is malformed.
@@ -100,8 +101,7 @@ def _ordered(column: Column) -> list[Ordered]:
 def _value(ordered: Ordered, place: int) -> Any:
     if isinstance(ordered.values, Texts):
         return ordered.values[place].decode()
-    number = float(ordered.values[place])
-    return int(number) if number.is_integer() else number
+    return float(ordered.values[place])
 
 
 def _add_largest(counts: dict[_Key, int], column: Column, mask: Any, most: int) -> int:
@@ -130,4 +130,10 @@ def _add_largest(counts: dict[_Key, int], column: Column, mask: Any, most: int) 
 
 def _told(field: str, counts: dict[_Key, int], distinct: int, items: int, most: int) -> Facets:
     first = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:most]
-    return Facets(field, [FacetValue(None if key[0] == 3 else key[1], count) for key, count in first], distinct, items)
+    return Facets(field, [FacetValue(None if key[0] == 3 else _plain(key[1]), count) for key, count in first], distinct, items)
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is told, however payloads write it: a whole number as one, 1 for 1.0, as far as JSON's integers of 64 bits go."""
+    whole = isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64
+    return int(value) if whole else value

@@ -83,6 +83,6 @@ def _told(mode: str, recalls: list[float | None], answers: list[Answer], times: 
     known: list[Any] = [one for one in recalls if one is not None]
     bounds = [one.recall_lower_bound for one in answers if one.recall_lower_bound is not None]
     return ModeRecall(
-        mode, float(np.mean(known)) if known else 1.0, min(known, default=1.0), float(np.mean(bounds)) if bounds else None,
+        mode, float(np.mean(known)) if known else None, min(known, default=None), float(np.mean(bounds)) if bounds else None,
         len(bounds) / max(1, len(answers)), round(1e3 * median(times), 4) if times else 0.0,
     )  # fmt: skip

@@ -107,9 +107,9 @@ class ModeRecall:
     """What one mode found."""
 
     mode: str
-    recall: float
-    """Share of the k nearest that were found, the mean of all queries."""
-    lowest: float
+    recall: float | None
+    """Share of the k nearest that were found, the mean of all queries that have any; None if none has: there is nothing to measure."""
+    lowest: float | None
     """That of the query that fared worst."""
     certificate: float | None
     """Mean of the recall bounds that answers carried; None if none did."""

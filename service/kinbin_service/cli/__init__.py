@@ -18,16 +18,19 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     cluster.py       several machines: a node, a gateway, all of it on one machine, and what is asked of it
     tuning.py        settings predicted, recall measured, other bands
     options.py       what several commands take              output.py          what all of them print, and how they fail
+    panels.py        headings of options in the help
 
 Results go to standard output, progress and errors to standard error. With --json, results are one JSON document, and an error is the last
 line of standard error: {"error": {"code", "message", "exit_code"}}. Exit codes: 0 done; 1 not done, or something is wrong with
-the data; 2 the command was not understood; 3 a limit was passed; 128 + n ended by signal n (130 for Ctrl-C). Apart from what prints
+the data; 2 the command was not understood; 3 a limit was passed; 128 + n ended by signal n (130 for Ctrl-C, 141 when
+nobody reads the output any more). Apart from what prints
 and parses, these modules import what they need inside the commands, so that `kinbin --help` is quick and that nothing is needed
 but for the command that needs it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -57,7 +60,7 @@ from kinbin_service.cli.serve import serve_command
 from kinbin_service.cli.snapshots import restore_command, snapshot_command, snapshots_command
 from kinbin_service.cli.tuning import rebuild_command, recall_command, tune_command
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
 
 app = typer.Typer(
     name="kinbin",
@@ -85,37 +88,33 @@ def _options(
     """Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall."""
 
 
-# In the order of the help.
-app.command("serve")(serve_command)
-app.command("create")(create_command)
-app.command("import")(import_command)
-app.command("query")(query_command)
-app.command("duplicates")(duplicates_command)
-app.command("explain")(explain_command)
-app.command("map")(map_command)
-app.command("dedup")(dedup_command)
-app.command("export")(export_command)
-app.command("facets")(facets_command)
-app.command("recall")(recall_command)
-app.command("tune")(tune_command)
-app.command("rebuild")(rebuild_command)
-app.command("delete")(delete_command)
-app.command("drop")(drop_command)
-app.command("alias")(alias_command)
-app.command("limit")(limit_command)
-app.command("link")(link_command)
-app.command("compact")(compact_command)
-app.command("backup")(backup_command)
-app.command("restore-backup")(restore_backup_command)
-app.command("snapshot")(snapshot_command)
-app.command("snapshots")(snapshots_command)
-app.command("restore")(restore_command)
-app.command("stats")(stats_command)
-app.command("check")(check_command)
-app.command("recover")(recover_command)
-app.command("repair")(repair_command)
-app.command("calibrate")(calibrate_command)
-app.add_typer(key_app, name="key")
-app.command("node")(node_command)
-app.command("gateway")(gateway_command)
-app.add_typer(cluster_app, name="cluster")
+COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Collections": {
+        "create": create_command, "drop": drop_command, "alias": alias_command, "limit": limit_command, "stats": stats_command,
+    },
+    "Items": {
+        "import": import_command, "export": export_command, "delete": delete_command, "facets": facets_command, "dedup": dedup_command,
+    },
+    "Search": {
+        "query": query_command, "duplicates": duplicates_command, "explain": explain_command, "map": map_command,
+    },
+    "Tuning": {
+        "recall": recall_command, "tune": tune_command, "rebuild": rebuild_command, "link": link_command, "compact": compact_command,
+        "calibrate": calibrate_command,
+    },
+    "Copies and repair": {
+        "backup": backup_command, "restore-backup": restore_backup_command, "snapshot": snapshot_command, "snapshots": snapshots_command,
+        "restore": restore_command, "check": check_command, "recover": recover_command, "repair": repair_command,
+    },
+    "Server and cluster": {
+        "serve": serve_command, "key": key_app, "node": node_command, "gateway": gateway_command, "cluster": cluster_app,
+    },
+}  # fmt: skip
+"""The commands by group, in the order of the help."""
+
+for _group, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_group)
+        else:
+            app.command(_name, rich_help_panel=_group)(_command)

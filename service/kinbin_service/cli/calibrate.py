@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kinbin_service.cli.options import JsonOption
-from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, output_console, print_json, tell
 
 __all__ = ["calibrate_command"]
 
@@ -65,7 +64,7 @@ def _show(measured: dict[str, float], write: Path | None, as_json: bool) -> None
         column.justify = "right"
     for name, row in rows.items():
         table.add_row(name, row["text"], *("–" if row[key] is None else f"{row[key]:g}" for key in ("shipped", "measured", "ratio")))
-    console = Console()
+    console = output_console()
     console.print(table)
     tell(console, "Nanoseconds. Ratios count, not times: where all are alike, the shipped costs decide as these do.")
     if left_out:

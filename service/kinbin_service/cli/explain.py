@@ -12,7 +12,7 @@ from rich.table import Table
 
 from kinbin_service.cli.asked import by_option
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceDataOption, UrlOption
-from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 
@@ -88,7 +88,7 @@ def _said(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(found: Any) -> None:
-    console = Console()
+    console = output_console()
     told = _plain(found)
     word = "distance" if told["ascending"] else "score"
     tell(console, f"{told['id']}: {word} {told['score']:.{_DIGITS}g}, {told['kernel']}: {told['formula']}", "bold")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, PlaceDataOption, UrlOption, existing_database
-from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
+from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
 from kinbin_service.cli.place import missing, place
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
         items = about.get("items", "vectors")
         dim = str(about["dim"]) if about["dim"] is not None else "sparse" if items == "vectors" else "–"
         table.add_row(name, _count(about), items, about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
-    Console().print(table)
+    output_console().print(table)
 
 
 def _count(about: dict[str, Any]) -> str:
@@ -64,7 +64,7 @@ def _count(about: dict[str, Any]) -> str:
 
 
 def _show_stats(name: str, about: dict[str, Any]) -> None:
-    console = Console()
+    console = output_console()
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
@@ -156,7 +156,7 @@ def _told(report: kinbin.CheckReport) -> dict[str, Any]:
 
 
 def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
-    console = Console()
+    console = output_console()
     if not reports:
         typer.echo(f"{data} holds no collections")
     for name, report in reports.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -15,9 +17,10 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from kinbin_service.cli.panels import panel_of
 from kinbin_service.cli.words import in_its_words, runs
 
-__all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_line", "print_json", "tell"]
+__all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_line", "output_console", "print_json", "tell"]
 
 
 # The root of what is wrong with a command line: typer does not export it by its name.
@@ -46,6 +49,8 @@ def failing_in_one_line(as_json: bool = False) -> Iterator[None]:
         _fail("interrupted", "broken off", 128 + signal.SIGINT, as_json)
     except Failure as error:
         _fail(error.kind, str(error), error.code, as_json)
+    except BrokenPipeError:
+        raise  # `Commands.invoke` ends without a word
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail("os_error", where + (error.strerror or str(error)), 1, as_json)
@@ -79,6 +84,24 @@ def _fail(kind: str, message: str, code: int, as_json: bool) -> NoReturn:
 
 class Commands(TyperGroup):
     """The commands. With --json, a command line that is not understood is told in JSON as well."""
+
+    def get_command(self, *asked: Any) -> Any:
+        """A command; its options come under the headings of `panels`."""
+        found: Any = super().get_command(*asked)
+        for option in getattr(found, "params", ()):
+            if panel := panel_of(str(found.name), str(option.name)):
+                option.rich_help_panel = panel
+        return found
+
+    def invoke(self, *asked: Any) -> Any:
+        """Run a command. Where nobody reads its output any more it ends without a word, as other programs do: `kinbin stats | head -1`."""
+        try:
+            return super().invoke(*asked)
+        except BrokenPipeError:
+            with suppress(OSError, ValueError):
+                # What is buffered yet would fail once more when the interpreter ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(128 + signal.SIGPIPE) from None
 
     def resolve_command(self, *asked: Any) -> Any:
         """The command that a line asks for; errors are told in its words."""
@@ -114,6 +137,19 @@ def _told(kind: str, message: str, code: int) -> int:
     """Print an error as JSON; its exit code."""
     typer.echo(orjson.dumps({"error": {"code": kind, "message": one_line(message), "exit_code": code}}).decode(), err=True)
     return code
+
+
+class _Paper(Console):
+    """Standard output, whose end is told by the error that it is, and not by an exit code of rich's own."""
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more."""
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+
+
+def output_console() -> Console:
+    """Standard output as it is now, for tables."""
+    return _Paper()
 
 
 def error_console() -> Console:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import kinbin
 from kinbin_service.cli.asked import FIELDS, Asked, by_file, by_option
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
-from kinbin_service.cli.output import Failure, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 from kinbin_service.cli.words import in_its_words
@@ -249,7 +248,7 @@ def _parts(answer: Any) -> list[dict[str, float]] | None:
 
 
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
-    console = Console()
+    console = output_console()
     number = "distance" if any("distance" in hit for hit in answer["results"]) else "score"
     strings = any("string" in hit for hit in answer["results"])
     fields = list(answer["results"][0].get("parts", ())) if answer["results"] else []

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
-from kinbin_service.cli.output import failing_in_one_line, one_line, print_json, tell
+from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
 
 if TYPE_CHECKING:
     import kinbin
@@ -42,7 +41,7 @@ def repair_command(
 
 
 def _show(name: str, report: kinbin.RepairReport) -> None:
-    console = Console()
+    console = output_console()
     tell(console, f"{report.name}: {report.items:,} items saved of {name}, which stays as it is")
     _list(console, "items are lost: no checksum proves their vectors", report.lost, report.lost_ids)
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)

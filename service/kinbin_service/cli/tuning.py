@@ -103,6 +103,9 @@ def recall_command(
         print_json(_plain(told))
         return
     typer.echo(f"{told.queries:,} stored rows as queries, k {told.k}, target recall {told.target_recall:g}")
+    if all(one.recall is None for one in told.modes):
+        typer.echo("nothing to measure: " + ("no row has a neighbour" if told.queries else "there are no rows"))
+        return
     typer.echo(f"{'mode':<6} {'recall':>7} {'lowest':>7} {'bound':>7} {'bounded':>8} {'ms':>9}")
     for one in told.modes:
         bound = "none" if one.certificate is None else f"{one.certificate:.3f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ Vector = NDArray[Any] | kinbin.Sparse | kinbin.Tokens
 Object = str | bytes
 """One string, or the file of an image; series and point sets are arrays, as dense vectors."""
 
-FORMS = 'a list of numbers, {"indices": […], "values": […]} or {"tokens": {…}}'
+FORMS = 'a list of numbers, a list of strings, {"indices": […], "values": […]} or {"tokens": {…} or […]}'
 """The wire forms of a vector, as messages name them."""
 
 
@@ -34,14 +35,24 @@ def shown(value: object, longest: int = 40) -> str:
 def parse_vector(value: Any) -> Vector:
     """A vector in one of the wire forms; ValueError says which form it fails, never converting text or booleans to numbers."""
     if isinstance(value, list):
-        return _numbers(value, "the vector")
+        return _counted(value) if value and isinstance(value[0], str) else _numbers(value, "the vector")
     if isinstance(value, dict) and value.keys() == {"indices", "values"}:
         return _sparse(value["indices"], value["values"])
+    if isinstance(value, dict) and value.keys() == {"tokens"} and isinstance(value["tokens"], list):
+        return _counted(value["tokens"])
     if isinstance(value, dict) and value.keys() == {"tokens"} and isinstance(value["tokens"], dict):
         tokens = value["tokens"]
         _numbers(list(tokens.values()), "the tokens' counts")
         return kinbin.Tokens(tokens)
     raise ValueError(f"the vector must be {FORMS}, got {shown(value)}")
+
+
+def _counted(tokens: list[Any]) -> kinbin.Tokens:
+    """Tokens that count as often as they stand in a list."""
+    if not set(map(type, tokens)) <= {str}:
+        wrong = next(position for position, token in enumerate(tokens) if not isinstance(token, str))
+        raise ValueError(f"a list of tokens must hold strings only, got {shown(tokens[wrong])} at place {wrong}")
+    return kinbin.Tokens(Counter(tokens))
 
 
 def _numbers(values: list[Any], what: str) -> NDArray[np.float64]:

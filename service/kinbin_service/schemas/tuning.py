@@ -150,8 +150,13 @@ class ModeRecallAnswer(BaseModel):
     """What one mode found."""
 
     mode: str
-    recall: Annotated[float, Field(description="share of the k nearest that were found, by score; the mean of all queries")]
-    lowest: Annotated[float, Field(description="that of the query that fared worst")]
+    recall: Annotated[
+        float | None,
+        Field(
+            description="share of the k nearest that were found, by score; the mean of all queries. null: none has any, nothing to measure"
+        ),
+    ]
+    lowest: Annotated[float | None, Field(description="that of the query that fared worst")]
     certificate: Annotated[float | None, Field(description="mean of the recall bounds that answers carried; null: none did")]
     certified: Annotated[float, Field(description="share of the answers that carried one")]
     milliseconds: Annotated[float, Field(description="median of a query that is asked alone, without HTTP")]

@@ -257,6 +257,24 @@ def test_facets_count_what_count_counts(indexed: bool, db: kinbin.Database) -> N
             written.change()
 
 
+NUMBERS: list[Any] = [1, 1.0, 1, 2.5, True, "1", 0, -0.0, 2**53 + 1, 10**18, 1e18, 1e300, -1e300, -(2**63), 2**64 - 1, 2.0**64, None]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("written", [NUMBERS, NUMBERS[::-1]])
+def test_facets_tell_a_number_however_it_is_written(indexed: bool, written: list[Any], db: kinbin.Database) -> None:
+    """1 and 1.0 are one value, told as 1, whichever came first, with an index and without; what no integer of 64 bits is stays as it is."""
+    collection = db.create_collection("c", kernel="minmax", dim=2, indexes={"n": "number"} if indexed else None)
+    collection.add([f"{i}" for i in range(len(written))], np.ones((len(written), 2)), [{"n": one} for one in written])
+    if indexed:
+        collection._indexing.wait()
+    told = {(type(one.value), one.value): one.count for one in collection.facets("n", limit=100).values}
+    assert told == {
+        (int, 1): 3, (float, 2.5): 1, (bool, True): 1, (str, "1"): 1, (int, 0): 2, (int, 2**53 + 1): 1, (int, 10**18): 2,
+        (float, 1e300): 1, (float, -1e300): 1, (int, -(2**63)): 1, (int, 2**64 - 1): 1, (float, 2.0**64): 1, (type(None), None): 1,
+    }  # fmt: skip
+
+
 def test_facets_of_many_values(db: kinbin.Database) -> None:
     """Of many different values just the most frequent are told, over segments and what came last."""
     collection = db.create_collection("c", dim=2, indexes={"tag": "keyword"})

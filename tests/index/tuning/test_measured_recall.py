@@ -58,7 +58,7 @@ def test_given_queries_are_measured_as_the_twin_does(linked: kinbin.Collection, 
         assert one.milliseconds > 0.0
     by_mode = {one.mode: one for one in told.modes}
     assert by_mode["exact"].lowest == by_mode["exact"].certificate == 1.0
-    assert by_mode["bands"].recall < 0.95
+    assert (by_mode["bands"].recall or 1.0) < 0.95
 
 
 def test_a_sampled_row_is_left_out_of_its_own_answers(db: kinbin.Database, photographs: dict[str, NDArray[np.float32]]) -> None:
@@ -74,7 +74,7 @@ def test_a_sampled_row_is_left_out_of_its_own_answers(db: kinbin.Database, photo
         alone.append(naive.recall(collection.query_id(str(i), k=K, mode="bands").scores, np.delete(row, i), K))
         together.append(naive.recall(collection.query_id(str(i), k=K, mode="bands", include_self=True).scores, row, K))
     assert told.modes[0].recall == pytest.approx(np.mean(alone))
-    assert told.modes[0].recall < np.mean(together) - 0.03
+    assert float(told.modes[0].recall or 1.0) < np.mean(together) - 0.03
 
 
 def test_every_row_is_asked_once(db: kinbin.Database, photographs: dict[str, NDArray[np.float32]]) -> None:
