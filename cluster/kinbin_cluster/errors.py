@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "Aliased",
     "Changed",
     "ClusterError",
     "Damaged",
@@ -65,6 +66,10 @@ class Exists(Changed):
     def __init__(self, name: str, held: object) -> None:
         super().__init__(f"there is {name} already")
         self.held = held
+
+
+class Aliased(ClusterError):
+    """An alias is in the way: it has the name that was asked for, or leads to the collection that was to be dropped."""
 
 
 class OtherCluster(ClusterError):

@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from nats.errors import Error as NatsError
-from nats.js.api import KeyValueConfig, StorageType
-from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError
 
-from kinbin_cluster.connecting import ended, may_pass, quoted, unquoted, until_answered
-from kinbin_cluster.errors import Changed, Exists, LogRefused, LogUnavailable, NotThere
+from kinbin_cluster.bucket import SECONDS, Bucket, Put
+from kinbin_cluster.connecting import ended, quoted, unquoted, until_answered
+from kinbin_cluster.errors import Aliased, Changed, Exists, LogUnavailable, NotThere
 from kinbin_cluster.following import follow_latest
 from kinbin_cluster.picture import Alias, Collection, Gateway, Node, Picture, Record, Replica, Shard, Snapshot, Snapshots
 
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nats.aio.msg import Msg
-    from nats.js.kv import KeyValue
 
     from kinbin_cluster.connecting import Connection
     from kinbin_cluster.following import Message
@@ -53,8 +51,6 @@ _log = logging.getLogger("kinbin.cluster.registry")
 
 R = TypeVar("R", bound=Record)
 BUCKET = "kinbin"
-SECONDS = 10.0
-"""How long a change is tried."""
 
 
 class Registry:
@@ -67,15 +63,14 @@ class Registry:
         self._told = asyncio.Event()
         self._moved = asyncio.Condition()
         self._watching: asyncio.Task[None] | None = None
-        self._bucket: KeyValue | None = None
+        self._bucket = Bucket(connection, BUCKET)
 
     # ------------------------------------------------------------------------------------- beginning and end
 
     async def start(self, *, seconds: float = 30.0) -> None:
         """Make the bucket unless it is there, and wait until all its records are in the picture. Raises LogUnavailable."""
         connection = self._connection
-        config = KeyValueConfig(bucket=BUCKET, storage=StorageType.FILE, replicas=connection.settings.nats_replicas, history=1)
-        self._bucket = await until_answered(lambda: _bucket(connection, config), seconds)
+        await self._bucket.open(seconds)
         await connection.client.subscribe("kinbin.beat.*", cb=self._heard)
         await connection.client.subscribe("kinbin.gateway.*", cb=self._heard_gateway)
         self._watching = asyncio.create_task(self._watch(), name="kinbin registry")
@@ -85,7 +80,7 @@ class Registry:
             await self.stop()
             raise LogUnavailable("NATS did not tell the registry's records in time") from error
         if not self.picture.cluster:
-            await self._create("cluster", orjson.dumps({"id": secrets.token_hex(8)}))
+            await self._bucket.create("cluster", orjson.dumps({"id": secrets.token_hex(8)}))
             await self.wait_for(lambda picture: bool(picture.cluster), seconds)
 
     async def stop(self) -> None:
@@ -186,7 +181,7 @@ class Registry:
     async def join(self, node: Node) -> None:
         """Enter a node, or what changed about it. That it is draining stays as it is."""
         key = f"nodes.{quoted(node.name)}"
-        if not await self._create(key, node.to_json()):
+        if await self._bucket.create(key, node.to_json()) is None:
             await self.change_node(node.name, lambda held: replace(node, draining=held.draining))
 
     # ------------------------------------------------------------------------------------- collections and aliases
@@ -194,30 +189,61 @@ class Registry:
     async def create_collection(self, collection: Collection, placement: Sequence[Sequence[str]]) -> None:
         """Enter a collection, and for each of its shards who holds it. Its streams are there already.
 
-        Raises Exists when there is one of the same name, with it; LogUnavailable.
+        Raises Exists when there is one of the same name, with it; Aliased when the name is an alias; LogUnavailable.
         """
         for number, nodes in enumerate(placement):
             shard = Shard(replicas=tuple(nodes), holder=nodes[0], epoch=1, made=time.time())
-            await self._create(_shard_key(collection.uid, number), shard.to_json())
-        key = f"collections.{quoted(collection.name)}"
-        if await self._create(key, collection.to_json()):
-            await self._seen(key)
-            return
-        for number in range(len(placement)):
-            await self._delete(_shard_key(collection.uid, number))
-        data, _ = await self._get(key)
-        raise Exists(collection.name, Collection.from_json(data))
+            await self._bucket.create(_shard_key(collection.uid, number), shard.to_json())
+        key, alias = f"collections.{quoted(collection.name)}", f"aliases.{quoted(collection.name)}"
+        try:
+            revision = await self._entered(key, collection)
+            await self._hear_of(key, revision)
+            if 0 < self._revisions.get(alias, 0) < revision and collection.name in self.picture.aliases:
+                with contextlib.suppress(NotThere, Changed):
+                    await self._bucket.delete(key, revision)
+                raise Aliased(f"{collection.name} is an alias")
+        except (Exists, Aliased):
+            for number in range(len(placement)):
+                await self._bucket.delete(_shard_key(collection.uid, number))
+            raise
 
-    async def drop_collection(self, name: str) -> Collection:
-        """Remove a collection and its aliases. The controller removes its logs and snapshots, nodes what they hold. Raises NotThere."""
+    async def _entered(self, key: str, collection: Collection) -> int:
+        """The revision of a new collection's record. Raises Exists."""
+        while (revision := await self._bucket.create(key, collection.to_json())) is None:
+            with contextlib.suppress(NotThere):  # what was in the way was dropped meanwhile
+                data, _ = await self._bucket.get(key)
+                raise Exists(collection.name, Collection.from_json(data))
+        return revision
+
+    async def drop_collection(self, name: str, *, aliased: bool = True) -> Collection:
+        """Remove a collection and its aliases. The controller removes its logs and snapshots, nodes what they hold.
+
+        Of several calls one succeeds. aliased: False: not if an alias leads to it, also one that is set at the same time: either that
+        finds no collection, or this finds the alias.
+
+        Raises NotThere; Changed: it is another one by now; Aliased; LogUnavailable.
+        """
         key = f"collections.{quoted(name)}"
-        data, revision = await self._get(key)
-        collection = Collection.from_json(data)
-        await self._delete(key, revision)
-        for alias in [alias for alias, record in self.picture.aliases.items() if record.collection == name]:
-            await self._delete(f"aliases.{quoted(alias)}")
+        first: Collection | None = None
+        while True:
+            data, revision = await self._bucket.get(key)
+            collection = Collection.from_json(data)
+            if first is not None and collection.uid != first.uid:
+                raise Changed(f"{name} is another collection by now")
+            first = collection
+            # Who sets an alias changes this record after it: up to this revision all of them are known, or the removal fails.
+            if not await self._hear_of(key, revision):
+                raise LogUnavailable(f"the registry's records did not come in time; {name} was not dropped")
+            leading = [alias for alias, record in self.picture.aliases.items() if record.collection == name]
+            if leading and not aliased:
+                raise Aliased(f"the alias {leading[0]} leads to {name}")
+            with contextlib.suppress(Changed):
+                await self._bucket.delete(key, revision)
+                break
+        for alias in leading:
+            await self._bucket.delete(f"aliases.{quoted(alias)}")
         for number in range(collection.shards):
-            await self._delete(_shard_key(collection.uid, number))
+            await self._bucket.delete(_shard_key(collection.uid, number))
         await self._seen(key)
         return collection
 
@@ -230,25 +256,46 @@ class Registry:
     async def put_name(self, collection: Collection) -> None:
         """Enter a collection, whose shards are there, under one more name. Nothing happens when the name is taken."""
         key = f"collections.{quoted(collection.name)}"
-        await self._create(key, collection.to_json())
+        await self._bucket.create(key, collection.to_json())
         await self._seen(key)
 
     async def drop_name(self, name: str) -> None:
         """Remove a name of a collection that has another one; nothing happens when it is not there."""
-        await self._delete(f"collections.{quoted(name)}")
+        await self._bucket.delete(f"collections.{quoted(name)}")
 
     async def set_alias(self, alias: str, collection: str) -> None:
-        """Give a collection another name, or give that name to another one; at once. Raises LogUnavailable."""
-        key, data = f"aliases.{quoted(alias)}", Alias(collection).to_json()
-        if not await self._create(key, data):
-            await self._change(key, lambda _: data)
-        await self._seen(key)
+        """Give a collection another name, or give that name to another one; at once.
+
+        Raises NotThere: there is no such collection, or it was dropped meanwhile; Exists: a collection has that name; LogUnavailable.
+        Nothing is changed then.
+        """
+        key, named = f"aliases.{quoted(alias)}", f"collections.{quoted(alias)}"
+        target, data = f"collections.{quoted(collection)}", Alias(collection).to_json()
+        await self._bucket.get(target)
+        put = await self._bucket.put(key, lambda _: data)
+        try:
+            # See `drop_collection`: a drop that has not heard of this alias fails from here on.
+            await self._bucket.change(target, lambda held: held, touch=True)
+            await self._hear_of(key, put.revision)
+            if put.before is None and alias in self.picture.collections and self._revisions[named] < put.revision:
+                raise Exists(alias, self.picture.collections[alias])
+        except (NotThere, Exists):
+            await self._undo(key, put)
+            raise
+
+    async def _undo(self, key: str, put: Put) -> None:
+        """Make a record what it was, unless somebody else changed it since."""
+        with contextlib.suppress(NotThere, Changed):
+            if put.before is None:
+                await self._bucket.delete(key, put.revision)
+            else:
+                await self._bucket.replace(key, put.before, put.revision)
 
     async def drop_alias(self, alias: str) -> None:
-        """Remove an alias. Raises NotThere."""
+        """Remove an alias. Raises NotThere; Changed: it leads elsewhere since a moment ago, and is not removed."""
         key = f"aliases.{quoted(alias)}"
-        _, revision = await self._get(key)
-        await self._delete(key, revision)
+        _, revision = await self._bucket.get(key)
+        await self._bucket.delete(key, revision)
         await self._seen(key)
 
     # ------------------------------------------------------------------------------------- changes of records
@@ -259,7 +306,7 @@ class Registry:
 
     async def remove_node(self, name: str) -> None:
         """Forget a node that is gone for good."""
-        await self._delete(f"nodes.{quoted(name)}")
+        await self._bucket.delete(f"nodes.{quoted(name)}")
 
     async def change_shard(self, uid: str, shard: int, change: Callable[[Shard], Shard]) -> Shard:
         """Change who holds a shard, by compare-and-set; `epoch` is counted up.
@@ -276,142 +323,48 @@ class Registry:
 
     async def remove_shard(self, uid: str, shard: int) -> None:
         """Forget a shard of a collection that is not there."""
-        await self._delete(_shard_key(uid, shard))
+        await self._bucket.delete(_shard_key(uid, shard))
 
     async def add_snapshot(self, uid: str, shard: int, snapshot: Snapshot) -> list[Snapshot]:
         """Enter a snapshot of a shard. Returns those that are superseded: all but the newest two, whose objects may be removed."""
-        key = f"snapshots.{uid}.{shard}"
-        if await self._create(key, Snapshots((asdict(snapshot),)).to_json()):
-            return []
         dropped: list[Snapshot] = []
 
-        def enter(held: Snapshots) -> Snapshots:
-            every = {one.object: one for one in [*held.newest, snapshot]}
+        def enter(held: bytes | None) -> bytes:
+            every = {one.object: one for one in [*(Snapshots.from_json(held).newest if held else ()), snapshot]}
             ordered = sorted(every.values(), key=lambda one: one.sequence, reverse=True)
             dropped[:] = ordered[2:]
-            return Snapshots(tuple(asdict(one) for one in ordered[:2]))
+            return Snapshots(tuple(asdict(one) for one in ordered[:2])).to_json()
 
-        await self._changed(key, Snapshots, enter)
+        await self._bucket.put(f"snapshots.{uid}.{shard}", enter)
         return dropped
 
     async def remove_snapshots(self, uid: str, shard: int) -> None:
         """Forget the snapshots of a shard."""
-        await self._delete(f"snapshots.{uid}.{shard}")
+        await self._bucket.delete(f"snapshots.{uid}.{shard}")
 
     async def put_job(self, name: str, job: dict[str, Any]) -> None:
         """Write how far a job of `kinbin cluster` is."""
-        key, data = f"jobs.{quoted(name)}", orjson.dumps(job)
-        if not await self._create(key, data):
-            await self._change(key, lambda _: data)
+        await self._bucket.put(f"jobs.{quoted(name)}", lambda _: orjson.dumps(job))
 
     async def change_lease(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Change a lease by compare-and-set: `change` is handed {} when there is none, and returns what it was handed to leave it."""
         key = f"leases.{quoted(name)}"
         first = change({})
-        if first and await self._create(key, orjson.dumps(first)):
+        if first and await self._bucket.create(key, orjson.dumps(first)) is not None:
             return first
-        return orjson.loads(await self._change(key, lambda data: orjson.dumps(change(orjson.loads(data)))))  # type: ignore[no-any-return]
-
-    # ------------------------------------------------------------------------------------- the bucket
+        return orjson.loads(await self._bucket.change(key, lambda data: orjson.dumps(change(orjson.loads(data)))))  # type: ignore[no-any-return]
 
     async def _changed(self, key: str, kind: type[R], change: Callable[[R], R]) -> R:
-        return kind.from_json(await self._change(key, lambda data: change(kind.from_json(data)).to_json()))
-
-    async def _change(self, key: str, change: Callable[[bytes], bytes]) -> bytes:
-        """The bytes of a record after a change. Nothing is written that changes nothing."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            held, revision = await self._get(key, max(0.1, deadline - time.monotonic()))
-            wanted = change(held)
-            if wanted == held:
-                return held
-            try:
-                await self._held.update(key, wanted, last=revision)
-            except KeyWrongLastSequenceError as error:
-                last: Exception = error
-            except APIError as error:
-                if not may_pass(error):
-                    raise LogRefused(f"NATS refused a change of {key}: {error.description}") from error
-                last = error
-            except (TimeoutError, OSError, NatsError) as error:
-                last = error
-            else:
-                return wanted
-            if time.monotonic() > deadline:
-                raise LogUnavailable(f"the registry's {key} could not be changed in time: {str(last) or type(last).__name__}") from last
-            await asyncio.sleep(0.02)
-
-    async def _create(self, key: str, data: bytes) -> bool:
-        """Write a record that is not there. False when there is another one."""
-
-        async def create() -> bool:
-            try:
-                await self._held.create(key, data)
-            except KeyWrongLastSequenceError:
-                try:
-                    return (await self._get(key))[0] == data  # this very call, whose answer was lost
-                except NotThere:
-                    raise TimeoutError(f"{key} was removed meanwhile") from None
-            return True
-
-        return await until_answered(create, SECONDS)
-
-    async def _delete(self, key: str, last: int | None = None) -> None:
-        async def delete() -> None:
-            try:
-                await self._held.delete(key, last=last)
-            except APIError as error:
-                if error.err_code in {10_071, 10_164}:
-                    if not await self._there(key):
-                        return
-                    raise Changed(f"{key} changed meanwhile") from error
-                raise
-
-        await until_answered(delete, SECONDS)
-
-    async def _there(self, key: str) -> bool:
-        try:
-            await self._get(key)
-        except NotThere:
-            return False
-        return True
-
-    async def _get(self, key: str, seconds: float = SECONDS) -> tuple[bytes, int]:
-        async def get() -> tuple[bytes, int] | None:
-            try:
-                entry = await self._held.get(key)
-            except KeyNotFoundError:
-                return None
-            return entry.value or b"", entry.revision or 0
-
-        found = await until_answered(get, seconds)
-        if found is None:
-            raise NotThere(f"the registry has no {key}")
-        return found
+        return kind.from_json(await self._bucket.change(key, lambda data: change(kind.from_json(data)).to_json()))
 
     async def _seen(self, key: str) -> None:
         """Wait until this process's own picture has what was just written, so that it reads its own writes."""
         with contextlib.suppress(LogUnavailable):
-            revision = await until_answered(lambda: self._revision(key), 2.0)
-            await self.wait_for(lambda _: self._revisions.get(key, 0) >= revision, 2.0)
+            await self._hear_of(key, await until_answered(lambda: self._bucket.revision(key), 2.0), 2.0)
 
-    async def _revision(self, key: str) -> int:
-        message = await self._connection.js.get_last_msg(f"KV_{BUCKET}", f"$KV.{BUCKET}.{key}")
-        return message.seq or 0
-
-    @property
-    def _held(self) -> KeyValue:
-        assert self._bucket is not None, "the registry is not started"
-        return self._bucket
-
-
-async def _bucket(connection: Connection, config: KeyValueConfig) -> KeyValue:
-    try:
-        return await connection.js.create_key_value(config)
-    except APIError as error:
-        if error.err_code != 10_058:
-            raise
-        return await connection.js.key_value(config.bucket)
+    async def _hear_of(self, key: str, revision: int, seconds: float = SECONDS) -> bool:
+        """Wait until the picture has a record of this revision, and so all that was written before it, to any record."""
+        return await self.wait_for(lambda _: self._revisions.get(key, 0) >= revision, seconds)
 
 
 def _set(records: dict[Any, Any], key: Any, record: Any) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "differing",
     "exists_already",
     "functions_of",
+    "refuse_beside_fields",
 ]
 
 MOST_BANDS = 255
@@ -113,6 +114,18 @@ def functions_of(items: str, distance: object, options: CollectionOptions) -> tu
     if own != (None, None, None) or items == OBJECTS.name:
         Functions().bind(*own, objects=items == OBJECTS.name)
     return own
+
+
+def refuse_beside_fields(items: str, distance: object, indexes: Mapping[str, str] | None) -> None:
+    """See that nothing came that items of several fields do not have; the same for a database, and for a schema.
+
+    Raises:
+        InvalidInput: code "bad_parameter".
+    """
+    if indexes:
+        raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
+    if items != "vectors" or distance is not None:
+        raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
 
 
 def configuration_of_fields(fields: object, asked: Mapping[str, Any]) -> dict[str, Configuration]:

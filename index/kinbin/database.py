@@ -27,6 +27,7 @@ from kinbin.creating import (
     differing,
     exists_already,
     functions_of,
+    refuse_beside_fields,
 )
 from kinbin.errors import (
     Closed,
@@ -122,10 +123,7 @@ class Database(Aliased, Restoring, BackingUp):
         if indexes is not None:
             indexes = checked_kinds(indexes)
         if fields is not None:
-            if indexes:
-                raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
-            if items != "vectors" or distance is not None:
-                raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
+            refuse_beside_fields(items, distance, indexes)
             configs = configuration_of_fields(fields, asked)
             names = FieldNames(tuple(configs), HASH_VERSION)
             return self._created(
@@ -189,7 +187,7 @@ class Database(Aliased, Restoring, BackingUp):
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
         there = self.collection(name)
         if isinstance(there, FieldsCollection):
-            raise CollectionExists("the collection exists with fields; choose another name or drop it first")
+            raise exists_already([f"the fields {', '.join(there._fields)}"])
         apart = differing(config, there, asked)
         if apart or not exist_ok:
             raise exists_already(apart)

@@ -15,6 +15,7 @@ from kinbin.creating import (
     configuration_of_items,
     differing,
     exists_already,
+    refuse_beside_fields,
 )
 from kinbin.errors import InvalidInput, Problem
 from kinbin.fields.combining import all_fields
@@ -88,9 +89,7 @@ class Schema:
         if callable(distance) or options.get("encoder") is not None or options.get("decoder") is not None:
             raise InvalidInput.of("bad_parameter", "a schema is data: a function cannot be part of it", field="distance")
         if fields is not None:
-            if kinds or items != "vectors" or distance is not None:
-                text = "items of several fields are vectors, whose kernels print scores, and whose payloads are not indexed"
-                raise InvalidInput.of("bad_parameter", text, field="fields")
+            refuse_beside_fields(items, distance, kinds)
             self._configs = configuration_of_fields(fields, asked)
         else:
             self._configs = {_WHOLE: configuration_of_items(items, distance, asked)}

@@ -10,6 +10,7 @@ from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
 from kinbin_service.problems import CODES
 
 __all__ = [
+    "EVERYWHERE",
     "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "also", "bulk", "matrix", "parameters", "reference", "route",
     "without",
 ]  # fmt: skip

@@ -53,6 +53,17 @@ def error_of(result: Result) -> dict[str, Any]:
     return error
 
 
+def test_one_server_is_no_cluster(run: Run, where: tuple[object, ...], name: str) -> None:
+    """--shards and --replicas are refused by a directory and by one server, which say why; nothing is made."""
+    by_data = where[0] == "--data"
+    for option in ("--shards", "--replicas"):
+        refused = run("create", name, *where, "--dim", 3, option, 2)
+        assert refused.exit_code == (2 if by_data else 1)
+        says = "give --url of a gateway" if by_data else "this is not a cluster, but one server"
+        assert says in " ".join(refused.stderr.replace("│", " ").split())
+    assert run("stats", *where, "--collection", name).exit_code == 1
+
+
 def test_create_makes_a_collection_once(run: Run, where: tuple[object, ...], name: str) -> None:
     """create makes a collection; the same command again finds it, and one with another configuration is refused."""
     command = ("create", name, *where, "--kernel", "gmm", "--dim", 3, "--sampler", "gcws")

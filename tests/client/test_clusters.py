@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -192,3 +193,35 @@ def test_an_option_that_there_is_not_is_refused() -> None:
     """A client, and a read, refuse names that they do not know."""
     with pytest.raises(TypeError, match="read_your_write"):
         Client(read_your_write=True)  # type: ignore[call-arg]
+
+
+async def test_a_new_collection_says_how_it_lies_on_the_nodes() -> None:
+    """`cluster` travels as it is, and is told of a collection that is there; without it nothing is said, as one server knows it not."""
+    bodies: list[Any] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.content:
+            bodies.append(json.loads(request.content))
+        about = {"name": "c", "count": 0, "stats": {}, "cluster": {"shards": 4, "replicas": 2}}
+        return httpx.Response(201 if request.method == "PUT" else 200, json=about)
+
+    spread = {"shards": 4, "replicas": 2}
+    with Client("http://kinbin.test", transport=httpx.MockTransport(answer)) as client:
+        assert client.create_collection("c", dim=3, cluster=spread).info().cluster == spread
+        client.create_collection("c", dim=3)
+        client.create_collection("c", items="strings", cluster={"shards": 2})
+        with pytest.raises(InvalidArgument, match="cluster are a mapping"):
+            client.create_collection("c", cluster=4)  # type: ignore[arg-type]
+    async with AsyncClient("http://kinbin.test", transport=httpx.MockTransport(answer)) as awaited:
+        await awaited.create_collection("c", fields={"a": {"dim": 2}}, cluster=spread)
+    assert [body.get("cluster") for body in bodies] == [spread, None, {"shards": 2}, spread]
+    assert "cluster" not in bodies[1]
+
+
+def test_one_server_says_that_it_is_no_cluster(tmp_path: Path) -> None:
+    """It refuses `cluster` in words that say why, and makes nothing."""
+    with Client(path=tmp_path / "db") as client:
+        with pytest.raises(InvalidInput, match="cluster: this is not a cluster, but one server"):
+            client.create_collection("c", dim=3, cluster={"shards": 4})
+        assert client.collections() == []
+        client.create_collection("c", dim=3, cluster=None)

@@ -69,3 +69,13 @@ async def registry(connection: Connection) -> AsyncIterator[Registry]:
     await registry.start()
     yield registry
     await registry.stop()
+
+
+@pytest_asyncio.fixture
+async def other(settings: ClusterSettings) -> AsyncIterator[Registry]:
+    """The registry as another process sees it, by a connection of its own."""
+    async with await Connection.open(settings, "other") as connection:
+        registry = Registry(connection)
+        await registry.start()
+        yield registry
+        await registry.stop()

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
-from kinbin_cluster.gateway.contract import contract
+from kinbin_cluster.gateway.contract import NOT_OFFERED, contract
 from kinbin_service.app import create_app
 from kinbin_service.openapi import document
 from kinbin_service.settings import Settings
@@ -52,3 +52,44 @@ def test_the_document_of_one_server_stays_as_it_is() -> None:
     plain = str(document(create_app(Settings())))
     assert "X-Kinbin-After" not in plain
     assert "allow_partial" not in plain
+
+
+def test_the_document_has_what_its_routes_refer_to_and_nothing_else() -> None:
+    """From any route every reference leads somewhere, and every model and response is led to; nothing is told of what is not offered."""
+    made = contract()
+    components = {(kind, name): one for kind in ("schemas", "responses") for name, one in made["components"][kind].items()}
+    used: set[tuple[str, str]] = set()
+    left: list[Any] = [made["paths"]]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.values()
+            if "$ref" in one and (found := (one["$ref"].split("/")[2], one["$ref"].split("/")[3])) not in used:
+                used.add(found)
+                left.append(components[found])
+        elif isinstance(one, list):
+            left += one
+    assert used == components.keys()
+    names = {name for _, name in components}
+    of_one_server = {"DuplicatesRequest", "RestoreOptions", "SnapshotAnswer", "MapRequest"}
+    assert of_one_server <= document(create_app(Settings()))["components"]["schemas"].keys()
+    assert not of_one_server & names
+    assert {"AddRequest", "QueryAnswer", "SpreadIn", "ProblemAnswer"} <= names
+
+
+@pytest.mark.parametrize(("method", "path"), NOT_OFFERED)
+def test_what_is_not_offered_is_told_as_a_refusal(method: str, path: str) -> None:
+    """Its document has the reason and 501, and neither a body nor an answer."""
+    told = contract()["paths"][path][method.lower()]
+    assert NOT_OFFERED[method, path] in told["description"]
+    assert "501" in told["responses"]
+    assert "200" not in told["responses"]
+    assert "requestBody" not in told
+
+
+def test_drops_say_that_another_may_come_first() -> None:
+    """Both have 409, and the code of it."""
+    for path in (OF, "/v1/aliases/{name}"):
+        told = contract()["paths"][path]["delete"]
+        assert "409" in told["responses"]
+        assert "changed_meanwhile" in told["x-problem-codes"]

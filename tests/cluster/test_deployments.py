@@ -18,6 +18,16 @@ from kinbin_service.settings import Settings
 from self_signed import make_certificate
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy/cluster"
+PASSWORDS = {"NATS_PASSWORD": "12345", "ROUTES_PASSWORD": "0e9"}
+"""Texts that are numbers elsewhere."""
+
+
+def given(machine: int, ports: list[int]) -> dict[str, str]:
+    """The variables of a NATS container, as compose makes them of a machine's own."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    own = {**PASSWORDS, "MACHINE": f"{machine}", **{f"MACHINE_{number}": "localhost" for number in (1, 2, 3)}}
+    made = {name: re.sub(r"\$\{(\w+):\?\}", lambda found: own[found[1]], value) for name, value in services["nats"]["environment"].items()}
+    return {name: value.replace(":6222", f":{ports[int(name[-1]) - 1]}") if name[-1].isdecimal() else value for name, value in made.items()}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +40,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
     (folder / "ca.crt").write_bytes((folder / "server.crt").read_bytes())
     program = NatsServers(folder / "unused", 1).processes[0].command[0]
     ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
-    variables = {f"ROUTE_{number + 1}": f"nats://routes:between@localhost:{port}" for number, port in enumerate(routes)}
     text = (DEPLOY / "nats.conf").read_text(encoding="utf-8").replace("/certs/", f"{folder}/").replace("http: 127.0.0.1:8222", "")
     processes = []
     for number in range(3):
@@ -40,8 +49,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
             .replace(":6222", f":{routes[number]}")
         )
         (folder / f"{number}.conf").write_text(own.replace("0.0.0.0", "127.0.0.1"), encoding="utf-8")
-        environment = {"MACHINE": f"m{number}", "NATS_PASSWORD": "secret", "ROUTES_PASSWORD": "between", **variables}
-        processes.append(Process([program, "-c", str(folder / f"{number}.conf")], folder / f"{number}.log", environment))
+        command = [program, "-c", str(folder / f"{number}.conf")]
+        processes.append(Process(command, folder / f"{number}.log", given(number + 1, routes)))
     try:
         for process in processes:
             process.start()
@@ -52,9 +61,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
 
 
 async def test_deployed_servers_work_with_tls_and_a_password(secured: tuple[Path, str]) -> None:
-    """Three servers of the deployed file store an edit three times for who trusts their certificate and has the password."""
+    """Three servers of the deployed file store an edit three times for who trusts their certificate and has the password, be it digits."""
     folder, addresses = secured
-    (folder / "password").write_text("secret\n", encoding="utf-8")
+    (folder / "password").write_text(f"{PASSWORDS['NATS_PASSWORD']}\n", encoding="utf-8")
     settings = ClusterSettings(
         nats=addresses, nats_user="kinbin", nats_password_file=folder / "password", nats_ca_file=folder / "ca.crt", nats_replicas=3
     )
@@ -73,7 +82,7 @@ async def test_deployed_servers_refuse_others(secured: tuple[Path, str], tmp_pat
     folder, addresses = secured
     other, _ = make_certificate(tmp_path, "other")
     settings = ClusterSettings(
-        nats=addresses, nats_user="kinbin", nats_password="guess" if wrong == "password" else "secret",
+        nats=addresses, nats_user="kinbin", nats_password="guess" if wrong == "password" else PASSWORDS["NATS_PASSWORD"],
         nats_ca_file=other if wrong == "authority" else folder / "ca.crt",
     )  # fmt: skip
     with pytest.raises(LogUnavailable):

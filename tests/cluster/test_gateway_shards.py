@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from gateway_items import DIM, IDS, PAYLOADS, ROWS, TIED, UNTIED
 from gateway_nodes import Cluster, running_cluster
+from kinbin.storage.transactions import Reader
 from kinbin_cluster.gateway.app import create_app
 from kinbin_cluster.gateway.tokens import Token
 from kinbin_cluster.gateway.transport import Request
@@ -128,6 +129,7 @@ def test_a_shard_that_nobody_answers_for_is_told(cluster: Cluster, tied: str) ->
             path = f"/v1/collections/{tied}/{word}"
             refused = cluster.ask("POST", path, body)
             assert (refused.status, refused.content["code"]) == (503, "shard_unavailable")
+            assert "take what there is with allow_partial" in refused.content["detail"]
             part = cluster.ask("POST", path, {**body, "allow_partial": True})
             assert (part.status, part.content["partial"], part.content["shards_missing"]) == (200, True, [1])
         answer = cluster.ask(
@@ -136,7 +138,10 @@ def test_a_shard_that_nobody_answers_for_is_told(cluster: Cluster, tied: str) ->
         assert {shard_of(one["id"], 3) for one in answer["results"]} == {0, 2}
         assert (answer["recall_lower_bound"], answer["no_bound"]) == (None, "shards are missing: see shards_missing")
         own = next(one for one in IDS if shard_of(one, 3) == 1)
-        assert cluster.ask("POST", f"/v1/collections/{tied}/query", {"id": own, "allow_partial": True}).status == 503
+        refused = cluster.ask("POST", f"/v1/collections/{tied}/query", {"id": own, "allow_partial": True})
+        assert refused.status == 503
+        # What was asked for is no advice, nor is what would not help.
+        assert refused.content["detail"] == "no node answers for shard 1 of 3; try again"
     finally:
         lost.fails = lambda _: None
     whole = cluster.ask("POST", f"/v1/collections/{tied}/count", {"allow_partial": True}).content
@@ -263,7 +268,7 @@ def test_a_node_that_cannot_be_reached_holds_nobody_up(cluster: Cluster, untied:
             assert cluster.ask("POST", f"/v1/collections/{untied}/count", {}).content == {"count": ROWS}
     finally:
         cluster.picture.nodes["n1"] = told
-    assert set(cluster.gateway.fanout.outstanding().values()) == {0}
+    cluster.run(eventually(lambda: set(cluster.gateway.fanout.outstanding().values()) == {0}))
 
 
 def test_a_cluster_answers_every_route_of_one_server() -> None:
@@ -317,6 +322,20 @@ def test_keys_and_places_are_those_of_one_server(tmp_path: Any) -> None:
         assert keyed.ask("GET", "/readyz").status == 200
 
 
+def test_a_gateway_without_nodes_is_not_ready(tmp_path: Any) -> None:
+    """It says why: none has joined, or those that did are silent; with the first that lives it is ready. It is alive all the while."""
+    with running_cluster(tmp_path, 1) as alone:
+        held = dict(alone.picture.nodes)
+        for nodes, reason in (({}, "no node has joined yet"), (held, "has told of itself lately: n0")):
+            alone.picture.nodes = nodes
+            refused = alone.ask("GET", "/readyz")
+            assert (refused.status, refused.content["code"]) == (503, "not_ready")
+            assert reason in refused.content["detail"]
+            assert alone.ask("GET", "/livez").content["status"] == "starting"
+        alone.beat()
+        assert (alone.ask("GET", "/readyz").content["status"], alone.ask("GET", "/livez").content["status"]) == ("ready", "ready")
+
+
 def test_replicas_are_asked_in_turn(cluster: Cluster, untied: str) -> None:
     """Where none owes an answer, the replicas of a shard take turns."""
     uid = cluster.picture.collections[untied].uid
@@ -326,3 +345,31 @@ def test_replicas_are_asked_in_turn(cluster: Cluster, untied: str) -> None:
         assert cluster.ask("POST", f"/v1/collections/{untied}/count", {}).status == 200
     asked = {name: sum(path.startswith(f"/v1/collections/c{uid}-0/") for path, _ in node.seen) for name, node in cluster.nodes.items()}
     assert (asked["n0"] > 1, asked["n1"] > 1, asked["n2"]) == (True, True, 0)
+
+
+def test_filters_are_judged_by_the_indexes_of_the_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an index that is ready no node reads the payloads of items that a filter asks for; without one they all do."""
+    names = [cluster.create(kernel="ngmm", dim=DIM, indexes=kinds) for kinds in ({"n": "number"}, None)]
+    for name in names:
+        cluster.add(name, IDS, UNTIED, [{"n": row % 10} for row in range(ROWS)])
+    cluster.run(eventually(lambda: _ready(cluster, names[0]), 60.0))
+    read: list[str] = []
+    plain = Reader.all_items
+
+    def all_items(self: Reader) -> Any:
+        read.append("payloads")
+        return plain(self)
+
+    monkeypatch.setattr(Reader, "all_items", all_items)
+    for name, times in zip(names, (0, 3), strict=True):
+        found = cluster.ask("POST", f"/v1/collections/{name}/query", {"vector": V, "k": ROWS, "mode": "exact", "filter": {"n": 3}}).content
+        assert len(found["results"]) == ROWS // 10
+        assert len(read) == times
+
+
+def _ready(cluster: Cluster, name: str) -> bool:
+    """Whether the indexes of a collection are built on every node."""
+    uid = cluster.picture.collections[name].uid
+    told = [database.collection(one).stats()["indexes"] for database in cluster.databases.values() for one in database.collections()
+            if uid in one]  # fmt: skip
+    return all(one["ready"] for one in told)

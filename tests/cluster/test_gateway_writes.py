@@ -7,6 +7,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,12 @@ import pytest
 
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
+from typer.testing import CliRunner
+
 from faults.running import Cluster, until
+from kinbin_client import Client, Conflict, InvalidInput
 from kinbin_cluster.servers import Process, free_port
+from kinbin_service.cli import app
 
 pytestmark = pytest.mark.server
 NAMES = (f"c{number}" for number in itertools.count())
@@ -240,6 +245,133 @@ def test_collections_and_aliases_of_a_cluster(both: Both) -> None:
     both.ask("PUT", path, {"dim": 2})
     both.same("POST", f"{path}/index", {"items": [{"id": "a", "vector": [1, 2]}]})
     assert len(both.contents(name)) == 1
+
+
+FIELDS: dict[str, Any] = {"colour": {"kernel": "chi2", "dim": 4, "feature_names": ["r", "g", "b", "k"]}, "words": {}}
+INDEXES = {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}
+CREATES: list[dict[str, Any]] = [
+    {},
+    {"dim": 3, "indexes": INDEXES},
+    {"dim": 4, "kernel": "gmm*acos", "bands": 20, "rows": 3, "seed": 2**64 - 1, "feature_names": ["a", "b", "c", "d"]},
+    {"dim": 4, "kernel": "rbf", "parameters": {"gamma": 2.0}, "sampler": "sign"},
+    {"kernel": "minmax", "feature_names": {"3": "red"}, "indexes": {}},
+    {"items": "strings", "distance": "levenshtein", "indexes": {"year": "number"}},
+    {"items": "series", "distance": "dtw", "parameters": {"window": 0.1}, "dim": 3},
+    {"items": "points", "distance": "hausdorff", "dim": 2},
+    {"items": "images", "kernel": "nested", "parameters": {"levels": 2, "base": "tv", "epsilon": 0.5}},
+    {"fields": FIELDS, "seed": 5, "indexes": {}},
+    {"fields": FIELDS, "indexes": {"year": "number"}},
+    {"fields": FIELDS, "items": "strings"},
+    {"fields": FIELDS, "dim": 3},
+    {"fields": {"colour": {"kernel": "euclidean"}}},
+    {"fields": {}},
+    {"dim": 3, "indexes": {"a..b": "number"}},
+    {"dim": 3, "seed": 2**64},
+    {"dim": 3, "kernel": "chi2", "distance": "levenshtein"},
+    {"dim": 3, "parameters": {"gamma": 2.0}},
+    {"dim": 3, "feature_names": ["a"]},
+    {"items": "objects"},
+]
+"""What one server takes and refuses, each option once at least."""
+
+
+@pytest.mark.parametrize("body", CREATES, ids=lambda body: "-".join(body) or "plain")
+def test_what_one_server_creates_a_gateway_creates(both: Both, body: dict[str, Any]) -> None:
+    """Each option has the same effect and the same description, twice as well, and each refusal the same words."""
+    path = f"/v1/collections/{next(NAMES)}"
+    made = both.ask("PUT", path, body)
+    others = [{"dim": 77}, {"fields": {"one": {"dim": 77}}}, {"indexes": {"year": "keyword"}, **body}] if made[0].is_success else []
+    for found, wanted in (made, *(both.ask("PUT", path, one) for one in (body, *others))):
+        assert _described(found) == _described(wanted)
+    if others:
+        assert _indexed(both.gateway, path) == _indexed(both.one, path)
+
+
+def _described(answer: httpx.Response) -> dict[str, Any]:
+    """An answer to PUT without what is of one server, or of a cluster."""
+    return {name: value for name, value in answer.json().items() if name not in {"cluster", "stats"}}
+
+
+def _indexed(client: httpx.Client, path: str) -> dict[str, str]:
+    """The kinds of the payload indexes that a collection tells of, once they are ready."""
+
+    def told() -> Any:
+        return client.get(path).json()["stats"].get("indexes") or {"fields": {}, "ready": True}
+
+    until(lambda: told()["ready"], 60, "the indexes are not ready")
+    return {name: one["kind"] for name, one in told()["fields"].items()}
+
+
+def test_a_collection_lies_as_its_creator_says(both: Both) -> None:
+    """Clients and the command line say how many shards and replicas, are told of it, and of what cannot be; nothing is made then."""
+    address, name = str(both.gateway.base_url), next(NAMES)
+    with Client(address) as client:
+        made = client.create_collection(name, dim=2, cluster={"shards": 4, "replicas": 1})
+        assert made.info().cluster == {"shards": 4, "replicas": 1}
+        client.create_collection(name, dim=2, exist_ok=True)
+        for cluster, error, says in (
+            ({"shards": 5}, Conflict, "exists with 4 shards of 1 replicas"),
+            ({"shards": 257}, InvalidInput, "less than or equal to 256"),
+            ({"shards": 0}, InvalidInput, "greater than or equal to 1"),
+            ({"replicas": 17}, InvalidInput, "less than or equal to 16"),
+            ({"shard": 2}, InvalidInput, "unknown field"),
+        ):
+            with pytest.raises(error, match=says):
+                client.create_collection(name if error is Conflict else f"{name}-not", dim=2, exist_ok=True, cluster=cluster)
+    lacking = both.gateway.put(f"/v1/collections/{name}-not", json={"dim": 2, "cluster": {"replicas": 2}})
+    assert (lacking.status_code, lacking.json()["code"]) == (503, "shard_unavailable")
+    assert "2 replicas need as many nodes, and 1 can take some: start more, or ask for fewer; nothing was created" in lacking.text
+    by_line = CliRunner().invoke(app, ["create", f"{name}-line", "--url", address, "--dim", "3", "--shards", "2", "--replicas", "1"])
+    assert f"{name}-line: created: kernel ngmm, dimension 3; 2 shards of 1 replicas" in by_line.stdout, by_line.output
+    assert f"{name}-not" not in both.gateway.get("/v1/collections").json()["collections"]
+
+
+def test_filters_ask_the_indexes_of_the_shards(both: Both) -> None:
+    """With an index and without one, filters of queries, counts, scrolls, deletes and facets do the same as on one server."""
+    for options in ({"indexes": {"n": "number", "t": "keyword"}}, {}):
+        name = next(NAMES)
+        path = f"/v1/collections/{name}"
+        both.ask("PUT", path, {"dim": 3, **options})
+        items = [item(f"i{i}", 1 + i, 2, 3 + i % 7, payload={"n": i % 9, "t": [f"t{i % 4}", "all"]}) for i in range(60)]
+        both.same("POST", f"{path}/index", {"items": items})
+        assert _indexed(both.gateway, path) == options.get("indexes", {})
+        for chosen in ({"n": {"$gte": 3, "$lt": 7}}, {"t": "t2"}, {"$or": [{"n": 1}, {"t": "t3"}]}, {"n": {"$exists": False}}):
+            found, wanted = both.ask("POST", f"{path}/query", {"vector": [5, 2, 4], "k": 60, "mode": "exact", "filter": chosen})
+            scores = [[(one["id"], one["score"]) for one in answer.json()["results"]] for answer in (found, wanted)]
+            assert sorted(scores[0]) == sorted(scores[1])
+            both.same("POST", f"{path}/count", {"filter": chosen})
+            both.same("POST", f"{path}/scroll", {"filter": chosen, "limit": 100})
+        both.same("POST", f"{path}/facets", {"field": "t", "filter": {"n": {"$gt": 4}}})
+        both.same("POST", f"{path}/delete", {"filter": {"n": {"$lt": 4}}})
+        both.contents(name)
+
+
+def test_of_several_that_drop_at_once_one_is_told_that_it_did(both: Both) -> None:
+    """The others get 404, or 409 where something else has the name by then; a drop beside a create, or an alias, never fails otherwise."""
+    client = both.gateway
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            path, alias = (f"/v1/{kind}/{next(NAMES)}" for kind in ("collections", "aliases"))
+            for dropped in (alias, path):
+                assert client.put(path, json={"dim": 2, "cluster": {"shards": 1}}).is_success
+                assert dropped == path or client.put(alias, json={"collection": path.rsplit("/", 1)[-1]}).is_success
+                told = list(pool.map(lambda _, at=dropped: client.delete(at).status_code, range(4)))
+                assert sorted(told) == [200, 404, 404, 404]
+        name = next(NAMES)
+        path, alias = f"/v1/collections/{name}", f"/v1/aliases/{name}-now"
+        asked: list[tuple[str, str, Any]] = [
+            ("PUT", path, {"dim": 2, "cluster": {"shards": 1}}),
+            ("DELETE", path, None),
+            ("PUT", alias, {"collection": name}),
+            ("DELETE", alias, None),
+        ]
+        futures = [pool.submit(client.request, *one[:2], json=one[2]) for _ in range(6) for one in asked]
+        for future in futures:
+            answer = future.result()
+            assert answer.status_code in {200, 201, 404, 409}, answer.text
+    aliases, names = client.get("/v1/aliases").json()["aliases"], client.get("/v1/collections").json()["collections"]
+    assert aliases.get(f"{name}-now", name) == name
+    assert f"{name}-now" not in aliases or name in names
 
 
 def test_indexes_and_limits_of_a_cluster(both: Both, name: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -15,12 +18,14 @@ import pytest_asyncio
 from kinbin_cluster.dev import Part, locked
 from kinbin_cluster.errors import OtherKey, Taken
 from kinbin_cluster.gateway.server import run as run_gateway
+from kinbin_cluster.gateway.service import told_of
 from kinbin_cluster.joining import held, key_print, see_that_key_is_theirs, see_that_name_is_free
 from kinbin_cluster.node.server import run as run_node
 from kinbin_cluster.picture import Node
 from kinbin_cluster.registry import Registry
 from kinbin_cluster.servers import NatsServers, Process
 from kinbin_cluster.settings import ClusterSettings
+from kinbin_service.settings import Settings
 
 
 def settings_of(nats: NatsServers, name: str, key: str) -> ClusterSettings:
@@ -92,6 +97,52 @@ def test_a_part_does_not_start_where_something_listens(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="something listens at"):
             part.start()
     assert not part.running
+
+
+def test_a_gateway_is_named_by_its_host_and_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two on one host, and on one port of two hosts, have different names, and an address that others reach; a name that was set stays."""
+    monkeypatch.setattr("socket.gethostname", lambda: "there.example")
+    cluster = ClusterSettings(key="k")
+    places = [("127.0.0.1", 8080), ("0.0.0.0", 8080), ("0.0.0.0", 8081)]
+    told = [told_of(Settings(host=host, port=port), cluster) for host, port in places]
+    assert [one.name for one in told] == ["there.example:8080", "there.example:8080", "there.example:8081"]
+    assert [one.address for one in told[:2]] == ["http://127.0.0.1:8080", "http://there.example:8080"]
+    assert told_of(Settings(host="127.0.0.1", port=0), cluster).name == f"there.example:pid-{os.getpid()}"
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere.example")
+    assert told_of(Settings(host="0.0.0.0", port=8080), cluster).name == "elsewhere.example:8080"
+    assert told_of(Settings(), ClusterSettings(node="front-1")).name == "front-1"
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("node", "a node named first lives at http://there:1"), ("gateway", "is not that of first")])
+async def test_who_cannot_join_says_why_in_one_line(
+    living: Registry, nats_one: NatsServers, tmp_path: Path, kind: str, reason: str
+) -> None:
+    """A process whose name is taken, or whose key is another, ends with status 3, one line that says why, and no traceback."""
+    beating = asyncio.create_task(_beating(living, nats_one))
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
+    own |= {"KINBIN_CLUSTER_NATS": nats_one.addresses, "KINBIN_CLUSTER_NATS_REPLICAS": "1", "KINBIN_DATA_DIR": str(tmp_path / "data")}
+    own |= {"KINBIN_PORT": "0", "KINBIN_CLUSTER_NODE": "first", "KINBIN_CLUSTER_KEY": "ours" if kind == "node" else "others"}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", f"kinbin_cluster.{kind}", env=own, stderr=asyncio.subprocess.PIPE
+        )
+        told = (await process.communicate())[1].decode().splitlines()
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})
+    assert process.returncode == 3
+    (line,) = [one for one in map(json.loads, told) if one["level"] in {"error", "critical"}]
+    assert line["message"] == f"the {kind} does not start"
+    assert reason in line["reason"]
+    assert "Traceback" not in "".join(told)
+
+
+async def _beating(registry: Registry, nats: NatsServers) -> None:
+    """The node `first` goes on telling of itself."""
+    mine = key_print(settings_of(nats, "first", "ours"), registry.picture.cluster)
+    while True:
+        await registry.beat("first", {}, key_print=mine)
+        await asyncio.sleep(0.1)
 
 
 _DEV = """

@@ -197,6 +197,24 @@ async def test_nodes_take_no_writes(shard: Shard) -> None:
     assert there.json()["code"] == "collection_not_found"
 
 
+async def test_nodes_refuse_what_is_of_a_whole_server(shard: Shard) -> None:
+    """Snapshots, restores and aliases are refused in the form of every error, by any method, without a look at the body."""
+    node = shard.nodes["a"]
+    tried = [
+        ("GET", f"{shard.path}/snapshots"), ("GET", f"{shard.path}/snapshots/x"), ("DELETE", f"{shard.path}/snapshots/x"),
+        ("POST", f"{shard.path}/snapshots/x/verify"), ("POST", "/v1/restore"), ("POST", "/v1/restore?name=x"), ("GET", "/v1/aliases"),
+        ("DELETE", "/v1/aliases/x"),
+    ]  # fmt: skip
+    for method, path in tried:
+        answer = await node.ask(method, path, None if method in {"GET", "DELETE"} else {})
+        assert answer.headers["content-type"] == "application/problem+json", (method, path)
+        assert (answer.status_code, answer.json()["code"]) == (501, "not_in_cluster"), (method, path)
+        assert "ask a gateway" in answer.json()["detail"]
+    for path in ("/v1/nothing", "/cluster/verdicts"):
+        answer = await node.ask("GET", path)
+        assert answer.json()["code"] in {"not_found", "method_not_allowed"}
+
+
 async def _inserts(shard: Shard, start: int, stop: int) -> int:
     """Insert an item each; returns the last sequence."""
     last = 0

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 
 from kinbin_cluster.connecting import Connection, quoted, unquoted
 from kinbin_cluster.errors import Exists, NotThere
@@ -23,16 +21,6 @@ def collection(name: str | None = None, shards: int = 2) -> Collection:
     """A collection that nobody else has."""
     uid = secrets.token_hex(6)
     return Collection(name or f"ünder.{uid}", uid, shards, 2, {"kind": "minmax", "dim": 8}, 1.5)
-
-
-@pytest_asyncio.fixture
-async def other(settings: ClusterSettings) -> AsyncIterator[Registry]:
-    """The registry as another process sees it."""
-    async with await Connection.open(settings, "other") as connection:
-        registry = Registry(connection)
-        await registry.start()
-        yield registry
-        await registry.stop()
 
 
 @pytest.mark.parametrize("name", ["plain-Name_1", "a.b", ".", "=2E", "Größe*>", "名"])

@@ -55,6 +55,7 @@ class CollectionOptions(TypedDict, total=False):
     rows: int | None
     seed: int | None
     feature_names: Mapping[int, str] | Sequence[str] | None
+    cluster: Mapping[str, int | None] | None
 
 
 _CONFIGURATION = {"kernel", "dim", "items", "distance", "indexes", *CollectionOptions.__annotations__}
@@ -369,6 +370,8 @@ def configuration(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, A
     kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("items", "vectors")}
     if "parameters" in kept:
         kept["parameters"] = dict(kept["parameters"])
+    if "cluster" in kept:
+        kept["cluster"] = dict(named(kept["cluster"], "cluster"))
     kept |= _names_of(kept)
     if fields is None and not kept.keys() & {"items", "distance"}:
         plain = {name: config.get(name) for name in ("dim", "sampler", "bands", "rows", "seed")}

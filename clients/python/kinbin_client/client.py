@@ -382,6 +382,7 @@ class Client(Aliasing, _Searchable):
         by a `distance` (or kernel) of theirs, such as "levenshtein"; None: their default. `indexes`: fields of payloads that filters ask
         for, with their kinds: {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}.
         `feature_names`: a list of names of features 0, 1, … (of tokens without `dim`), or names by feature: explanations tell them.
+        `cluster`: at a gateway, how it lies on the nodes: {"shards": 4, "replicas": 2}; one server refuses it (InvalidInput).
 
         Usage: `photos = client.create_collection("photos", kernel="ngmm", dim=512)`
         """

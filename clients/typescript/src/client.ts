@@ -8,7 +8,7 @@ import { Searchable } from "./searching.js";
 import { sleep } from "./send.js";
 import { LONG, Snapshots, type Snapshot } from "./snapshots.js";
 import { DEFAULT_ADDRESS, Sender, type ClientOptions, type Request } from "./transport.js";
-import type { CallOptions, Payload, Schemas } from "./types.js";
+import type { CallOptions, Payload, Schemas, Spread } from "./types.js";
 
 /** What the service, or a proxy before it, answers while it starts; a service that failed to start answers 500. */
 const STARTING_STATUSES = new Set([502, 503, 504]);
@@ -19,6 +19,8 @@ const READY = 5_000;
 export type Configuration = Schemas["CollectionRequest"] & {
   /** Take one that is there, if it is alike. */
   existOk?: boolean;
+  /** At a gateway: how it lies on the nodes of the cluster. One server refuses it. */
+  cluster?: Spread | null;
 };
 
 /** A file of a snapshot to be uploaded. */

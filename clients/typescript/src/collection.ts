@@ -7,6 +7,7 @@ import { LONG } from "./snapshots.js";
 import { Tuning } from "./tuning.js";
 import type {
   CallOptions,
+  CollectionInfo,
   Counted,
   Facets,
   Filter,
@@ -61,7 +62,7 @@ const IDS_A_GET = 1_000;
 /** A handle of one collection, made by `Client.collection` without asking whether it is there. `P` is the type of its payloads. */
 export class Collection<P extends object = Payload> extends Tuning<P> {
   /** The configuration of the collection, and its statistics; NotFound if it is not there. */
-  async info(options: ReadOptions = {}): Promise<Schemas["CollectionAnswer"]> {
+  async info(options: ReadOptions = {}): Promise<CollectionInfo> {
     return this.ask({ method: "GET", path: this.path }, asRead(options), "name", "count");
   }
 

@@ -171,6 +171,17 @@ export interface Partly {
 /** Of an answer to a write, in a cluster: a read `after` the token knows it. */
 export type Written<Answer> = Answer & { token?: string | null };
 
+/** How a collection lies in a cluster: how many shards it has, and on how many nodes each of them lies. */
+export interface Spread {
+  /** Default 3; 1 to 256. Changed later by `kinbin cluster reshard` alone. */
+  shards?: number;
+  /** Default 2, or 1 where there is one node; at most as many as there are nodes. */
+  replicas?: number | null;
+}
+
+/** The configuration of a collection, its size and index; at a gateway also how it lies in the cluster. */
+export type CollectionInfo = Schemas["CollectionAnswer"] & { cluster?: { shards: number; replicas: number } };
+
 /** How many items there are, of a cluster perhaps only in some shards. */
 export type Counted = Schemas["CountAnswer"] & Partly;
 

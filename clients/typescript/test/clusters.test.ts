@@ -86,3 +86,13 @@ test("a name that leads elsewhere is read without the old token", async () => {
   assert.deepEqual([await photos.count(), await photos.count()], [3, 3]);
   assert.deepEqual(after(requests), [null, token("u", [0, 5]), null, null]);
 });
+
+test("a new collection says how it lies on the nodes", async () => {
+  const about = { name: "c", count: 0, stats: {}, cluster: { shards: 4, replicas: 2 } };
+  const { client, requests } = await scripted((response, request) => {
+    response.writeHead(request.method === "PUT" ? 201 : 200, { "content-type": "application/json" }).end(JSON.stringify(about));
+  });
+  const photos = await client().createCollection("c", { dim: 3, cluster: { shards: 4, replicas: 2 } });
+  assert.deepEqual(JSON.parse(requests[0]?.body ?? ""), { dim: 3, cluster: { shards: 4, replicas: 2 } });
+  assert.deepEqual((await photos.info()).cluster, { shards: 4, replicas: 2 });
+});

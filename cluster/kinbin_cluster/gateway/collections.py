@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_cluster.errors import Exists, LogUnavailable, NotThere
+from kinbin_cluster.errors import Aliased, Changed, Exists, LogUnavailable, NotThere
 from kinbin_cluster.gateway.creating import SHARDS, created, not_known
 from kinbin_cluster.gateway.cutting import same_for_all
 from kinbin_cluster.gateway.describing import describe
@@ -92,18 +92,23 @@ async def create_collection(request: Request, name: Name) -> Response:
 
 @routes.delete(
     "/v1/collections/{name}",
-    **route("Drop a collection", DroppedAnswer, refusals=NAMED | {"alias_conflict", "outcome_unknown"}),
+    **route("Drop a collection", DroppedAnswer, refusals=NAMED | {"alias_conflict", "changed_meanwhile", "outcome_unknown"}),
     tags=["collections"],
 )
 async def drop_collection(request: Request, name: Name) -> Response:
-    """The name is gone at once; nodes and logs let go of the items after it."""
+    """The name is gone at once; nodes and logs let go of the items after it. Of several that drop it one is answered with 200."""
     service: Any = service_of(request)
     if name in service.picture.aliases or any(alias.collection == name for alias in service.picture.aliases.values()):
         raise kinbin.AliasConflict("the name is an alias, or aliases lead to it")
     try:
-        await service.registry.drop_collection(collection_named(service.picture, name).name)
+        await service.registry.drop_collection(collection_named(service.picture, name).name, aliased=False)
+    except Aliased:
+        raise kinbin.AliasConflict("aliases lead to it") from None
     except NotThere:
         raise kinbin.CollectionNotFound(f"no collection is named {name!r}") from None
+    except Changed:
+        text = "the collection was dropped meanwhile, and another one has its name: that one was not dropped; look at it first"
+        raise Refusal("changed_meanwhile", text) from None
     except LogUnavailable:
         raise not_known() from None
     return reply(encode({"dropped": name}))
@@ -124,6 +129,10 @@ async def put_alias(request: Request, name: Alias) -> Response:
         collection_named(picture, asked.collection)
         try:
             await service.registry.set_alias(name, asked.collection)
+        except NotThere:
+            raise kinbin.CollectionNotFound(f"no collection is named {asked.collection!r}") from None
+        except Exists:
+            raise kinbin.AliasConflict(f"a collection is named {name!r}") from None
         except LogUnavailable:
             raise not_known() from None
         return reply(encode({"alias": name, "collection": asked.collection}))
@@ -131,13 +140,16 @@ async def put_alias(request: Request, name: Alias) -> Response:
 
 @routes.delete("/v1/aliases/{name}", **DROP_ALIAS, tags=["aliases"])
 async def drop_alias(request: Request, name: Alias) -> Response:
-    """The alias is gone; its collection stays."""
+    """The alias is gone; its collection stays. Of several that drop it one is answered with 200."""
     service: Any = service_of(request)
     kinbin.Schema.check_name(name)
     try:
         await service.registry.drop_alias(name)
     except NotThere:
         raise kinbin.errors.AliasNotFound(f"no alias is named {name!r}") from None
+    except Changed:
+        text = "the alias was led elsewhere meanwhile, and was not dropped; look where it leads first"
+        raise Refusal("changed_meanwhile", text) from None
     except LogUnavailable:
         raise not_known() from None
     return reply(encode({"dropped": name}))

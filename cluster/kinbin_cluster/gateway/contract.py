@@ -1,25 +1,38 @@
-"""The OpenAPI document of a gateway: that of one server, with what answers and requests of a cluster have besides."""
+"""The OpenAPI document of a gateway: that of one server, with what answers and requests of a cluster have besides.
+
+What a cluster does not offer is there as what it is, a refusal; and of models and responses there are those that some route refers to.
+"""
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import orjson
+
 from kinbin_cluster.gateway.collections import SpreadIn
+from kinbin_cluster.gateway.insights import REFUSED
 from kinbin_cluster.gateway.tokens import HEADER
+from kinbin_cluster.gateway.writes import NO_COMPACTION
 from kinbin_service.app import create_app
+from kinbin_service.documented import EVERYWHERE, PROBLEMS
 from kinbin_service.openapi import document
+from kinbin_service.problems import CODES
 from kinbin_service.settings import Settings
 
-__all__ = ["contract"]
+__all__ = ["NOT_OFFERED", "contract"]
 
 _OF = "/v1/collections/{name}"
 _PARTIAL = (("post", "/query"), *(("post", f"{_OF}/{word}") for word in ("query", "get", "scroll", "count", "facets")))
 """Reads that take a part of the shards."""
 _READS = (*_PARTIAL, ("post", f"{_OF}/explain"), ("get", _OF), ("get", f"{_OF}/limits"))
 _COUNTING = (("post", "/index"), *(("post", f"{_OF}/{word}") for word in ("index", "delete", "payload")))
+NOT_OFFERED = {**REFUSED, ("POST", f"{_OF}/compact"): NO_COMPACTION}
+"""By method and path, what a gateway refuses, whoever asks."""
+_DROPS = (("delete", _OF), ("delete", "/v1/aliases/{name}"))
 _WRITES = (*_COUNTING, ("post", f"{_OF}/indexes"), ("put", f"{_OF}/limits"))
 _AFTER = {
     "name": HEADER, "in": "header", "required": False, "schema": {"type": "string"},
@@ -32,6 +45,9 @@ _TOLD: dict[str, Any] = {
 }
 _TOKEN = {"type": "string", "description": f"of a write: a read with it as {HEADER} knows the write"}
 _ATOMIC = {"type": "boolean", "description": "whether all of it went to one shard, and so is there or not as one"}
+
+
+_REFERENCE = re.compile(rb'"#/components/(schemas|responses)/(\w+)"')
 
 
 @cache
@@ -56,7 +72,40 @@ def contract() -> dict[str, Any]:
         _extend(made, made["paths"][path][method]["responses"]["200"], {"token": _TOKEN})
     for method, path in _COUNTING:
         _extend(made, made["paths"][path][method]["responses"]["200"], {"atomic": _ATOMIC})
+    for method, path in _DROPS:
+        _refuses(made["paths"][path][method], "changed_meanwhile", "outcome_unknown")
+    for (method, path), what in NOT_OFFERED.items():
+        made["paths"][path][method.lower()] = _refused(made["paths"][path][method.lower()], what)
+    _keep_what_is_used(made)
     return made
+
+
+def _refuses(operation: dict[str, Any], *codes: str) -> None:
+    """Say that a route is answered with these problems, too."""
+    operation[PROBLEMS] = sorted({*operation[PROBLEMS], *codes})
+    operation["responses"] |= {str(CODES[code].status): {"$ref": f"#/components/responses/{CODES[code].status}"} for code in codes}
+
+
+def _refused(operation: dict[str, Any], what: str) -> dict[str, Any]:
+    """A route that is there to say what to do instead."""
+    told = {name: operation[name] for name in ("tags", "summary", "operationId") if name in operation}
+    parameters = [one for one in operation.get("parameters", ()) if one["in"] == "path"]
+    refused = told | {"description": f"A cluster does not offer this: {what}.", "parameters": parameters, "responses": {}, PROBLEMS: []}
+    _refuses(refused, "not_in_cluster", *(code for code in operation[PROBLEMS] if code in EVERYWHERE))
+    return refused
+
+
+def _keep_what_is_used(made: dict[str, Any]) -> None:
+    """Leave out models and responses that nothing refers to, from any route on."""
+    components = made["components"]
+    used: set[tuple[bytes, bytes]] = set()
+    new = set(_REFERENCE.findall(orjson.dumps(made["paths"])))
+    while new:
+        used |= new
+        found = [components[kind.decode()].get(name.decode()) for kind, name in new]
+        new = set(_REFERENCE.findall(orjson.dumps(found))) - used
+    for kind in ("schemas", "responses"):
+        components[kind] = {name: one for name, one in components[kind].items() if (kind.encode(), name.encode()) in used}
 
 
 def _extend(made: dict[str, Any], body: dict[str, Any], properties: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import kinbin
-from kinbin_cluster.errors import Exists, LogUnavailable
+from kinbin_cluster.errors import Aliased, Exists, LogUnavailable
 from kinbin_cluster.errors import NoPlace as NoNodes
 from kinbin_cluster.picture import Collection, Picture
 from kinbin_cluster.placement import place
@@ -27,12 +27,13 @@ _LIVE_SECONDS = 10.0
 
 
 async def created(service: Any, name: str, schema: kinbin.Schema, shards: int, replicas: int | None) -> Collection:
-    """A new collection; returns when each shard has a replica that answers, or after 10 seconds.
+    """A new collection; returns when each shard has a replica that answers, or after 10 seconds; or when it was dropped meanwhile.
 
     replicas: None: two, or as many as there are nodes.
 
     Raises:
-        Exists: there is one of this name, `held`. Refusal: no node is there for so many replicas; NATS does not answer.
+        Exists: there is one of this name, `held`. AliasConflict: the name is an alias. Refusal: no node is there for so many replicas; NATS
+        does not answer.
     """
     nodes = service.picture.live()
     uid = secrets.token_hex(6)
@@ -45,9 +46,11 @@ async def created(service: Any, name: str, schema: kinbin.Schema, shards: int, r
     try:
         await asyncio.gather(*(service.log.ensure_stream(uid, shard) for shard in range(shards)))
         await service.registry.create_collection(collection, placement)
+    except Aliased:
+        raise kinbin.AliasConflict("the name is an alias") from None
     except LogUnavailable:
         raise not_known() from None
-    await service.registry.wait_for(lambda picture: _answers(picture, collection), _LIVE_SECONDS)
+    await service.registry.wait_for(lambda picture: picture.collection_of(uid) is None or _answers(picture, collection), _LIVE_SECONDS)
     return collection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kinbin
@@ -45,14 +45,32 @@ async def describe(service: Any, collection: Collection) -> dict[str, Any]:
 
 
 def together(by_shard: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """The `stats` of shards as one: configuration, sums, runs with the number of their shard, and the same of each field.
+    """The `stats` of shards as one: configuration, sums, indexes, runs with the number of their shard, and the same of each field.
 
     Left out is what is of one index: links, pools, ways, what failed in the background.
     """
     parts = list(by_shard.values())
     told = {key: parts[0][key] for key in _ALIKE if parts and key in parts[0]}
     told |= {key: sum(part[key] for part in parts) for key in _SUMS if all(key in part for part in parts)}
+    if parts and all("indexes" in part for part in parts):
+        told["indexes"] = _indexes([part["indexes"] for part in parts])
     if all("fields" in part for part in parts):
         fields = parts[0]["fields"] if parts else ()
         return told | {"fields": {name: together({shard: one["fields"][name] for shard, one in by_shard.items()}) for name in fields}}
     return told | {"runs": [{"shard": shard, **run} for shard, part in by_shard.items() for run in part["runs"]]}
+
+
+def _indexes(told: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """Payload indexes of shards as those of one: ready once they are in every shard. None: none is declared."""
+    known = [one for one in told if one is not None]
+    if not known:
+        return None
+    fields = {name: kind for one in known for name, kind in one["fields"].items()}
+    ready = {name: len(known) == len(told) and all(one["fields"].get(name, {}).get("ready") for one in known) for name in fields}
+    return {
+        "fields": {name: {"kind": one["kind"], "ready": ready[name]} for name, one in fields.items()},
+        "ready": all(ready.values()),
+        "progress": min(one["progress"] for one in known),
+        "behind": sum(one["behind"] for one in known),
+        "bytes": sum(one["bytes"] for one in known),
+    }

@@ -86,7 +86,7 @@ async def _answered(request: Request, answer: Any) -> Response:
         reading = Reading.of(request, request.path_params["name"])
         no_options(request)
         content = await reading.gateway.parsed(len(body), lambda: parse_json(body))
-        reading.partial = take_partial(content)
+        reading.partial, reading.takes_part = take_partial(content), True
         async with heard(request):
             told = await answer(reading, content)
         return reply(encode(reading.told(told)))

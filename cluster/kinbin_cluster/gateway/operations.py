@@ -33,10 +33,14 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """GET /readyz: 200 while requests are taken, be NATS there or not: reads go on without it."""
+    """GET /readyz: 200 while some node lives, be NATS there or not: reads go on without it. Else it says what is lacking."""
     gateway = gateway_of(request)
     if gateway.stopping:
         return Refusal("stopping", "the gateway is stopping").response()
+    if not gateway.picture.live():
+        known = sorted(gateway.picture.nodes)
+        silent = f"no node that this gateway knows has told of itself lately: {', '.join(known[:8])}" if known else "no node has joined yet"
+        return Refusal("not_ready", f"{silent}; start nodes (kinbin node), or look at kinbin cluster status").response()
     return reply(encode(_status(gateway)))
 
 
@@ -112,5 +116,5 @@ class GatewayMetrics:
 
 def _status(gateway: Gateway) -> dict[str, object]:
     live = len(gateway.picture.live())
-    status = "stopping" if gateway.stopping else "ready"
+    status = "stopping" if gateway.stopping else "ready" if live else "starting"
     return {"status": status, "version": kinbin.__version__, "compiling": [], "background": "ok", "nodes": live}

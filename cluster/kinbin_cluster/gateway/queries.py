@@ -60,7 +60,7 @@ async def _json(reading: Reading, body: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         content = validate(QueryRequest, content).model_dump()
     changed = "allow_partial" in content
-    reading.partial = take_partial(content)
+    reading.partial, reading.takes_part = take_partial(content), True
     # Queries that are shaped in themselves are merged in ways of their own.
     for shape, answered in (("cursor", page_of), ("group_by", grouped)):
         if content.get(shape) is not None:
@@ -128,7 +128,7 @@ async def _matrix(request: Request, reading: Reading, body: bytes) -> dict[str, 
     if allowed not in ("true", "false"):
         text = "allow_partial is true or false"
         raise Refusal("invalid_field", text, [Entry("#/allow_partial", text)])
-    reading.partial = allowed == "true"
+    reading.partial, reading.takes_part = allowed == "true", True
     k, offset = shape_of(_numbers(given), {})
     if k + offset > _MOST:
         text = f"of a matrix, k and offset are at most {_MOST:,} together in a cluster; send the vectors as JSON"

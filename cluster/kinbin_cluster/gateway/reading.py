@@ -60,6 +60,8 @@ class Reading:
     """By shard, how far it has to be."""
     partial: bool = False
     """Whether an answer of some shards will do."""
+    takes_part: bool = False
+    """Whether it could have been asked so that it does."""
     missing: list[int] = field(default_factory=list)
     """The shards that nobody answered for."""
 
@@ -117,7 +119,7 @@ class Reading:
             missing.append(one.shard)
         if missing and (not self.partial or not parts):
             refused = any(reply is not None and reply.status == 401 for reply in replies)
-            raise unavailable(missing, self.collection.shards, other_key=refused)
+            raise unavailable(missing, self.collection.shards, other_key=refused, advise=self.takes_part and not self.partial)
         self.missing = sorted({*self.missing, *missing})
         return parts
 
@@ -138,13 +140,16 @@ def as_bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else encode(body)
 
 
-def unavailable(missing: Sequence[int], shards: int, *, other_key: bool = False) -> Refusal:
-    """The refusal of a read that some shards do not answer. other_key: a node refused the key of this gateway."""
+def unavailable(missing: Sequence[int], shards: int, *, other_key: bool = False, advise: bool = False) -> Refusal:
+    """The refusal of a read that some shards do not answer.
+
+    other_key: a node refused the key of this gateway. advise: what the other shards answer may be had by asking otherwise.
+    """
     named = ", ".join(map(str, missing[:8]))
     if other_key:
         return Refusal("shard_unavailable", f"shard {named} of {shards}: its nodes have another KINBIN_CLUSTER_KEY than this gateway")
-    text = f"no node answers for shard {named} of {shards}; try again, or take what there is with allow_partial"
-    return Refusal("shard_unavailable", text)
+    advice = ", or take what there is with allow_partial" if advise else ""
+    return Refusal("shard_unavailable", f"no node answers for shard {named} of {shards}; try again{advice}")
 
 
 def not_in_cluster(what: str, pointer: str = "#") -> Refusal:

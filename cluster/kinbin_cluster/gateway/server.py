@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from kinbin_cluster.gateway.app import create_app
 from kinbin_cluster.joining import NO_KEY
 from kinbin_cluster.settings import ClusterSettings
+from kinbin_cluster.starting import SayingWhy
 from kinbin_service.server import SWITCH_SECONDS, serve, spare_the_collector
 from kinbin_service.settings import Settings
 
@@ -25,7 +26,7 @@ def run(settings: Settings | None = None) -> None:
     serve(settings or Settings(), "kinbin_cluster.gateway.server:gateway_app")
 
 
-def gateway_app() -> FastAPI:
+def gateway_app() -> ASGIApp:
     """The application of a gateway process, made from its environment."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    return create_app(Settings(), ClusterSettings(), ready=spare_the_collector)
+    return SayingWhy(create_app(Settings(), ClusterSettings(), ready=spare_the_collector), "gateway")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +32,10 @@ from kinbin_service.bodies import Buffers
 from kinbin_service.large_json import LARGE_BYTES
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal
-from kinbin_service.settings import Settings
+from kinbin_service.settings import Settings, is_wildcard, reached_at
 from kinbin_service.tracing import Tracing
 
-__all__ = ["Gateway", "Room"]
+__all__ = ["Gateway", "Room", "told_of"]
 
 Result = TypeVar("Result")
 
@@ -172,15 +174,23 @@ class Gateway:
             await asyncio.sleep(SAMPLE_SECONDS)
 
     async def _beat(self, registry: Registry) -> None:
-        settings = self.settings
-        address = self.cluster_settings.address or f"http://{settings.host}:{settings.port}"
-        name = self.cluster_settings.node if "node" in self.cluster_settings.model_fields_set else f"{settings.host}:{settings.port}"
-        told = Told(name, address, kinbin.__version__)
+        told = told_of(self.settings, self.cluster_settings)
         while True:
             with contextlib.suppress(Exception):
                 # Whatever keeps it from telling, requests go on.
                 await registry.beat_gateway(told)
             await asyncio.sleep(BEAT_SECONDS)
+
+
+def told_of(settings: Settings, cluster_settings: ClusterSettings) -> Told:
+    """What a gateway tells of itself. Unless its name was set it is of its host and its port, which no other one has at the same time."""
+    mine = socket.gethostname()
+    host = mine if is_wildcard(settings.host.strip("[]")) else settings.host
+    reached = reached_at(host, settings.port, tls=settings.tls_cert_file is not None)
+    # A port that the system chooses is not known here.
+    where = f"{mine}:{settings.port}" if settings.port else f"{mine}:pid-{os.getpid()}"
+    name = cluster_settings.node if "node" in cluster_settings.model_fields_set else where
+    return Told(name, cluster_settings.address or reached, kinbin.__version__)
 
 
 def _trusting(settings: ClusterSettings) -> ssl.SSLContext | None:

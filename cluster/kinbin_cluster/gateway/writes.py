@@ -46,6 +46,7 @@ __all__ = ["routes"]
 
 routes = APIRouter()
 _TELL_SECONDS = 5.0
+NO_COMPACTION = "each node compacts its own replicas in the background; there is no compaction of a whole cluster"
 
 
 async def index(request: Request, name: str) -> Response:
@@ -166,7 +167,7 @@ def _limit(items: int | None, shard: int, shards: int) -> list[Part]:
 @routes.post("/v1/collections/{name}/compact", **COMPACT, tags=["collections"])
 async def compact_collection() -> Response:
     """Nodes seal and merge by themselves; by hand it goes at a node."""
-    raise Refusal("not_in_cluster", "each node compacts its own replicas in the background; there is no compaction of a whole cluster")
+    raise Refusal("not_in_cluster", NO_COMPACTION)
 
 
 async def _written(request: Request, collection: Collection, parts: Sequence[Part]) -> Written:

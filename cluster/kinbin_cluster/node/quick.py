@@ -26,7 +26,7 @@ from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
 from kinbin_service.convert import answer
 from kinbin_service.hosts import Hosts
-from kinbin_service.keys import Keys
+from kinbin_service.keys import Keys, check
 from kinbin_service.problems import Place, Refusal, from_library
 from kinbin_service.replies import encode
 from kinbin_service.service import Service
@@ -74,7 +74,7 @@ class Quick:
         """The answer, and how far the replica was."""
         self._hosts.check(headers)
         if self._keys.required:
-            self._keys.of(headers)
+            check(self._keys.of(headers), "POST", PATH)
         service: Service = self._app.state.service
         try:
             asked = QuickQuery.unpack(await _body(receive, self._settings.max_query_body_bytes))

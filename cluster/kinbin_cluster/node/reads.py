@@ -33,6 +33,7 @@ class Replicated:
             await self._app(scope, receive, send)
             return
         try:
+            _refuse_what_is_whole(scope["path"])
             _refuse_writes(scope["method"], scope["path"])
             progress = self._progress(scope)
             if progress is not None:
@@ -52,6 +53,14 @@ class Replicated:
         if replica is None or replica.applier is None:
             raise Refusal("collection_not_found", "this node holds no replica of that shard, or makes it just now")
         return replica.applier.progress
+
+
+def _refuse_what_is_whole(path: str) -> None:
+    """Snapshots, restores and aliases are of whole collections, of which a node has parts: whoever asks, and by whatever method."""
+    parts = path.split("/")[1:]
+    if parts[:2] in (["v1", "restore"], ["v1", "aliases"]) or (parts[:2] == ["v1", "collections"] and parts[3:4] == ["snapshots"]):
+        what = "a node has replicas of shards, and no whole collection: ask a gateway; `kinbin export` copies a collection of a cluster"
+        raise Refusal("not_in_cluster", what)
 
 
 def _refuse_writes(method: str, path: str) -> None:

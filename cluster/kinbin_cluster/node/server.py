@@ -12,6 +12,7 @@ from kinbin_cluster.node.app import create_node_app
 from kinbin_cluster.node.quick import Quick
 from kinbin_cluster.node.running import leftover_files
 from kinbin_cluster.settings import ClusterSettings
+from kinbin_cluster.starting import SayingWhy
 from kinbin_service.server import SWITCH_SECONDS, check_data, serve, spare_the_collector
 from kinbin_service.settings import Settings
 
@@ -41,4 +42,5 @@ def node_app() -> ASGIApp:
     """The application of a node's process, made from its environment."""
     sys.setswitchinterval(SWITCH_SECONDS)
     settings = Settings()
-    return Quick(create_node_app(settings, ClusterSettings(), ready=spare_the_collector), settings)
+    app = create_node_app(settings, ClusterSettings(), ready=spare_the_collector)
+    return SayingWhy(Quick(app, settings), "node")

@@ -60,7 +60,7 @@ def node_command(
 
 
 def gateway_command(
-    name: Annotated[str, typer.Option(envvar="KINBIN_CLUSTER_NODE", help="Name of this gateway.")] = "gateway",
+    name: Annotated[str | None, typer.Option(envvar="KINBIN_CLUSTER_NODE", help="Name of this gateway; default: HOST:PORT.")] = None,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     nats: NatsOption = None,

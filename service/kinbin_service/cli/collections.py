@@ -85,6 +85,12 @@ def create_command(
         str | None,
         typer.Option(metavar="A,B", help="Names of features 0, 1, … (without --dim: tokens), for kinbin explain; or @FILE, a line each."),
     ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, max=256, metavar="N", help="At a gateway (--url): parts that its nodes hold; default 3.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=16, metavar="N", help="At a gateway: nodes that hold each part; default 2, or 1 of one node.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty collection. One that is there and alike is left as it is; one that differs is an error.
@@ -96,6 +102,10 @@ def create_command(
     config |= {"items": items, "distance": distance, "indexes": indexes_of(index)}
     if feature_names is not None:
         config["feature_names"] = _names(feature_names)
+    if spread := {name: number for name, number in (("shards", shards), ("replicas", replicas)) if number is not None}:
+        if url is None:
+            raise typer.BadParameter("--shards and --replicas are of a cluster: give --url of a gateway; a database of --data is not one")
+        config["cluster"] = spread
     with failing_in_one_line(as_json), place(data, url, make=True) as there:
         fields = _fields(field or [])
         own = _parameters(parameter or [], fields)
@@ -105,6 +115,8 @@ def create_command(
         print_json({"collection": name, "created": made, **about})
         return
     kind = _kind(about)
+    if lies := about.get("cluster"):
+        kind += f"; {lies['shards']} shards of {lies['replicas']} replicas"
     done = "created" if made else f"is there already, with {about['count']:,} items"
     typer.echo(f"{name}: {done}: {kind}")
 

@@ -150,7 +150,7 @@ class ServicePlace:
     def described(self, name: str) -> dict[str, Any]:
         """Its configuration and the number of its items."""
         info = self.collection(name).info()
-        about = _plain(info) | {"count": info.count}
+        about = _plain(info) | {"count": info.count} | ({"cluster": info.cluster} if info.cluster else {})
         return about if info.fields is None else about | {"fields": info.fields}
 
 

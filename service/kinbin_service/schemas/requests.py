@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SkipValidation,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 from typing_extensions import TypedDict
 
@@ -224,6 +235,12 @@ class FieldRequest(BaseModel):
     feature_names: Annotated[FeatureNames | None, Field(description=NAMES_TEXT, examples=[["red", "green", "blue"]])] = None
 
 
+def _no_cluster(value: object) -> None:
+    """One server refuses what only a gateway takes, in words that say so."""
+    if value is not None:
+        raise PydanticCustomError("no_cluster", "this is not a cluster, but one server, which has all of a collection: leave it out")
+
+
 class CollectionRequest(BaseModel):
     """The configuration of a collection. What is null, Kinbin chooses itself, run by run."""
 
@@ -285,6 +302,8 @@ class CollectionRequest(BaseModel):
         dict[str, FieldRequest] | None,
         Field(max_length=largest("fields"), description="for items of several vectors: each by its name; instead of kernel, dim, …"),
     ] = None
+    # Gateways take it, and their document tells of it.
+    cluster: SkipJsonSchema[Annotated[Any, BeforeValidator(_no_cluster)]] = Field(None, exclude=True)
 
 
 class GetRequest(BaseModel):

@@ -60,7 +60,11 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     if kind == "extra_forbidden":
         path.pop()
         item = next((item for adds, item in _ITEMS.items() if issubclass(model, adds)), ItemIn)
-        known = list(item.__annotations__) if len(path) == 2 else [field.alias or name for name, field in model.model_fields.items()]
+        known = (
+            list(item.__annotations__)
+            if len(path) == 2
+            else [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
+        )
         detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
     elif kind == "literal_error":
         known = re.findall("'([^']*)'", context["expected"])
