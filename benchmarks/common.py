@@ -40,6 +40,7 @@ __all__ = [
     "Options",
     "Skipped",
     "all_cores",
+    "busy_elsewhere",
     "data_set",
     "ids_of",
     "in_new_process",
@@ -116,14 +117,16 @@ def run(
     _restart_with_one_thread()
     _pin()
     versions = _versions()
-    started, busy = time.perf_counter(), _busy_elsewhere()
+    started, busy = time.perf_counter(), busy_elsewhere()
     try:
         result = measure(options)
     except Skipped as reason:
         print(f"{name}: skipped: {reason}")
         return
     seconds = time.perf_counter() - started
-    others = (_busy_elsewhere() - busy) / seconds
+    others = (busy_elsewhere() - busy) / seconds
+    # Parts that were measured before, and kept, say so themselves.
+    seconds, others = result.pop("taken", (seconds, others))
     if others > 0.1:
         print(f"{name}: other programs used {others:.1f} cores meanwhile, so these times mean little", file=sys.stderr)
     saved = {
@@ -322,7 +325,7 @@ def _machine() -> dict[str, Any]:
     return {"processor": processor, "instructions": vectors, "cores": os.cpu_count(), "memory_gib": memory_bytes >> 30, "system": system}
 
 
-def _busy_elsewhere() -> float:
+def busy_elsewhere() -> float:
     """Seconds of all cores since the machine started that neither this process nor its ended children used; nan if unknown."""
     try:
         ticks = [int(field) for field in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]

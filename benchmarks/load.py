@@ -5,6 +5,7 @@ A client library would cost as much as the server. Requests are bytes that were 
 
 from __future__ import annotations
 
+import bisect
 import multiprocessing
 import selectors
 import socket
@@ -33,6 +34,8 @@ class Ask(NamedTuple):
     seconds: float
     rate: float | None = None
     """Requests a second, whether or not they are answered in time; None: each connection asks again when it is answered."""
+    due: Sequence[float] | None = None
+    """Instead of a rate: seconds from the beginning at which requests are to be sent. They count from then on, sent late or not."""
 
 
 class Answered(NamedTuple):
@@ -41,14 +44,16 @@ class Answered(NamedTuple):
     status: NDArray[np.int64]
     """0: the connection broke."""
     seconds: NDArray[np.float64]
-    """From the first byte sent to the last received."""
+    """From the first byte sent (from when it was due) to the last received."""
     at: NDArray[np.float64]
     """When it was there, since the beginning."""
+    processor: NDArray[np.float64] = np.zeros(0)
+    """Seconds of processor that each asking process used meanwhile."""
 
     def of(self, *statuses: int) -> Answered:
         """Those with these statuses."""
         chosen = np.isin(self.status, statuses)
-        return Answered(self.status[chosen], self.seconds[chosen], self.at[chosen])
+        return Answered(self.status[chosen], self.seconds[chosen], self.at[chosen], self.processor)
 
     def rate(self, seconds: float) -> float:
         """Answers a second."""
@@ -101,7 +106,8 @@ class _Asking:
     def __init__(self, ask: Ask, number: int) -> None:
         self._ask = ask
         self._next = number * len(ask.requests) // 7
-        self._selector = selectors.DefaultSelector()
+        # Those that know of many connections wait for whole milliseconds.
+        self._selector = selectors.SelectSelector() if ask.due is not None else selectors.DefaultSelector()
         self._idle: list[_Connection] = []
         self._answers: list[tuple[int, float, float]] = []
         self._begun = 0.0
@@ -111,22 +117,36 @@ class _Asking:
     def run(self) -> Answered:
         """Ask for a while; what was asked then is still waited for."""
         ask = self._ask
+        used = time.process_time()
         self._begun = time.perf_counter()
         end = self._begun + ask.seconds
         sent = busy = 0
         while True:
             now = time.perf_counter()
-            due = ask.connections if ask.rate is None else int((now - self._begun) * ask.rate) - sent
+            due = self._due(now - self._begun, sent)
             while now < end and due > 0 and self._idle:
-                self._send(self._idle.pop())
+                self._send(self._idle.pop(), None if ask.due is None else self._begun + ask.due[sent])
                 sent, due = sent + 1, due - 1
             busy = ask.connections - len(self._idle)
             if (now >= end and not busy) or now > end + PATIENCE:
                 break
-            for key, events in self._selector.select(0.001 if ask.rate is not None or not busy else 1.0):
+            for key, events in self._selector.select(self._pause(sent, busy)):
                 self._serve(key.data, events)
         status, seconds, at = (np.array(column) for column in zip(*self._answers, strict=True)) if self._answers else (np.zeros(0),) * 3
-        return Answered(status.astype(np.int64), seconds, at)
+        return Answered(status.astype(np.int64), seconds, at, np.array([time.process_time() - used]))
+
+    def _due(self, passed: float, sent: int) -> int:
+        """How many requests are to be sent now."""
+        ask = self._ask
+        if ask.due is not None:
+            return bisect.bisect_right(ask.due, passed) - sent
+        return ask.connections if ask.rate is None else int(passed * ask.rate) - sent
+
+    def _pause(self, sent: int, busy: int) -> float:
+        """Seconds to wait for answers before something else is to be done."""
+        if self._ask.due is not None and self._idle and sent < len(self._ask.due):
+            return min(1.0, max(0.0, self._begun + self._ask.due[sent] - time.perf_counter()))
+        return 0.001 if self._ask.rate is not None or not busy else 1.0
 
     def _connect(self) -> None:
         channel = socket.create_connection(("127.0.0.1", self._ask.port), timeout=PATIENCE)
@@ -136,10 +156,10 @@ class _Asking:
         self._selector.register(channel, selectors.EVENT_READ, one)
         self._idle.append(one)
 
-    def _send(self, one: _Connection) -> None:
+    def _send(self, one: _Connection, due: float | None = None) -> None:
         one.unsent = memoryview(self._ask.requests[self._next % len(self._ask.requests)])
         self._next += 1
-        one.began, one.busy = time.perf_counter(), True
+        one.began, one.busy = time.perf_counter() if due is None else due, True
         one.received.clear()
         one.wanted = -1
         self._push(one)
@@ -172,6 +192,8 @@ class _Asking:
         now = time.perf_counter()
         if one.busy:
             self._answers.append((status, now - one.began, now - self._begun))
+        else:  # a connection that was idle for too long
+            self._idle.remove(one)
         closing = status == 0 or b"connection: close" in bytes(one.received[: one.wanted]).lower()
         one.busy = False
         if closing:

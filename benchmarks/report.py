@@ -39,6 +39,8 @@ BENCHMARKS = (
     "restart",
     "service",
     "cluster",
+    "capacity",
+    "capacity_check",
 )
 """In the order in which they run and stand in the document."""
 
