@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from faults import checking
 from faults.campaign import Plan, campaign
 from faults.checking import Items
 from faults.kinds import KINDS
-from faults.load import Times, vector_of
+from faults.load import Clock, Reader, Times, Writer, vector_of
 from faults.running import Cluster
 from kinbin_cluster.shards import shard_of
 
@@ -33,6 +34,13 @@ def test_faults_under_load_lose_nothing(tmp_path: Path) -> None:
     report = campaign(tmp_path / "cluster", Plan(seed, 3, [*some, named["everything killed"]], gaps=False))
     assert report.wrong == [], report.table()
     assert report.acknowledged > 0
+
+
+@pytest.mark.parametrize("kind", [Clock, Reader, Writer])
+def test_threads_of_the_load_keep_what_threads_do_themselves(kind: type[threading.Thread]) -> None:
+    """No method has the name of one that a thread calls by itself: `_delete`, for one, is called at its end, behind the closed client."""
+    theirs = {name for name in vars(threading.Thread) if not name.startswith("__")}
+    assert set(vars(kind)) & theirs == {"run"}
 
 
 # ------------------------------------------------------------------------------------------- the checker
