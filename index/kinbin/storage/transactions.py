@@ -1,8 +1,7 @@
-"""What is done inside one transaction of a store: reading a snapshot, and writing. See `store` for the contract."""
+"""What is done inside one write transaction of a store: it reads what it wrote. See `store` for the contract."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -10,260 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.cancelling import look
 from kinbin.errors import CorruptData
 from kinbin.storage import format as fmt
-from kinbin.storage.changes import CHANGES, INDEXES, Changes, Declared, change_key, count_of, decode_changes, encode_changes, mark_of
+from kinbin.storage.changes import CHANGES, INDEXES, Declared, change_key, encode_changes
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
-from kinbin.storage.headers import Configuration, FieldNames, Identity, LinkSetHeader, RunHeader, numbers
-from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees, view_of
+from kinbin.storage.headers import Configuration, Identity, LinkSetHeader, RunHeader
+from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
+from kinbin.storage.reading import DEAD_BYTES, Reader
 
 __all__ = ["Reader", "Writer"]
-
-_DEAD_BYTES = fmt.DEAD_ROWS // 8
-"""Of a chunk of dead bits."""
-_RUN_KEY_BYTES = 9
-_ITEMS_AT_ONCE, _SCANNED_AT_ONCE = 4_096, 256
-"""Items that are looked up, and that are listed, between two looks at whether somebody still waits for them."""
-
-
-class Reader:
-    """One snapshot. Made by `Store.read`; not used after its block.
-
-    Records are found in the file's pages, of which every number is checked (`pages`). All methods raise CorruptData where one is wrong.
-    """
-
-    def __init__(self, transaction: Any, trees: Trees, opening: int) -> None:
-        self._txn = transaction
-        self._trees = trees
-        self.opening = opening
-        """Which opening of the files this is: addresses of another one are void."""
-
-    def end(self) -> None:
-        """Give the reader slot back at once: a transaction keeps it until the object dies, and a kept traceback keeps that."""
-        transaction, self._txn = self._txn, None
-        transaction.abort()
-
-    @property
-    def transaction(self) -> int:
-        """LMDB's number of the state that is read."""
-        return self._trees.transaction
-
-    def _get(self, tree: int, key: bytes) -> bytes | None:
-        """A copy of one value."""
-        return self._trees.get(tree, key)
-
-    def _get_many(self, tree: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._trees.get_many(tree, keys)
-
-    def scan_tree(self, tree: int, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Copies of keys and values of one tree from a key on, in order, unproved."""
-        return self._trees.records(tree, start)
-
-    def state_record(self) -> bytes:
-        """The state record as it is stored: equal records are equal states."""
-        return self._trees.state_record
-
-    def state(self) -> State:
-        """The state record."""
-        return self._trees.state
-
-    def _json(self, key: bytes, what: str) -> Any:
-        return fmt.decode_json(self._get(META, key) or b"", what)
-
-    def identity(self) -> Identity | None:
-        """Whose files these are; None in format 1."""
-        return self._trees.identity()
-
-    def identity_record(self) -> bytes | None:
-        """The same as it is stored."""
-        return self._trees.identity_record
-
-    def configuration(self) -> Configuration:
-        """What the collection was created with, or has been rebuilt with."""
-        return Configuration.decode(self._json(b"config", "the collection's configuration"))
-
-    def field_names(self) -> FieldNames:
-        """The same of the first store of a collection with several fields."""
-        return FieldNames.decode(self._json(b"config", "the collection's configuration"))
-
-    def depths(self) -> dict[str, Any]:
-        """What was measured of the depths of candidates of fields (`fields.depths`); nothing if it is absent or damaged."""
-        try:
-            data = self._json(b"depths", "the measured depths")
-        except CorruptData:
-            # It is measured again.
-            return {}
-        return data if isinstance(data, dict) else {}
-
-    def manifest(self) -> list[int]:
-        """Numbers of the runs, oldest rows first."""
-        what = "the list of runs"
-        return numbers(self._json(b"manifest", what), what)
-
-    def link_sets(self) -> list[int]:
-        """Numbers of the link sets, at most one; whoever knows of none may leave them out."""
-        value = self._get(META, b"links")
-        what = "the list of link sets"
-        return [] if value is None else numbers(fmt.decode_json(value, what), what)
-
-    def declared_indexes(self) -> Declared | None:
-        """The payload indexes that are declared; None: there never was one. Cost: 2 µs."""
-        value = self._get(META, INDEXES)
-        return None if value is None else Declared.decode(fmt.decode_json(value, "the list of payload indexes"))
-
-    def changes(self, after: int) -> Iterator[tuple[int, Changes]]:
-        """What commits after the one numbered `after` touched, as far as the log has it."""
-        for key, value in self.scan_tree(META, change_key(after + 1)):
-            if not key.startswith(CHANGES):
-                break
-            yield int.from_bytes(key[len(CHANGES) :], "big"), decode_changes(value)
-
-    def changed_items(self, after: int) -> int:
-        """How many items the log of the commits after one names. Reads no more than the heads of its records."""
-        return sum(count_of(value) for key, value in self.scan_tree(META, change_key(after + 1)) if key.startswith(CHANGES))
-
-    def change_mark(self, sequence: int) -> bytes | None:
-        """The mark of the log at a commit; None: it has no record of that commit, nor has it of any before."""
-        value = self._get(META, change_key(sequence))
-        if value is not None:
-            return mark_of(value)
-        declared = self.declared_indexes()
-        return None if declared is None else declared.mark
-
-    def moved(self) -> list[int]:
-        """The transactions after which the file was made anew (`shrinking`), the last ones, ascending."""
-        value = self._get(META, b"moved")
-        what = "the list of moves"
-        return [] if value is None else numbers(fmt.decode_json(value, what), what)
-
-    def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
-        """Row and payload of each id; None where it is proved that there is none. Many may be given up (`cancelling`)."""
-        if len(ids) > _ITEMS_AT_ONCE:
-            out = []
-            for start in range(0, len(ids), _ITEMS_AT_ONCE):
-                look()
-                out += self.items(ids[start : start + _ITEMS_AT_ONCE])
-            return out
-        found = self._get_many(ITEMS, ids)
-        return [None if value is None else fmt.decode_item(key, value) for key, value in zip(ids, found, strict=True)]
-
-    def scan_items(self, after: bytes | None) -> Iterator[tuple[bytes, int, bytes]]:
-        """(id, row, payload) in the order of ids, from the first id greater than `after`; may be given up (`cancelling`)."""
-        for count, (key, value) in enumerate(self.scan_tree(ITEMS, b"" if after is None else after + b"\0")):
-            if not count % _SCANNED_AT_ONCE:
-                look()
-            yield key, *fmt.decode_item(key, value)
-
-    def all_items(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """All items, in the order of ids.
-
-        Raises:
-            CorruptData: at the end, if they are not as many as the state counts.
-        """
-        count, wanted = 0, self.state().items
-        for count, item in enumerate(self.scan_items(None), 1):  # noqa: B007 - counted for what follows
-            yield item
-        if count != wanted:
-            raise CorruptData(f"there are {count:,} items, the state record says {wanted:,}: the files are damaged; restore a copy")
-
-    def owners(self, rows: Iterable[int]) -> list[list[bytes]]:
-        """The ids of each row; an empty list for a row that has none."""
-        wanted = list(rows)
-        found = self._get_many(OWNERS, [fmt.row_key(row) for row in wanted])
-        return [[] if value is None else fmt.decode_owners(row, value) for row, value in zip(wanted, found, strict=True)]
-
-    def scan_owners(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Every row and its ids, by row."""
-        for key, value in self.scan_tree(OWNERS, b""):
-            row = fmt.row_of(key)
-            yield row, fmt.decode_owners(row, value)
-
-    def journal(self, after: int) -> Iterator[tuple[int, Commit]]:
-        """Commits after the one numbered `after`, as far as they have entries."""
-        for key, value in self.scan_tree(JOURNAL, fmt.sequence_key(after + 1)):
-            yield int.from_bytes(key, "big"), fmt.decode_commit(value)
-
-    def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
-        """The body of a run's value, in place.
-
-        Raises:
-            CorruptData: it is absent, of another kind, or (asked to verify) damaged.
-        """
-        ((address, size),) = self._trees.places(RUNS, (fmt.run_key(run, part, index),))
-        return fmt.open_value(view_of(address, size), part, verify=verify)
-
-    def run_parts(self, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
-        """The bodies of all values of one part of a run, by index, in place.
-
-        Raises:
-            CorruptData: one is missing or of another kind, or (asked to verify) damaged.
-        """
-        return [fmt.open_value(view_of(address, size), part, verify=verify) for address, size in self._parts(run, part)]
-
-    def run_places(self, run: int, part: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Addresses (n,) and bytes (n,) of the bodies of all values of one part of a run, by index, without reading them.
-
-        The bytes of a small value may include its padding. Cost: 0.5 µs a value, however large.
-        """
-        out = np.array(self._parts(run, part), np.uint64).reshape(-1, 2)
-        if (out[:, 1] < fmt.VALUE_HEADER).any():
-            raise CorruptData(f"a part {part.decode()!r} of run {run} is too short: the files are damaged; restore a copy")
-        return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
-
-    def _parts(self, run: int, part: bytes) -> list[tuple[int, int]]:
-        """Address and size of the values of one part of a run, whose indices are 0, 1 and so on."""
-        prefix = fmt.run_key(run, part)[:5]
-        out: list[tuple[int, int]] = []
-        for key, address, size in self._trees.scan(RUNS, prefix):
-            if key[:5] != prefix:
-                break
-            if key[5:] != len(out).to_bytes(4, "big"):
-                raise CorruptData(f"part {part.decode()!r} of run {run} lacks a value: the files are damaged; restore a copy")
-            out.append((address, size))
-        return out
-
-    def run_header(self, run: int) -> RunHeader:
-        """A run's header, checked."""
-        what = f"the header of run {run}"
-        return RunHeader.decode(fmt.decode_json(self.run_part(run, Part.HEADER, verify=True), what), what)
-
-    def link_set_header(self, number: int) -> LinkSetHeader:
-        """A link set's header, checked."""
-        what = f"the header of link set {number}"
-        return LinkSetHeader.decode(fmt.decode_json(self.run_part(number, Part.HEADER, verify=True), what), what)
-
-    def run_dead(self, run: int, rows: int) -> DeadRows:
-        """Which of a run's rows are dead (a copy).
-
-        Raises:
-            CorruptData: they are damaged, or of rows that the run does not have.
-        """
-        bits = np.zeros(max(-(-rows // fmt.DEAD_ROWS), 1) * _DEAD_BYTES, np.uint8)
-        prefix = fmt.run_key(run, Part.DEAD)[:5]
-        for key, value in self.scan_tree(RUNS, prefix):
-            if key[:5] != prefix:
-                break
-            chunk = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
-            start = int.from_bytes(key[5:], "big") * _DEAD_BYTES
-            if len(key) != _RUN_KEY_BYTES or len(chunk) != _DEAD_BYTES or start >= len(bits):
-                raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
-            bits[start : start + _DEAD_BYTES] = np.frombuffer(chunk, np.uint8)
-        return DeadRows(rows, bits)
-
-    def run_numbers(self) -> set[int]:
-        """Numbers of all runs that have values, listed in the manifest or not."""
-        out: set[int] = set()
-        start = b""
-        while places := self._trees.listed(RUNS, start, 1):
-            address, size, _, _ = places[0]
-            run = int.from_bytes(ctypes.string_at(address, size)[:4], "big")
-            out.add(run)
-            if run == 2**32 - 1:
-                break
-            start = (run + 1).to_bytes(4, "big")
-        return out
 
 
 class Writer(Reader):
@@ -491,7 +246,7 @@ class Writer(Reader):
             dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
                 body = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
-                if len(body) != _DEAD_BYTES:
+                if len(body) != DEAD_BYTES:
                     raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
                 dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(body, np.uint8))
             inside = rows[chunks == chunk] - chunk * fmt.DEAD_ROWS

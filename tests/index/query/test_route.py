@@ -102,6 +102,6 @@ def test_what_a_filter_lets_through_is_scored_where_that_is_fastest(collection: 
     collection.add(ids, [item.vector for item in collection.get(ids)], [{"n": i % 2} for i in range(2_300)])
     monkeypatch.setattr(kinbin.query.plan.Plan, "prefers_scan", False)
     for scored in (True, False):
-        monkeypatch.setattr("kinbin.collection.scores_matches", lambda *_, scored=scored: scored)
+        monkeypatch.setattr("kinbin.searching.scores_matches", lambda *_, scored=scored: scored)
         for x in ([1.0] * 40, [0.0] * 39 + [2.0]):
             assert (list(collection.query(x, filter={"n": 1}).steps) == ["scan all rows"]) is scored
