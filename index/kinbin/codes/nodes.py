@@ -118,7 +118,7 @@ def code_address(graph, node):
 def _packed_address(graph, node):
     """Where a node's packed code lies, and how many quads it has; 0 if the stored numbers are out of bounds."""
     block = U64(node) >> graph.code_shift
-    place = np.int64(u32_at(graph.code_offsets + U64(4 * node)))
+    place = np.int64(u32_at(graph.code_offsets + U64(4) * U64(node)))
     quads = np.int64(u64_at(graph.code_quads + U64(8) * block))
     if place >= quads:
         return U64(0), 0
@@ -131,8 +131,8 @@ def _packed_address(graph, node):
 def _prefetch_bytes(graph, node):
     """Ask for a node's code of bytes."""
     address = code_address(graph, node)
-    for c in range(0, graph.width, LANES):
-        prefetch(address + U64(c))
+    for c in range(U64(0), U64(graph.width), U64(LANES)):
+        prefetch(address + c)
 
 
 @inline
@@ -142,7 +142,7 @@ def prefetch_code(graph, node, table):
         _prefetch_bytes(graph, node)
     else:
         block = U64(node) >> graph.code_shift
-        address = u64_at(graph.codes + U64(8) * block) + U64(4 * QUAD) * U64(u32_at(graph.code_offsets + U64(4 * node)))
+        address = u64_at(graph.codes + U64(8) * block) + U64(4 * QUAD) * U64(u32_at(graph.code_offsets + U64(4) * U64(node)))
         for line in range(graph.code_lines):
             prefetch(address + U64(LANES * line))
 
@@ -150,7 +150,7 @@ def prefetch_code(graph, node, table):
 @inline
 def node_norm(graph, node):
     """A node's norm, where it matters; 1 where it does not."""
-    return np.float32(1.0) if graph.shapes != 0 else float32_at(graph.norms + U64(4 * node))
+    return np.float32(1.0) if graph.shapes != 0 else float32_at(graph.norms + U64(4) * U64(node))
 
 
 @inline

@@ -16,9 +16,9 @@ import numpy as np
 from kinbin.codes.folded import rank_of
 from kinbin.codes.nodes import distance_to, node_norm, nodes_of, prefetch_code, probe_node, rank_at, release_probe
 from kinbin.native.jit import inline, owning, strict
-from kinbin.native.memory import prefetch, u32_array, u32_at, u64_at
+from kinbin.native.memory import prefetch, put_between, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
-from kinbin.rows.scratch import MOST_LINKS, walk_of
+from kinbin.rows.scratch import BLOCK, MOST_LINKS, walk_of
 
 __all__ = ["BUILDING", "EMPTY", "enter", "insert", "leave", "node_of", "reach", "repair", "walk_on", "walk_to", "widen"]
 
@@ -30,6 +30,8 @@ SETTLED = 8
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
+_SKIPPED = 4 * BLOCK
+"""Keys of a pool that are passed by at once where all of them are less."""
 
 BUILDING = Layout(
     "BUILDING",
@@ -61,7 +63,7 @@ def links_of(graph, node):
 def _prefetch_place(graph, node):
     """Ask for what tells where a node's links are."""
     if graph.stride == 0:
-        prefetch(graph.offsets + U64(4 * node))
+        prefetch(graph.offsets + U64(4) * U64(node))
 
 
 @inline
@@ -79,39 +81,58 @@ def _prefetch_links(graph, node):
 @inline
 def _next_open(pool, place, size):
     """The first place of the pool, from one on, whose node is not open yet; `size` if there is none."""
-    while place < size and pool[place] & OPEN != 0:
-        place += 1
-    return place
+    x = U64(place)
+    while x < U64(size) and pool[x] & OPEN != 0:
+        x += U64(1)
+    return np.int64(x)
+
+
+@inline
+def clear_pool(pool, first, size):
+    """Empty the places from `first` on of a pool of `size`, and those up to a whole block (`rows.scratch` has room for it)."""
+    for x in range(first, size + -size % BLOCK):
+        pool[x] = EMPTY
 
 
 @inline
 def put_in(pool, size, key):
-    """Put a key in its place among the first `size` of the pool, ascending; the last falls out. Returns the place."""
-    y = size - 1
-    # Eight at a time, which is one move: half a pool is moved for each key.
-    while y >= 8 and pool[y - 8] > key:
-        for z in range(8):
-            pool[y - z] = pool[y - z - 1]
-        y -= 8
-    while y > 0 and pool[y - 1] > key:
-        pool[y] = pool[y - 1]
-        y -= 1
-    pool[y] = key
-    return y
+    """Put a key, less than the last of them, in its place among the first `size` of the pool, ascending. Returns the place.
+
+    The last falls out, of `size`: what it and others become that stand behind, up to a whole block, is never less than the last.
+    """
+    start, end = U64(0), U64(size)
+    while start + U64(_SKIPPED) < end and pool[start + U64(_SKIPPED - 1)] < key:
+        start += U64(_SKIPPED)
+    address = U64(pool.ctypes.data)
+    place = np.int64(start)
+    before = U64(0)
+    # Every block is rewritten: that is sooner done than it is known which of them change.
+    for x in range(start, end, U64(BLOCK)):
+        last = pool[x + U64(BLOCK - 1)]
+        place += put_between(address + U64(8) * x, before, key)
+        before = last
+    return place
 
 
 @inline
 def node_of(key):
     """The node of a key: rank in the upper half, node and the mark of an open node in the lower."""
-    return np.int64((key & _LOW) >> U64(1))
+    return np.int64(_node(key))
+
+
+@inline
+def _node(key):
+    """`node_of`, as an unsigned number: as a place it needs no look at its sign."""
+    return (key & _LOW) >> U64(1)
 
 
 @inline
 def mark(visited, node):
     """Set a node's bit. Returns whether it was clear."""
-    word = visited[node >> 3]
-    bit = np.uint8(1 << (node & 7))
-    visited[node >> 3] = word | bit
+    place = U64(node)
+    word = visited[place >> U64(3)]
+    bit = np.uint8(U64(1) << (place & U64(7)))
+    visited[place >> U64(3)] = word | bit
     return word & bit == 0
 
 
@@ -119,17 +140,17 @@ def mark(visited, node):
 def _list_unseen(graph, opened, walk, first):
     """List, from a place on, the neighbours of a node that were not seen yet, and mark them. Returns the place past them; -1: broken."""
     address, degree = links_of(graph, opened)
-    nodes = graph.nodes
+    nodes = U64(graph.nodes)
     visited, listed = walk.visited, walk.listed
-    past = first
-    for x in range(degree):
-        node = np.int64(u32_at(address + U64(4 * x)))
+    past = U64(first)
+    for x in range(U64(max(degree, 0))):
+        node = U64(u32_at(address + U64(4) * x))
         if node >= nodes:
             return -1
         # No branch: nothing predicts whether a neighbour was seen. One that was is overwritten by the next.
-        listed[past] = U64(node) << U64(1)
-        past += np.int64(mark(visited, node))
-    return past if degree >= 0 else -1
+        listed[past] = node << U64(1)
+        past += U64(mark(visited, node))
+    return np.int64(past) if degree >= 0 else -1
 
 
 @inline
@@ -148,23 +169,27 @@ def _list_entries(graph, entries, walk, first):
 def _compare(graph, probe, walk, first, past, size, lowest):
     """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
     pool, _, listed, found = walk
-    for x in range(first, past):
-        found[x - first] = U64(distance_to(graph, node_of(listed[x]), probe))
+    some, last = U64(past - first), U64(size - 1)
+    listed = listed[first:past]
+    for x in range(some):
+        found[x] = U64(distance_to(graph, _node(listed[x]), probe))
     if graph.shapes == 0:
         step = graph.step
-        for x in range(first, past):
-            found[x - first] = rank_of(found[x - first], step, False, probe.norm, node_norm(graph, node_of(listed[x])))
-    worst = pool[size - 1] >> U64(32)
-    count = 0
-    for x in range(first, past):
-        rank = found[x - first]
-        listed[x] |= rank << U64(32)
-        found[count] = listed[x]
-        count += np.int64(rank < worst)
+        for x in range(some):
+            found[x] = rank_of(found[x], step, False, probe.norm, node_norm(graph, _node(listed[x])))
+    worst = pool[last] >> U64(32)
+    count = U64(0)
+    for x in range(some):
+        rank = found[x]
+        key = listed[x] | rank << U64(32)
+        listed[x] = key
+        found[count] = key
+        count += U64(rank < worst)
     for x in range(count):
-        if found[x] < pool[size - 1]:
-            _prefetch_place(graph, node_of(found[x]))
-            lowest = min(lowest, put_in(pool, size, found[x]))
+        key = found[x]
+        if key < pool[last]:
+            _prefetch_place(graph, _node(key))
+            lowest = min(lowest, put_in(pool, size, key))
     return lowest
 
 
@@ -174,7 +199,7 @@ def enter(graph, probe, skips, size, walk):
 
     Returns how many are listed.
     """
-    walk.pool[:size] = EMPTY
+    clear_pool(walk.pool, 0, size)
     for node in range(skips[0], skips[1]):
         mark(walk.visited, node)
     entries = u32_array(graph.entries, graph.entry_count)
@@ -219,8 +244,8 @@ def walk_on(graph, probe, size, place, walk, seen):
             end = _list_unseen(graph, opened, walk, seen)
             if end < 0:
                 return seen, False
-            for x in range(seen, end):
-                prefetch_code(graph, node_of(listed[x]), probe.table)
+            for x in range(U64(seen), U64(end)):
+                prefetch_code(graph, _node(listed[x]), probe.table)
         past = seen
         if ahead < 0:
             # Most often the node to be opened next is known by now.
@@ -246,8 +271,8 @@ def _holds(pool, size, key):
 def widen(graph, walk, size, wider, seen):
     """Let a pool of `size` hold `wider` nodes: the nearest of all that were listed. Returns the lowest place of the pool that changed."""
     pool, listed = walk.pool, walk.listed
-    pool[size:wider] = EMPTY
     edge = pool[size - 1] >> U64(32)
+    clear_pool(pool, size, wider)
     lowest = size
     # Those that were met last are the nearest: most of the others find the pool full of nearer ones.
     for x in range(seen - 1, -1, -1):

@@ -35,6 +35,7 @@ __all__ = [
     "pointer_u32",
     "pointer_u64",
     "prefetch",
+    "put_between",
     "set_bits",
     "squared_differences_64",
     "squared_differences_128",
@@ -203,6 +204,36 @@ def mask_at_least(_typing: Any, address: Any, level: Any) -> Any:
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
         levels = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
         return builder.bitcast(builder.icmp_unsigned(">=", load, levels), ir.IntType(_LANES))
+
+    return signature, generate
+
+
+@intrinsic
+def put_between(_typing: Any, address: Any, before: Any, key: Any) -> Any:
+    """Make room for a key among the 8 ascending uint64 from an address on. Returns how many of them are less.
+
+    Those that are not less move one place on, and the last of them falls out; `before` is what stands before the first, and comes
+    in where it is not less. So one block after the other, a longer list takes a key in, without a branch that depends on it.
+    """
+    signature = types.int64(types.uint64, types.uint64, types.uint64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        eight, one = ir.VectorType(ir.IntType(64), 8), ir.IntType(32)
+        pointer = builder.inttoptr(args[0], eight.as_pointer())
+        old = builder.load(pointer)
+        old.align = 8
+
+        def everywhere(value: Any) -> Any:
+            first = builder.insert_element(ir.Constant(eight, ir.Undefined), value, ir.Constant(one, 0))
+            return builder.shuffle_vector(first, ir.Constant(eight, ir.Undefined), ir.Constant(ir.VectorType(one, 8), [0] * 8))
+
+        keys = everywhere(args[2])
+        moved = builder.shuffle_vector(everywhere(args[1]), old, ir.Constant(ir.VectorType(one, 8), list(range(7, 15))))
+        stays = builder.icmp_unsigned("<", old, keys)
+        greater = builder.select(builder.icmp_unsigned(">", moved, keys), moved, keys)
+        store = builder.store(builder.select(stays, old, greater), pointer)
+        store.align = 8
+        return builder.zext(builder.ctpop(builder.bitcast(stays, ir.IntType(8))), ir.IntType(64))
 
     return signature, generate
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.native.jit import inline
-from kinbin.native.memory import f64_array, u8_array, u32_array, u64_array
+from kinbin.native.memory import address_of, f64_array, u8_array, u32_array, u64_array
 from kinbin.native.records import Layout, Record
 from kinbin.rows.lookup import LOOKUP, LookupSpace
 
 __all__ = [
-    "BYTES", "MOST_CODE_BYTES", "MOST_LINKS", "PACKED", "SCRATCH", "STRAY", "TABLE_WORDS", "UNITS", "Counting", "Scratch", "Table",
+    "BLOCK", "BYTES", "MOST_CODE_BYTES", "MOST_LINKS", "PACKED", "SCRATCH", "STRAY", "TABLE_WORDS", "UNITS", "Counting", "Scratch", "Table",
     "Walk", "coding_of", "counting_of", "walk_of",
 ]  # fmt: skip
 
@@ -32,6 +32,8 @@ Table = NDArray[np.uint16] | NDArray[np.float32] | None
 _LISTED = 262_144
 """Nodes that a walk may meet: as many as the widest pool has links."""
 _FOUND = 2 * MOST_LINKS + 2
+BLOCK = 8
+"""Keys of a pool that are moved at once: there is room for a whole number of blocks, and they begin with a cache line."""
 STRAY = 65_536 + 63
 """Counts behind those of the rows: for postings of two bytes that are damaged, and for looks at 64 at a time."""
 
@@ -143,7 +145,7 @@ class Scratch:
             self._keep(
                 sums=np.empty(MOST_CODE_BYTES, np.float64),
                 code=np.empty(MOST_CODE_BYTES, np.uint8),
-                pool=np.empty(pool, np.uint64),
+                pool=_in_blocks(pool),
                 visited=np.zeros(visited, np.uint8),
                 listed=np.empty(listed, np.uint64),
                 found=np.empty(_FOUND, np.uint64),
@@ -161,3 +163,11 @@ class Scratch:
     def _keep(self, **arrays: NDArray[Any]) -> None:
         self._kept |= arrays
         SCRATCH.fill(self.record, **arrays)
+
+
+def _in_blocks(count: int) -> NDArray[np.uint64]:
+    """Room for so many keys of a pool, and for the rest of the last block."""
+    size = count + -count % BLOCK
+    room = np.empty(size + BLOCK, np.uint64)
+    first = -(address_of(room) // 8) % BLOCK
+    return room[first : first + size]
