@@ -17,10 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROLES", "Key", "KeyFileError", "digest_of", "line_of", "new_key", "parse", "read"]
+__all__ = ["MAY", "ROLES", "Key", "KeyFileError", "digest_of", "line_of", "new_key", "parse", "read"]
 
-ROLES = ("metrics", "read", "write", "admin")
-"""What a key may do; each may do what those before it may. metrics: GET /metrics and nothing else."""
+MAY = {
+    "metrics": frozenset({"metrics"}), "backup": frozenset({"backup"}), "read": frozenset({"metrics", "read"}),
+    "write": frozenset({"metrics", "read", "write"}), "admin": frozenset({"metrics", "backup", "read", "write", "admin"}),
+}  # fmt: skip
+"""By role, all roles whose work it may do. metrics: GET /metrics and nothing else; backup: make, list, verify, download snapshots, and
+nothing else."""
+ROLES = tuple(MAY)
 
 MOST_BYTES = 1_048_576
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -48,7 +53,7 @@ class Key:
 
     def may(self, role: str) -> bool:
         """Whether it may do what this role may."""
-        return ROLES.index(self.role) >= ROLES.index(role)
+        return role in MAY[self.role]
 
 
 def new_key() -> str:

@@ -43,6 +43,8 @@ BY_WORD = {
 """By the word behind a collection's name, whatever the method."""
 READ_BY_WORD = {"limits": "read"}
 """The same, of GET alone: other methods need what BY_WORD says."""
+OF_SNAPSHOTS = {("GET", 5): "backup", ("POST", 5): "backup", ("GET", 6): "backup", ("POST", 7): "backup"}
+"""By method and parts of the path: list, make, download, verify. Who makes copies may not remove them: DELETE needs admin."""
 FOR_ANY = frozenset({"/v1/collections", "/v1/limits"})
 """Paths of the server that keys of some collections may ask for, too: the list shows them theirs."""
 
@@ -58,6 +60,8 @@ def needed(method: str, path: str) -> Need:
         return "admin", None
     if len(parts) == 4:
         return OF_COLLECTION.get(method, "admin"), parts[3]
+    if parts[4] == "snapshots":
+        return OF_SNAPSHOTS.get((method, len(parts)), "admin"), parts[3]
     if len(parts) > 5:
         return "admin", parts[3]
     words = BY_WORD | READ_BY_WORD if method == "GET" else BY_WORD

@@ -28,7 +28,7 @@ def test_what_no_line_can_hold_is_refused(run: Run) -> None:
     """A role or a name that is none ends with exit code 2, and no key is printed."""
     refused = run("key", "new", "shop", "--role", "owner")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "a role is one of metrics, read, write, admin" in refused.stderr
+    assert "a role is one of metrics, backup, read, write, admin" in refused.stderr
     for arguments, fault in (
         (("two words",), "a name has"),
         (("shop", "--collections", "UPPER,x y"), "collections are names"),

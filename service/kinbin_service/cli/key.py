@@ -19,7 +19,7 @@ key_app = typer.Typer(help="API keys for the file that KINBIN_API_KEYS_FILE name
 @key_app.command("new")
 def new_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is: the access log has it.")],
-    role: Annotated[str, typer.Option(help=f"What it may do: {', '.join(ROLES)}; each may do what those before it may.")] = "read",
+    role: Annotated[str, typer.Option(help=f"What it may do: {', '.join(ROLES)}. write may read, too, and admin everything.")] = "read",
     collections: Annotated[str, typer.Option(metavar="A,B", help="The only collections that it may ask for; all without it.")] = "",
     as_json: JsonOption = False,
 ) -> None:
