@@ -266,3 +266,52 @@ def test_what_fails_only_in_quiet_times_is_tried_ever_more_seldom() -> None:
         until(lambda: len(tried) >= 4, 30)
         assert thread.report()["in_a_row"] >= 3
         thread.stop()
+
+
+def test_writes_that_come_fast_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a look that a write woke the thread pauses, whatever comes meanwhile; then the last write is looked at, too."""
+    looks: list[int] = []
+    pauses: list[float] = []
+    gate = threading.Event()
+
+    def step(quiet: bool) -> bool:
+        looks.append(keeper._writes)
+        return False
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return not gate.wait(60)
+
+    keeper = module.UpkeepThread("c", step, lambda: 0)
+    monkeypatch.setattr(module, "QUIET_SECONDS", 60.0)
+    monkeypatch.setattr(keeper._stop, "wait", pause)
+    keeper.wake()
+    until(lambda: looks)
+    keeper.wake()
+    until(lambda: pauses, 10)
+    for _ in range(50):
+        keeper.wake()
+    assert (len(looks), pauses) == (1, [module.LOOK_PAUSE])
+    gate.set()
+    until(lambda: looks[-1] == 52)
+    keeper.stop()
+
+
+def test_a_write_looks_at_the_backlog_when_it_may_be_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While few rows are fresh writes do not count them one by one; once there are too many every write waits until they are sealed."""
+    counts = iter([0, *[module.BACKLOG_ROWS + 1] * 3, 7])
+    asked: list[int] = []
+
+    def backlog() -> int:
+        asked.append(next(counts))
+        return asked[-1]
+
+    keeper = module.UpkeepThread("c", lambda quiet: False, backlog)
+    monkeypatch.setattr(module, "CALM_SECONDS", 1.0)
+    for _ in range(50):
+        keeper.wake()
+    assert asked == [0]
+    keeper._calm_until = 0.0
+    keeper.wake()
+    assert asked == [0, *[module.BACKLOG_ROWS + 1] * 3, 7]
+    keeper.stop()

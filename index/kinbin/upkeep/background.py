@@ -23,6 +23,10 @@ __all__ = ["IndexThread", "LinkThread", "UpkeepThread"]
 
 BACKLOG_ROWS = 8 * SEAL_ROWS
 """Fresh rows beyond which a write waits for sealing."""
+CALM_SECONDS = 2e-6
+"""For each row that is left to the backlog, so long no write looks how many are fresh: ten processes do not add a row in that time."""
+LOOK_PAUSE = 0.02
+"""Seconds between two looks while writes come: each of them wakes the thread, and a look takes as long as a small write."""
 QUIET_SECONDS = 2.0
 """Without a write for so long, runs are merged that could wait while rows arrive."""
 PATIENCE = 5
@@ -126,6 +130,7 @@ class UpkeepThread(_BackgroundThread):
         self._step = step
         self._backlog = backlog
         self._writes = 0
+        self._calm_until = 0.0
         self._fails_in_quiet = False
         """Whether what is done in quiet times failed the last time."""
 
@@ -143,11 +148,15 @@ class UpkeepThread(_BackgroundThread):
             pass
 
     def _is_behind(self) -> bool:
+        if time.monotonic() < self._calm_until:
+            return False
         try:
-            return self._backlog() > BACKLOG_ROWS
+            left = BACKLOG_ROWS - self._backlog()
         except KinbinError:
             # The write that is told of is on disk: whatever keeps this look from succeeding is not its error.
             return False
+        self._calm_until = time.monotonic() + CALM_SECONDS * max(0, left)
+        return left < 0
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -158,6 +167,7 @@ class UpkeepThread(_BackgroundThread):
                 self._in_a_row = 0
             seen = self._writes
             if self._wake.wait(QUIET_SECONDS) or self._writes != seen:
+                self._stop.wait(LOOK_PAUSE)
                 self._wake.clear()
                 continue
             self._fails_in_quiet = True
