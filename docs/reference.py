@@ -11,6 +11,7 @@ from pathlib import Path
 
 import kinbin
 from kinbin.spaces.registry import space_of
+from kinbin_cluster.measures import GATEWAY_METRICS, NODE_METRICS
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.cli.output import EXIT_CODES
 from kinbin_service.collection_metrics import COLLECTION_METRICS
@@ -86,6 +87,12 @@ def reference() -> str:
         ("name", "kind", "what it is", "labels"),
         ((f"`kinbin_{x.name}`", x.kind, x.text, ", ".join(f"`{one}`" for one in x.labels)) for x in (*METRICS, *COLLECTION_METRICS)),
     )
+    for part, table in (("node", NODE_METRICS), ("gateway", GATEWAY_METRICS)):
+        lines += [f"## Metrics of a {part}", "", f"`GET /metrics` of a {part} of a cluster has these besides.", ""]
+        lines += _table(
+            ("name", "kind", "what it is", "labels"),
+            ((f"`kinbin_{x.name}`", x.kind, x.text, ", ".join(f"`{one}`" for one in x.labels)) for x in table),
+        )
     lines += ["## Costs", "", "What things take, in nanoseconds: ways to answer a query are weighed by it. `kinbin calibrate` measures"]
     lines += ["these on a machine. `KINBIN_COSTS` names a JSON file of costs by name, read when the library is first used, in any"]
     lines += ["process; what the file does not name stays as it is here.", ""]

@@ -135,6 +135,9 @@ class Applier:
         self.failure: Exception | None = None
         """What ended it for good."""
         self.ended = asyncio.Event()
+        self.entries = 0
+        self.seconds = 0.0
+        """What was applied so far, and what that took."""
         self._grouped = not isinstance(collection, kinbin.FieldsCollection)
         """With fields the same content twice in one transaction is decided otherwise than in two."""
         self._waiting: deque[Entry] = deque()
@@ -229,6 +232,7 @@ class Applier:
         """Apply a group, again and again while the disk is full or others keep the writer."""
         while group and not self._stopped:
             self.progress.begin(group[-1].sequence)
+            started = time.perf_counter()
             try:
                 made = apply(self._collection, [(one.sequence, one.edit) for one in group], self.verdicts)
             except (kinbin.StorageFull, kinbin.StorageBusy) as error:
@@ -237,6 +241,8 @@ class Applier:
                 time.sleep(RETRY_SECONDS)
                 group = self._left(group)
             else:
+                self.entries += len(group)
+                self.seconds += time.perf_counter() - started
                 self._applied(group, made)
                 return
 

@@ -26,7 +26,7 @@ from kinbin_cluster.picture import Collection, Node, Picture, Shard
 from kinbin_cluster.registry import Registry
 from kinbin_cluster.settings import ClusterSettings
 
-__all__ = ["Refused", "Session", "check", "drain", "forget", "move", "opened", "status"]
+__all__ = ["Refused", "Session", "check", "drain", "forget", "move", "moved", "opened", "status"]
 
 Tell = Callable[[str], object]
 REGISTRY_SECONDS = 8.0
@@ -191,35 +191,40 @@ def _staying(shard: Shard, node: str) -> Shard:
 
 async def move(settings: ClusterSettings, collection: str, shard: int, nodes: tuple[str, str], tell: Tell, *, wait: bool = True) -> None:
     """Move a replica of a shard from the first of two nodes to the second, which answers before the first goes. Raises Refused."""
-    source, target = nodes
     async with opened(settings) as session:
-        picture = session.picture
-        found = picture.resolved(collection)
-        if found is None or not 0 <= shard < found.shards:
-            raise Refused(f"there is no shard {shard} of a collection {collection}")
-        if not picture.is_live(target):
-            raise Refused(f"{target} is no node that lives; there are {', '.join(node.name for node in picture.live()) or 'none'}")
-        place = (found.uid, shard)
-        held = picture.shards[place]
-        if source not in held.replicas or target in held.nodes:
-            raise Refused(f"the replicas of shard {shard} are on {', '.join(held.nodes)}: it moves from one of these to another node")
+        await moved(session, collection, shard, nodes, tell, wait=wait)
 
-        def moved(record: Shard) -> Shard:
-            if target in record.nodes:
-                return record
-            leaving = tuple(dict.fromkeys((*record.leaving, source)))
-            return replace(record, joining=(*record.joining, target), leaving=leaving)
 
-        await session.registry.change_shard(*place, moved)
-        tell(f"shard {shard} of {found.name} moves from {source} to {target}")
-        if wait:
-            await _wait(
-                session,
-                lambda picture: [] if _arrived(picture.shards.get(place), source, target) else [f"{found.uid}.{shard}"],
-                tell,
-                f"from {source} to {target}",
-            )
-            tell(f"shard {shard} of {found.name} is on {target}")
+async def moved(session: Session, collection: str, shard: int, nodes: tuple[str, str], tell: Tell, *, wait: bool = True) -> None:
+    """The same, by a session that is open."""
+    source, target = nodes
+    picture = session.picture
+    found = picture.resolved(collection)
+    if found is None or not 0 <= shard < found.shards:
+        raise Refused(f"there is no shard {shard} of a collection {collection}")
+    if not picture.is_live(target):
+        raise Refused(f"{target} is no node that lives; there are {', '.join(node.name for node in picture.live()) or 'none'}")
+    place = (found.uid, shard)
+    held = picture.shards[place]
+    if source not in held.replicas or target in held.nodes:
+        raise Refused(f"the replicas of shard {shard} are on {', '.join(held.nodes)}: it moves from one of these to another node")
+
+    def changed(record: Shard) -> Shard:
+        if target in record.nodes:
+            return record
+        leaving = tuple(dict.fromkeys((*record.leaving, source)))
+        return replace(record, joining=(*record.joining, target), leaving=leaving)
+
+    await session.registry.change_shard(*place, changed)
+    tell(f"shard {shard} of {found.name} moves from {source} to {target}")
+    if wait:
+        await _wait(
+            session,
+            lambda picture: [] if _arrived(picture.shards.get(place), source, target) else [f"{found.uid}.{shard}"],
+            tell,
+            f"from {source} to {target}",
+        )
+        tell(f"shard {shard} of {found.name} is on {target}")
 
 
 def _arrived(shard: Shard | None, source: str, target: str) -> bool:

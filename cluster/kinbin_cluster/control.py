@@ -59,7 +59,11 @@ LEFT_OVER = 120.0
 class Controller:
     """What one node does to control the cluster. `await run()` for as long as the node runs."""
 
-    def __init__(self, connection: Connection, registry: Registry, log: Log, objects: Objects, name: str) -> None:
+    def __init__(
+        self, connection: Connection, registry: Registry, log: Log, objects: Objects, name: str, counts: Counter[str] | None = None
+    ) -> None:
+        """counts: where divergences are counted, by the name of their metric."""
+        self._counts: Counter[str] = Counter() if counts is None else counts
         self._connection = connection
         self._registry = registry
         self._log = log
@@ -186,6 +190,7 @@ class Controller:
         if not wrong:
             return
         self._marked[place] = self._connection.clock() - self._settings.digest_seconds  # so that the new copies are compared, too
+        self._counts["node_divergences"] += len(wrong)
         _log.error("shard %s.%d: the copies of %s differ at sequence %d, and are made anew", *place, ", ".join(wrong), newest)
         await self._registry.put_job(
             f"divergence.{place[0]}.{place[1]}", {"at": time.time(), "sequence": newest, "nodes": wrong, "holder": shard.holder}

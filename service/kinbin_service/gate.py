@@ -40,7 +40,7 @@ OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 DOCUMENT_PATHS = frozenset({"/", "/docs", "/openapi.json"}) | DASHBOARD_PATHS
 """Paths that need no key, as a browser cannot send one before it has a page: the same document on every server, and no data."""
 
-IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/limits", "/metrics"}
+IDLE_PATHS = OPEN_PATHS | DOCUMENT_PATHS | {"/v1/cluster", "/v1/limits", "/metrics"}
 """Paths that ask the library for nothing, and are answered however much there is to do."""
 
 SHORT_BYTES = 65_536

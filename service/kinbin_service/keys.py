@@ -30,6 +30,7 @@ Need = tuple[str, str | None]
 OF_SERVER: dict[tuple[str, str], Need] = {
     ("GET", "/metrics"): ("metrics", None),
     ("GET", "/v1/limits"): ("read", None),
+    ("GET", "/v1/cluster"): ("read", None),
     ("GET", "/v1/collections"): ("read", None),
     ("POST", "/index"): ("write", "default"),
     ("POST", "/query"): ("read", "default"),

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar
 
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 import kinbin
@@ -49,6 +50,8 @@ class Service:
         self.database = database
         self.metrics = metrics
         self.stored = Stored(database, settings.metrics_collections, settings.tls_cert_file)
+        self.collectors: list[Collector] = [self.stored]
+        """What /metrics tells beside what is counted."""
         self.state: State = "starting"
         self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds, settings.search_seconds)
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")

@@ -20,6 +20,7 @@ from kinbin_cluster.gateway.service import Gateway
 from kinbin_cluster.gateway.tokens import Token
 from kinbin_cluster.gateway.verdicts import error_of, verdict_of
 from kinbin_cluster.log import Published
+from kinbin_cluster.measures import Worked
 from kinbin_cluster.picture import Collection, Node, Picture, Shard
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.metrics import Metrics
@@ -51,6 +52,7 @@ class World:
     dropped: bool = False
     """Whether the collection is there no more."""
     asked: list[tuple[str, int, int]] = field(default_factory=list)
+    work: Worked = field(default_factory=Worked)
 
     async def publish(self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float) -> Published:
         """As the log does."""

@@ -96,7 +96,8 @@ class _Replicas:
         if local_name(*place) not in self._database.collections():
             return None
         applied = self._stand_in.applied
-        return SimpleNamespace(applier=SimpleNamespace(progress=SimpleNamespace(applied=applied, begun=applied, reached=_reached)))
+        progress = SimpleNamespace(applied=applied, begun=applied, reached=_reached)
+        return SimpleNamespace(applier=SimpleNamespace(progress=progress), read_for=lambda _: None)
 
 
 async def _reached(_sequence: int, _seconds: float) -> bool:

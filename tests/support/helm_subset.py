@@ -15,11 +15,11 @@ import yaml
 _TAG = re.compile(r"(?P<trim>[ \t\n]*\{\{-|\{\{)\s*(?P<body>.*?)\s*\}\}")
 
 
-def render(chart: Path, values: dict[str, Any] | None = None, release: str = "kinbin") -> list[dict[str, Any]]:
+def render(chart: Path, values: dict[str, Any] | None = None, release: str = "kinbin", namespace: str = "default") -> list[dict[str, Any]]:
     """The objects of a chart with these values over its own."""
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
     given = _merged(yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8")), values or {})
-    scope = {"Values": given, "Release": {"Name": release}, "Chart": {"AppVersion": about["appVersion"]}}
+    scope = {"Values": given, "Release": {"Name": release, "Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
     objects = []
     for path in sorted((chart / "templates").glob("*.yaml")):
         rendered = _render(list(_tokens(path.read_text(encoding="utf-8"))), scope)

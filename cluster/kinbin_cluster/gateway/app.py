@@ -51,6 +51,7 @@ IDLE: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/readyz", operations.readyz),
     ("GET", "/healthz", operations.healthz),
     ("GET", "/v1/limits", operations.limits),
+    ("GET", "/v1/cluster", operations.cluster),
     ("GET", "/metrics", operations.metrics),
     ("GET", "/openapi.json", operations.openapi),
     ("GET", "/docs", operations.docs),

@@ -12,11 +12,13 @@ from functools import cache
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 
 from kinbin_cluster.gateway.collections import SpreadIn
 from kinbin_cluster.gateway.insights import REFUSED
 from kinbin_cluster.gateway.tokens import HEADER
 from kinbin_cluster.gateway.writes import NO_COMPACTION
+from kinbin_cluster.overview import ClusterOverview
 from kinbin_service.app import create_app
 from kinbin_service.documented import EVERYWHERE, PROBLEMS
 from kinbin_service.openapi import document
@@ -44,6 +46,7 @@ _TOLD: dict[str, Any] = {
     "shards_missing": {"type": "array", "items": {"type": "integer"}, "description": "the shards that nobody answered for"},
 }
 _TOKEN = {"type": "string", "description": f"of a write: a read with it as {HEADER} knows the write"}
+_CONNECTED = {"type": "boolean", "description": "whether this gateway is connected to NATS: without, it reads and does not write"}
 _ATOMIC = {"type": "boolean", "description": "whether all of it went to one shard, and so is there or not as one"}
 
 
@@ -58,6 +61,7 @@ def contract() -> dict[str, Any]:
     schemas["SpreadIn"] = SpreadIn.model_json_schema()
     spread = {"anyOf": [{"$ref": "#/components/schemas/SpreadIn"}, {"type": "null"}], "description": "null: 3 shards of 2 replicas"}
     _extend(made, made["paths"][_OF]["put"]["requestBody"], {"cluster": spread})
+    _add_overview(made)
     for method, path in _READS:
         made["paths"][path][method].setdefault("parameters", []).append(_AFTER)
     for method, path in _PARTIAL:
@@ -93,6 +97,27 @@ def _refused(operation: dict[str, Any], what: str) -> dict[str, Any]:
     refused = told | {"description": f"A cluster does not offer this: {what}.", "parameters": parameters, "responses": {}, PROBLEMS: []}
     _refuses(refused, "not_in_cluster", *(code for code in operation[PROBLEMS] if code in EVERYWHERE))
     return refused
+
+
+def _add_overview(made: dict[str, Any]) -> None:
+    """Add the one route that a cluster has and a server has not. Its refusals are those of the list of collections."""
+    schema = TypeAdapter(ClusterOverview).json_schema(ref_template="#/components/schemas/{model}")
+    made["components"]["schemas"].update(schema.pop("$defs"))
+    schema["properties"]["nats_connected"] = _CONNECTED
+    schema["required"].append("nats_connected")
+    made["components"]["schemas"]["ClusterOverview"] = schema
+    like = made["paths"]["/v1/collections"]["get"]
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/ClusterOverview"}}}
+    told = {"description": "nodes, gateways and shards as this gateway knows them; nobody is asked for it", "content": content}
+    made["paths"]["/v1/cluster"] = {
+        "get": {
+            "operationId": "get_cluster", "summary": "How the cluster is", "tags": ["operations"],
+            "description": "Nodes with lag and disk, shards with their copies, what moves and lacks. Not for keys of some collections.",
+            "responses": {**{code: one for code, one in like["responses"].items() if code != "200"}, "200": told},
+            PROBLEMS: like[PROBLEMS],
+            **({"security": like["security"]} if "security" in like else {}),
+        }
+    }  # fmt: skip
 
 
 def _keep_what_is_used(made: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinbin_cluster.gateway.transport import Exchange, Node, Reply, Request
+from kinbin_cluster.measures import Worked
 from kinbin_cluster.picture import Picture
 from kinbin_cluster.shards import local_name
 
@@ -63,6 +64,8 @@ class Fanout:
         """Second requests that were sent as the first were late."""
         self.elsewhere = 0
         """Requests that were sent again as a node failed."""
+        self.work = Worked()
+        """What requests to shards came to."""
         self._key = key
         self._tls = tls
         self._nodes: dict[str, Node] = {}
@@ -77,15 +80,23 @@ class Fanout:
         """The replies to requests to shards, in their order. seconds: until all that is missing counts as such."""
         self._turn += 1
         questions = [_Question(self, uid, one) for one in asked]
-        ending = self._loop.call_later(seconds, _give_up, questions)
+        ending = self._loop.call_later(seconds, self._give_up, questions)
+        started = time.monotonic()
         try:
             for question in questions:
                 question.begin()
-            return [await question.answered for question in questions]
+            replies = [await question.answered for question in questions]
         finally:
             ending.cancel()
             for question in questions:
                 question.end()
+        for question, one, reply in zip(questions, asked, replies, strict=True):
+            self.work.note((uid, one.shard), "read", question.ended - started, good=reply is not None and not _is_elsewhere(reply))
+        return replies
+
+    def _give_up(self, questions: Sequence[_Question]) -> None:
+        for question in questions:
+            self.work.timeouts += question.give_up()
 
     async def post(self, address: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes] | None:
         """What a node answers to JSON at any path of its own; None: it cannot be reached, or not within so long."""
@@ -151,15 +162,10 @@ class Fanout:
 JSON = (("Content-Type", "application/json"),)
 
 
-def _give_up(questions: Sequence[_Question]) -> None:
-    for question in questions:
-        question.give_up()
-
-
 class _Question:
     """One request to one shard, and the replicas that were asked."""
 
-    __slots__ = ("_asked", "_fanout", "_hurried", "_refused", "_request", "_running", "_timer", "_tried", "_uid", "answered")
+    __slots__ = ("_asked", "_fanout", "_hurried", "_refused", "_request", "_running", "_timer", "_tried", "_uid", "answered", "ended")
 
     def __init__(self, fanout: Fanout, uid: str, asked: Asked) -> None:
         self._fanout = fanout
@@ -175,6 +181,8 @@ class _Question:
         self._hurried = False
         """Whether it was late once, and there was no second request to spare."""
         self.answered: asyncio.Future[Reply | None] = fanout._loop.create_future()
+        self.ended = 0.0
+        """When it was, by `time.monotonic`."""
 
     def begin(self) -> None:
         """Ask the first, or the next, replica; when nobody is left and nobody is awaited, there is no answer."""
@@ -182,6 +190,7 @@ class _Question:
         if node is None:
             if not self._running and not self.answered.done():
                 self.answered.set_result(self._refused)
+                self.ended = time.monotonic()
             return
         self._tried.append(node)
         started = time.monotonic()
@@ -197,10 +206,13 @@ class _Question:
             exchange.cancel()
         self._running.clear()
 
-    def give_up(self) -> None:
-        """It has taken too long."""
-        if not self.answered.done():
+    def give_up(self) -> bool:
+        """It has taken too long; whether it was not answered before."""
+        late = not self.answered.done()
+        if late:
             self.answered.set_result(self._refused)
+            self.ended = time.monotonic()
+        return late
 
     def _watch(self, node: Node, started: float) -> None:
         """Look after a node when it may be late, or silent."""
@@ -230,7 +242,7 @@ class _Question:
         self._running.remove(exchange)
         if self.answered.done():
             return
-        if reply is None or (reply.status in _ELSEWHERE and not _is_final(reply)):
+        if reply is None or _is_elsewhere(reply):
             self._refused = reply or self._refused
             if reply is not None and reply.status == 401:
                 self._fanout.key_refused(node.address)
@@ -238,7 +250,13 @@ class _Question:
             self.begin()
             return
         self._fanout._took(seconds)
+        self.ended = time.monotonic()
         self.answered.set_result(reply)
+
+
+def _is_elsewhere(reply: Reply) -> bool:
+    """Whether it is no answer of the shard: another replica may give one."""
+    return reply.status in _ELSEWHERE and not _is_final(reply)
 
 
 def _is_final(reply: Reply) -> bool:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import kinbin
 from kinbin_cluster.gateway.contract import contract
+from kinbin_cluster.gateway.metrics import GatewayMetrics
 from kinbin_cluster.gateway.reading import gateway_of
 from kinbin_cluster.gateway.service import Gateway
+from kinbin_cluster.overview import overview
 from kinbin_service.docs_page import CONTENT_SECURITY_POLICY, render
 from kinbin_service.limits import all_limits
 from kinbin_service.metrics import CONTENT_TYPE
 from kinbin_service.problems import Refusal
 from kinbin_service.replies import encode, reply
 
-__all__ = ["GatewayMetrics", "docs", "front", "healthz", "limits", "livez", "metrics", "openapi", "readyz"]
+__all__ = ["cluster", "docs", "front", "healthz", "limits", "livez", "metrics", "openapi", "readyz"]
 
 
 async def livez(request: Request) -> Response:
@@ -59,6 +59,13 @@ async def metrics(request: Request) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
+async def cluster(request: Request) -> Response:
+    """GET /v1/cluster: nodes, gateways and shards as this gateway knows them; no node is asked, and no server of NATS."""
+    gateway = gateway_of(request)
+    connected = gateway.connection is not None and gateway.connection.connected
+    return reply(encode({**overview(gateway.picture), "nats_connected": connected}))
+
+
 async def openapi(_request: Request) -> Response:
     """GET /openapi.json: the contract of one server, and what a cluster has besides."""
     return reply(encode(contract()))
@@ -72,46 +79,6 @@ async def docs(_request: Request) -> Response:
 async def front(_request: Request) -> Response:
     """GET /: to the page for people."""
     return RedirectResponse("docs")
-
-
-class GatewayMetrics:
-    """What a gateway knows of its cluster, as Prometheus collects it. Labels are names of nodes, and states: never ids."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
-        gateway, picture = self._gateway, self._gateway.picture
-        nodes = GaugeMetricFamily("kinbin_cluster_node_live", "Whether the gateway has heard of a node lately", labels=["node"])
-        for name in sorted(picture.nodes):
-            nodes.add_metric([name], float(picture.is_live(name)))
-        yield nodes
-        silent = GaugeMetricFamily("kinbin_cluster_shards_unanswered", "Shards that no live node answers for")
-        lag = GaugeMetricFamily(
-            "kinbin_cluster_lag_messages", "Messages that a node's replicas are behind the first of their shard", labels=["node"]
-        )
-        behind: dict[str, int] = {}
-        unanswered = 0
-        for uid, shard in list(picture.shards):
-            applied = picture.applied(uid, shard)
-            copies = [picture.replica(uid, shard, node) for node in applied]
-            unanswered += not any(copy is not None and copy.state == "live" for copy in copies)
-            for node, sequence in applied.items():
-                behind[node] = behind.get(node, 0) + max(applied.values()) - sequence
-        silent.add_metric([], unanswered)
-        yield silent
-        for node, count in sorted(behind.items()):
-            lag.add_metric([node], count)
-        yield lag
-        owed = GaugeMetricFamily("kinbin_gateway_outstanding", "Requests that a node has not answered yet", labels=["address"])
-        for address, count in sorted(gateway.fanout.outstanding().items()):
-            owed.add_metric([address], count)
-        yield owed
-        yield CounterMetricFamily("kinbin_gateway_hedged", "Second requests that were sent as the first were late", gateway.fanout.hedged)
-        yield CounterMetricFamily(
-            "kinbin_gateway_elsewhere", "Requests that another replica was asked as one failed", gateway.fanout.elsewhere
-        )
 
 
 def _status(gateway: Gateway) -> dict[str, object]:

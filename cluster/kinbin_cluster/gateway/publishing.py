@@ -43,6 +43,8 @@ class Outcome:
     """Not written, for good."""
     unknown: set[int] = field(default_factory=set)
     """Not acknowledged in time: written or not."""
+    seconds: dict[int, float] = field(default_factory=dict)
+    """From its first sending until it was acknowledged, refused or given up."""
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     """Of those that are acknowledged; one that lacks is not known yet."""
 
@@ -78,12 +80,14 @@ async def published(log: Log, uid: str, parts: Sequence[Part], deadline: float) 
     outcome = Outcome()
 
     async def one(part: Part) -> None:
+        started = time.monotonic()
         try:
             outcome.where[part.shard] = await log.publish(uid, part.shard, part.messages, part.message_id, deadline)
         except LogRefused as error:
             outcome.refused_by_log[part.shard] = str(error)
         except LogUnavailable:
             outcome.unknown.add(part.shard)
+        outcome.seconds[part.shard] = time.monotonic() - started
 
     await asyncio.gather(*(one(part) for part in parts))
     return outcome
@@ -102,6 +106,8 @@ async def written(
     counting = asyncio.create_task(counts_of(nodes, uid, others, COUNT_SECONDS))
     try:
         outcome = await published(log, uid, parts, time.monotonic() + seconds)
+        for shard, took in outcome.seconds.items():
+            nodes[1].work.note((uid, shard), "write", took, good=shard in outcome.where)
         await _judged(nodes, uid, outcome, time.monotonic() + VERDICT_SECONDS)
         if len(outcome.verdicts) < len(parts) and nodes[0].collection_of(uid) is None:
             raise kinbin.CollectionNotFound(f"{collection.name!r} was dropped while it was written to")

@@ -117,7 +117,9 @@ class Reading:
             if refusal is not None:
                 raise refusal
             missing.append(one.shard)
-        if missing and (not self.partial or not parts):
+        refuses = bool(missing) and (not self.partial or not parts)
+        self.gateway.fanout.work.missing["refused" if refuses else "partial"] += len(missing)
+        if refuses:
             refused = any(reply is not None and reply.status == 401 for reply in replies)
             raise unavailable(missing, self.collection.shards, other_key=refused, advise=self.takes_part and not self.partial)
         self.missing = sorted({*self.missing, *missing})

@@ -92,6 +92,7 @@ class Gateway:
         self.publish_seconds = cluster_settings.publish_seconds
         self.registry: Registry | None = None
         self.log: Log | None = None
+        self.connection: Connection | None = None
         self.stopping = False
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self._loop = asyncio.get_running_loop()
@@ -114,7 +115,7 @@ class Gateway:
                 await registry.stop()
                 raise
             gateway = cls(settings, cluster_settings, registry.picture, metrics)
-            gateway.registry, gateway.log = registry, Log(connection)
+            gateway.registry, gateway.log, gateway.connection = registry, Log(connection), connection
             beating = asyncio.create_task(gateway._beat(registry), name="kinbin gateway beat")
             try:
                 async with gateway.serving():

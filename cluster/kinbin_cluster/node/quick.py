@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 import kinbin
 from kinbin_cluster.node.reads import AFTER, WAIT_MS
+from kinbin_cluster.node.replica import ShardReplica
 from kinbin_cluster.node.running import RunningNode
 from kinbin_cluster.progress import Progress
 from kinbin_cluster.quick_message import PATH, QuickQuery
@@ -82,8 +84,9 @@ class Quick:
             raise Refusal("bad_request", str(error)) from None
         if service.state != "ready":
             raise service.unavailable()
-        progress = await self._progress(asked, headers.get(AFTER))
+        replica, progress = await self._replica(asked, headers.get(AFTER))
         before, cancel = progress.applied, threading.Event()
+        started = time.perf_counter()
 
         def run() -> bytes:
             return _search(service.database, asked, cancel)
@@ -92,10 +95,12 @@ class Quick:
             found = await service.admission.run(run, writes=False, gone=lambda: _left(receive), cancel=cancel)
         except kinbin.SearchCancelled:
             raise ClientGone from None
+        finally:
+            replica.read_for(time.perf_counter() - started)
         return found, f"{before}-{progress.begun}".encode()
 
-    async def _progress(self, asked: QuickQuery, after: str | None) -> Progress:
-        """That of the replica, which is as far as it has to be."""
+    async def _replica(self, asked: QuickQuery, after: str | None) -> tuple[ShardReplica, Progress]:
+        """The replica, which is as far as it has to be."""
         node: RunningNode = self._app.state.node
         replica = node.replicas.get((asked.uid, asked.shard))
         if replica is None or replica.applier is None:
@@ -103,7 +108,7 @@ class Quick:
         progress = replica.applier.progress
         if after is not None and not (after.isdecimal() and await progress.reached(int(after), WAIT_MS / 1_000)):
             raise Refusal("lagging", f"this replica has applied {progress.applied}, and not yet {after}")
-        return progress
+        return replica, progress
 
 
 def _search(database: kinbin.Database, asked: QuickQuery, cancel: threading.Event) -> bytes:

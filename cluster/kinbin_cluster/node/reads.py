@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kinbin_cluster.node.replica import ShardReplica
 from kinbin_cluster.node.running import RunningNode
 from kinbin_cluster.progress import Progress
 from kinbin_cluster.shards import local_shard
@@ -18,6 +20,8 @@ __all__ = ["AFTER", "APPLIED", "WAIT", "Replicated"]
 AFTER, WAIT, APPLIED = "X-Kinbin-After", "X-Kinbin-Wait-Ms", "X-Kinbin-Applied"
 """Of a request: the sequence to wait for, and how long; of an answer: the last sequences that it surely, and at most, has seen."""
 WAIT_MS, MOST_WAIT_MS = 2_000, 30_000
+ALL_LIVE = b"replicas=live"
+"""Of GET /readyz: ready is a node all of whose replicas answer."""
 
 
 class Replicated:
@@ -35,16 +39,26 @@ class Replicated:
         try:
             _refuse_what_is_whole(scope["path"])
             _refuse_writes(scope["method"], scope["path"])
-            progress = self._progress(scope)
-            if progress is not None:
-                await _wait(progress, Headers(scope=scope))
+            if scope["path"] == "/readyz" and scope["query_string"] == ALL_LIVE:
+                _refuse_unless_live(self._node(scope))
+            found = self._replica(scope)
+            if found is not None:
+                await _wait(found[1], Headers(scope=scope))
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        await self._app(scope, receive, send if progress is None else _telling(progress, send))
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        replica, progress = found
+        started = time.perf_counter()
+        try:
+            await self._app(scope, receive, _telling(progress, send))
+        finally:
+            replica.read_for(time.perf_counter() - started)
 
-    def _progress(self, scope: Scope) -> Progress | None:
-        """That of the replica that is asked for; None: no replica is."""
+    def _replica(self, scope: Scope) -> tuple[ShardReplica, Progress] | None:
+        """The one that is asked for, and how far it is; None: none is."""
         parts = scope["path"].split("/")
         place = local_shard(parts[3]) if parts[:3] == ["", "v1", "collections"] and len(parts) > 3 else None
         if place is None:
@@ -52,7 +66,14 @@ class Replicated:
         replica = self._node(scope).replicas.get(place)
         if replica is None or replica.applier is None:
             raise Refusal("collection_not_found", "this node holds no replica of that shard, or makes it just now")
-        return replica.applier.progress
+        return replica, replica.applier.progress
+
+
+def _refuse_unless_live(node: RunningNode) -> None:
+    """Refuse while a replica that this node is to hold does not answer yet: an update of machine after machine waits for that."""
+    waiting = node.not_live()
+    if waiting:
+        raise Refusal("not_ready", f"{waiting} of this node's replicas are not live yet")
 
 
 def _refuse_what_is_whole(path: str) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from kinbin_cluster.applying import Applier, applied_of
 from kinbin_cluster.connecting import ended
 from kinbin_cluster.errors import ClusterError, LogTruncated
 from kinbin_cluster.log import Log
+from kinbin_cluster.measures import Lag, Rate
 from kinbin_cluster.message import BadMessage, Edit
 from kinbin_cluster.objects import Objects
 from kinbin_cluster.picture import Replica
@@ -49,6 +52,8 @@ class Means:
     objects: Objects
     ready: Callable[[], bool]
     """Whether the service takes requests: a replica that cannot be asked is not live."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What the node has done so far, by the names of its metrics."""
 
 
 class _ThrowAway(Exception):
@@ -68,6 +73,12 @@ class ShardReplica:
     """Sequence of the last mark that was digested, and the digest of the contents there."""
     applier: Applier | None = None
     collection: Any = None
+    lag: Lag = field(default_factory=Lag)
+    rate: Rate = field(default_factory=Rate)
+    looked: float | None = None
+    """When the end of the log was last looked at."""
+    reads: int = 0
+    read_seconds: float = 0.0
     _thrown: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: set[str] = field(default_factory=set)
     """Work in the background: "mark", "compact"."""
@@ -81,13 +92,33 @@ class ShardReplica:
     @property
     def applied(self) -> int:
         """The last sequence that is applied."""
-        return 0 if self.applier is None else self.applier.progress.applied
+        applier = self.applier  # read once: metrics ask in another thread
+        return 0 if applier is None else applier.progress.applied
 
     def told(self) -> Replica:
         """What the node tells of it."""
-        stuck = None if self.applier is None else self.applier.problem
-        items = 0 if self.applier is None else self.applier.items
-        return Replica(self.applied, self.state, self.digest, items, self._bytes(), self.problem or stuck)
+        applier = self.applier
+        stuck, items = (None, 0) if applier is None else (applier.problem, applier.items)
+        lag, seconds = (None, None) if self.looked is None else self.behind()
+        return Replica(
+            self.applied, self.state, self.digest, items, self._bytes(), self.problem or stuck, lag, seconds, round(self.rate.value, 4)
+        )
+
+    def behind(self) -> tuple[int, float]:
+        """How many messages of the log are not applied, and for how long it has held one of these."""
+        entries, seconds = self.lag.behind(time.monotonic(), self.applied)
+        return entries, round(seconds, 3)
+
+    def look(self, now: float, last: int) -> None:
+        """The log ends with this sequence now."""
+        self.looked = now
+        self.lag.look(now, last, self.applied)
+        self.rate.look(now, self.read_seconds + (0.0 if self.applier is None else self.applier.seconds))
+
+    def read_for(self, seconds: float) -> None:
+        """A gateway's request took so long."""
+        self.reads += 1
+        self.read_seconds += seconds
 
     def _bytes(self) -> int:
         with suppress(OSError):
@@ -106,6 +137,7 @@ class ShardReplica:
             except (_ThrowAway, LogTruncated) as reason:
                 log.warning("%s: the local copy is made anew: %s", self.name, reason)
                 self.state, self.problem = "restoring", str(reason)
+                self.means.counts["node_copies_thrown_away"] += 1
                 await self._thrown_away()
             except (ClusterError, kinbin.KinbinError, BadMessage, OSError) as error:
                 self._failed(error)
@@ -211,6 +243,7 @@ class ShardReplica:
             try:
                 return await self._restored(snapshot.object)
             except (ClusterError, kinbin.KinbinError, OSError) as error:
+                self.means.counts["node_restore_failures"] += 1
                 self._failed(error)
                 failed = error
         if failed is not None:
@@ -225,7 +258,9 @@ class ShardReplica:
         with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder) as scratch:
             file = Path(scratch) / "snapshot"
             await self.means.objects.get(name, file)
-            return await asyncio.to_thread(self.means.database.restore, file, self.name)
+            restored = await asyncio.to_thread(self.means.database.restore, file, self.name)
+            self.means.counts["node_restores"] += 1
+            return restored
 
     # ------------------------------------------------------------------------------------- what is done beside
 

@@ -21,7 +21,9 @@ from kinbin_cluster.control import Controller
 from kinbin_cluster.errors import ClusterError
 from kinbin_cluster.joining import held, key_print, see_that_key_is_theirs, see_that_name_is_free
 from kinbin_cluster.log import Log
+from kinbin_cluster.node.metrics import NodeMetrics
 from kinbin_cluster.node.replica import Means, ShardReplica
+from kinbin_cluster.node.watching import Watch
 from kinbin_cluster.objects import Objects
 from kinbin_cluster.picture import Node, Shard, Snapshot
 from kinbin_cluster.registry import Registry
@@ -63,6 +65,7 @@ class RunningNode:
         self._instance = secrets.token_hex(8)
         """Tells this process from others that have its name."""
         self._instances = {self._instance}
+        self.watch = Watch(means, self.replicas)
         self._looked = 0.0
         """When local collections were listed."""
 
@@ -90,10 +93,16 @@ class RunningNode:
             await see_that_key_is_theirs(registry, settings)
             await see_that_name_is_free(registry, settings)
             await registry.join(Node(settings.node, settings.address or address, settings.zone, settings.weight))
-            controller = Controller(connection, registry, journal, node.means.objects, settings.node)
-            tasks = [asyncio.create_task(node._beat()), asyncio.create_task(controller.run())]
+            controller = Controller(connection, registry, journal, node.means.objects, settings.node, node.means.counts)
+            tasks = [asyncio.create_task(one) for one in (node._beat(), controller.run(), node.watch.run())]
             stack.push_async_callback(_ended, tasks)
+            service.collectors.append(NodeMetrics(node, service.settings.metrics_collections))
             yield node
+
+    def not_live(self) -> int:
+        """How many shards that this node is to hold do not answer here yet. What only leaves counts as well, while it is held."""
+        wanted = {(uid, shard) for uid, shard, _ in self.means.registry.picture.shards_of(self.means.name)}
+        return len(wanted - {place for place, replica in self.replicas.items() if replica.state == "live"})
 
     async def _beat(self) -> None:
         """Do what the registry says, and tell how far it is, again and again."""
@@ -103,7 +112,9 @@ class RunningNode:
                 self._listen()
                 await self._look()
                 shards = {place: replica.told() for place, replica in self.replicas.items()}
-                await self.means.registry.beat(self.means.name, shards, version=kinbin.__version__, instance=self._instance, key_print=mine)
+                await self.means.registry.beat(
+                    self.means.name, shards, version=kinbin.__version__, instance=self._instance, key_print=mine, **self.watch.disk
+                )
             except Exception:
                 log.exception("a look at the registry has failed")
             await self._pause()
@@ -212,8 +223,10 @@ class RunningNode:
             made = Snapshot(sequence, name, size, self.means.name, time.time())
             for old in await self.means.registry.add_snapshot(*place, made):
                 await self.means.objects.delete(old.object)
+            self.means.counts["node_snapshots"] += 1
             log.info("%s: a snapshot holds everything up to %d", replica.name, sequence)
         except (ClusterError, kinbin.KinbinError, OSError) as error:
+            self.means.counts["node_snapshot_failures"] += 1
             log.warning("%s: no snapshot was made: %s", replica.name, error)
             await asyncio.sleep(self.settings.beat_seconds)
         finally:

@@ -211,6 +211,28 @@ def move_command(
         _asked("move", nats, collection, shard, (source, target), typer.echo, wait=wait)
 
 
+@cluster_app.command("balance")
+def balance_command(
+    by: Annotated[str, typer.Option(metavar="WEIGHT", help="rows, bytes, rate (seconds of work in a second) or replicas.")] = "rows",
+    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="A node within this part of its share is left alone.")] = 0.1,
+    most: Annotated[int, typer.Option(min=1, max=1_000, help="Moves at most.")] = 20,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the moves, one after the other; else they are only told.")] = False,
+    nats: NatsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which replicas to move so that nodes are evenly loaded, each by its weight; with --yes move them.
+
+    Shards answer all the while, as with `move`. Broken off, what was moved stays moved.
+    """
+    with failing_in_one_line(as_json):
+        told = (lambda _: None) if as_json else typer.echo
+        done = _asked("balance", nats, by, told, module="rebalancing", tolerance=tolerance, most=most, do=yes)
+        if as_json:
+            print_json(done)
+        elif done["moves"] and not yes:
+            typer.echo("nothing was moved: --yes moves them")
+
+
 @cluster_app.command("forget")
 def forget_command(node: Annotated[str, typer.Argument(help="A node that is gone for good.")], nats: NatsOption = None) -> None:
     """Take a node that is gone, and holds nothing any more, out of the registry."""

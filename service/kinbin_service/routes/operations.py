@@ -73,7 +73,7 @@ async def metrics(request: Request) -> Response:
     """Requests, refusals, queue, answers, commits, background work and collections, of all workers; the reference lists them."""
     service = service_of(request)
     service.metrics.sample(service)
-    text = await asyncio.to_thread(service.metrics.text, service.stored)
+    text = await asyncio.to_thread(service.metrics.text, *service.collectors)
     return Response(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 

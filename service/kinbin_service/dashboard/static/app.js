@@ -5,6 +5,7 @@ import { trouble } from "./trouble.js";
 
 const SERVER = [
   ["", "Collections"],
+  ["cluster", "Cluster"],
   ["console", "Console"],
 ];
 const COLLECTION = [
@@ -21,6 +22,9 @@ const COLLECTION = [
 const main = document.getElementById("main");
 let leaving = new AbortController();
 let first = true;
+// What the server says of itself, which needs no key: gateways of a cluster tell how many nodes live.
+const about = ask("GET", "/livez").catch(() => null);
+let isCluster = false;
 
 // "#/c/photos/query?id=a" as {page, name, options}; an address that is not understood is no page of the list
 function place() {
@@ -45,7 +49,9 @@ async function show() {
   leaving = new AbortController();
   const { signal } = leaving;
   const { page, name, options } = place();
-  const listed = name === null ? ["collections", "console"] : COLLECTION.map(([word]) => word);
+  if (page === "cluster" && name === null) await about;
+  if (signal.aborted) return;
+  const listed = name === null ? ["collections", ...(isCluster ? ["cluster"] : []), "console"] : COLLECTION.map(([word]) => word);
   navigate(page, name);
   const heading = h("h1", {}, listed.includes(page) ? titleOf(page) : "No such page");
   document.title = `${name ? `${name}: ` : ""}${heading.textContent} – Kinbin`;
@@ -89,7 +95,7 @@ function navigate(page, name) {
   );
   replace(
     document.getElementById("server-nav"),
-    SERVER.map(([word, text]) => link(`#/${word}`, text, name === null && (word || "collections") === page)),
+    SERVER.filter(([word]) => word !== "cluster" || isCluster).map(([word, text]) => link(`#/${word}`, text, name === null && (word || "collections") === page)),
     h("a", { href: "docs" }, "API"),
     key,
   );
@@ -122,7 +128,11 @@ onKeyNeeded(typedKey);
 window.addEventListener("hashchange", () => {
   if (location.hash.startsWith("#/") || !location.hash) show();
 });
-show().then(async () => {
-  const limits = await ask("GET", "/livez").catch(() => null);
-  if (limits) document.querySelector(".brand").title = `Kinbin ${limits.version}`;
+about.then((told) => {
+  if (!told) return;
+  document.querySelector(".brand").title = `Kinbin ${told.version}`;
+  isCluster = told.nodes !== undefined;
+  const { page, name } = place();
+  if (isCluster) navigate(page, name);
 });
+show();

@@ -1,0 +1,122 @@
+"""Pages that measure: scores, recall, the map, duplicates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from dashboard_site import Site
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_curve_follows_the_sliders(look: Any) -> None:
+    """The S-curve is 1 - (1 - s^r)^L of the sliders' r and L, by mouse and by keyboard."""
+    looked = look()
+    page = looked.open("c/photographs/scores")
+    for name, value in (("r: hashes a band", 3), ("L: bands", 20)):
+        page.get_by_label(name).fill(str(value))
+    page.get_by_label("r: hashes a band").press("ArrowRight")
+    assert "r = 4 hashes a band and L = 20 bands" in page.locator("output").inner_text()
+    drawn = page.evaluate("document.querySelector('.chart').plot.data")
+    assert drawn[3] == pytest.approx([1 - (1 - s**4) ** 20 for s in drawn[0]])
+    looked.wrong = [wrong for wrong in looked.wrong if "404" not in wrong]
+
+
+def test_measured_scores_lie_under_the_curve(site: Site, look: Any) -> None:
+    """The histograms of pairs and of neighbours are drawn behind the curve, each up to its highest bin, and a setting is suggested."""
+    site.needs("tune")
+    page = look().open("c/photographs/scores")
+    _, pairs, neighbours, curve = page.evaluate("document.querySelector('.chart').plot.data")
+    assert max(pairs) == max(neighbours) == 1
+    assert np.average(range(len(pairs)), weights=pairs) < np.average(range(len(neighbours)), weights=neighbours)
+    assert curve == sorted(curve)
+    assert page.get_by_text("Suggested:").count() == 1
+    assert page.get_by_role("table", name="What bands would do").get_by_role("row").count() > 10
+
+
+def test_recall_is_what_the_route_measures(site: Site, look: Any) -> None:
+    """Each mode has a row with its measured recall, what was predicted, and the mean bound."""
+    site.needs("recall")
+    page = look().open("c/photographs/recall")
+    measured = httpx.get(f"{site.open}/v1/collections/photographs/recall?queries=100&k=10&seed=0", timeout=60).json()["modes"]
+    shown = page.get_by_role("table", name="Measured by mode")
+    for one in measured:
+        row = shown.get_by_role("row").filter(has=page.get_by_role("rowheader", name=one["mode"], exact=True)).inner_text()
+        assert f"{np.floor(one['recall'] * 1_000) / 10:.1f}".removesuffix(".0") in row, (one, row)
+
+
+def test_the_map_opens_items(site: Site, look: Any) -> None:
+    """A click on a point opens its item, and the arrow keys go on to the next in the order of the axis."""
+    site.needs("map")
+    page = look().open("c/photographs/map")
+    place = """(at => {
+        const { plot } = document.querySelector(".chart"), [x, ...groups] = plot.data, box = plot.over.getBoundingClientRect();
+        const y = groups.map(one => one[at]).find(one => one !== null);
+        return [box.left + plot.valToPos(x[at], "x"), box.top + plot.valToPos(y, "y")];
+    })"""
+    page.mouse.click(*page.evaluate(f"{place}(0)"))
+    page.locator(".opened .card img").wait_for()
+    first = page.locator(".opened .id").inner_text()
+    page.locator(".walked").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".opened .id")).not_to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".opened .id")).to_have_text(first)
+
+
+def test_every_value_has_its_colour_on_the_map(look: Any) -> None:
+    """A field of at most 12 values has a colour a value, integers, too; numbers of more values are ranges."""
+    page = look().open("c/words/items")
+    told = """async count => {
+        const { groups } = await import("/dashboard/pages/map.js"), { colour } = await import("/dashboard/charts.js");
+        const made = groups(Array.from({ length: 300 }, (_, at) => at % count));
+        return [made.map(one => one.label), new Set(made.map((_, at) => colour(at))).size];
+    }"""
+    for count in (10, 12):
+        assert page.evaluate(told, count) == [[str(value) for value in range(count)], count]
+    labels, different = page.evaluate(told, 13)
+    assert labels[0].startswith("below ")
+    assert different == len(labels) == 8
+
+
+def test_long_values_are_cut_in_the_legend_of_the_map(look: Any) -> None:
+    """The legend of a map names a long value by its first 40 characters."""
+    made_of = "async values => (await import('./dashboard/pages/map.js')).groups(values).map(one => one.label)"
+    assert look().open("c/words/items").evaluate(made_of, ["a" * 41, "b" * 40]) == ["a" * 40 + " …", "b" * 40]
+
+
+def test_duplicates_are_shown(site: Site, look: Any) -> None:
+    """Clusters are shown with their pictures, their least score and what is kept."""
+    site.needs("duplicates")
+    page = look().open("c/photographs/duplicates")
+    page.get_by_role("button", name="Find").click()
+    body = {"min_score": 0.95, "as": "clusters", "limit": 1_000}
+    first = httpx.post(f"{site.open}/v1/collections/photographs/duplicates", json=body, timeout=60).json()["clusters"][0]
+    group = page.locator(".groups > li").first
+    assert f"least score {first['least']:.4f}; keep {first['keep']}" in group.inner_text()
+    assert group.locator(".id").all_inner_texts() == first["ids"][:8]
+    assert group.locator("img").count() == len(first["ids"][:8])
+
+
+def test_all_duplicates_can_be_seen(site: Site, look: Any) -> None:
+    """What is not shown of a cluster, and of the list, is counted, and a button shows more of it until all is there."""
+    site.needs("duplicates")
+    page = look().open("c/copies/duplicates")
+    page.get_by_role("button", name="Find").click()
+    groups = page.locator(".groups > li")
+    expect(groups).to_have_count(30)
+    page.get_by_text("2 of 32 clusters are hidden.").wait_for()
+    group = groups.filter(has_text="12 items,")
+    expect(group.locator(".id")).to_have_count(8)
+    group.get_by_text("4 of 12 items are hidden.").wait_for()
+    group.get_by_role("button", name="More").click()
+    expect(group.locator(".id")).to_have_count(12)
+    assert group.locator(".id").all_inner_texts() == [f"00-{number:02}" for number in range(12)]
+    page.get_by_role("button", name="More").click()
+    expect(groups).to_have_count(32)
+    assert page.get_by_text("hidden").count() == page.get_by_role("button", name="More").count() == 0
