@@ -1,6 +1,6 @@
 """A cluster on this machine against one server: single queries through a gateway, what is found, and durable adds.
 
-Three NATS servers, three nodes, a gateway, the server and the load share all cores: a cluster of three machines has three times as many.
+Three NATS servers, three nodes, two gateways, the server and the load share all cores: a cluster of three machines has three times as many.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import http.client
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from servers import serving, until_ready
 NAME = "histograms"
 PATH = f"/v1/collections/{NAME}"
 SHARDS = 3
+GATEWAYS = 2
+WRITERS = (1, 4)
 BATCH = 1_000
 LINK_SECONDS = 900.0
 SETTLED = 60.0
@@ -40,12 +43,17 @@ def measure(options: Options) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": len(rows), "dim": rows.shape[1], "shards": SHARDS}
     with (
         workspace(options) as folder,
-        DevCluster(folder / "cluster", extra=QUIET) as cluster,
+        DevCluster(folder / "cluster", gateways=GATEWAYS, extra=QUIET) as cluster,
         serving(folder / "one", folder / "one.log", access_log="false") as server,
     ):
         until_ready(server)
         addresses = {"gateway": cluster.address, "one server": f"http://127.0.0.1:{server.port}"}
-        found["adds"] = {f"{copies} of each shard": _adds(cluster.address, rows, copies, options) for copies in (1, 2)}
+        gateways = [one.address for one in cluster.gateways.values()]
+        found["adds"] = {
+            f"{copies} of each shard, {_clients(writers)}": _adds(gateways, rows, (copies, writers), options)
+            for copies in (1, 2)
+            for writers in WRITERS
+        }
         for name, address in addresses.items():
             _fill(name, address, rows)
         auto, exact = ({name: _asker(address, queries, mode) for name, address in addresses.items()} for mode in ("auto", "exact"))
@@ -70,24 +78,51 @@ def _create(address: str, name: str, dim: int, copies: int | None) -> None:
         raise RuntimeError(f"the collection was not made: {text[:500]!r}")
 
 
-def _adds(address: str, rows: NDArray[Any], copies: int, options: Options) -> dict[str, float]:
-    """Rows a second of durable adds through the client, in its own batches."""
+def _clients(count: int) -> str:
+    return "1 client" if count == 1 else f"{count} clients"
+
+
+def _adds(gateways: Sequence[str], rows: NDArray[Any], how: tuple[int, int], options: Options) -> dict[str, float]:
+    """Rows a second of durable adds through the client, in its own batches. how: copies of each shard, and clients at once."""
     rates = []
-    with Client(address) as client:
-        for turn in range(options.rounds(3)):
-            name = f"added-{copies}-{turn}"
-            _create(address, name, rows.shape[1], copies)
-            started = time.perf_counter()
-            client.collection(name).add(ids_of(0, len(rows)), rows)
-            rates.append(len(rows) / (time.perf_counter() - started))
+    for turn in range(options.rounds(3)):
+        name = f"added-{'-'.join(map(str, how))}-{turn}"
+        _create(gateways[0], name, rows.shape[1], how[0])
+        _until(lambda name=name: all(_knows(one, name) for one in gateways), "a gateway does not know the collection")
+        rates.append(len(rows) / _added(gateways, name, rows, how[1]))
+        with Client(gateways[0]) as client:
             # The replica that is asked may be behind the one that told of the add.
-            give_up = time.monotonic() + SETTLED
-            while client.collection(name).count() != len(rows):
-                if time.monotonic() > give_up:
-                    raise RuntimeError("items are missing")
-                time.sleep(0.01)
+            _until(lambda name=name: client.collection(name).count() == len(rows), "items are missing")
             client.drop_collection(name)
     return spread(rates)
+
+
+def _added(gateways: Sequence[str], name: str, rows: NDArray[Any], writers: int) -> float:
+    """Seconds until all rows are added: by so many clients at once, each by one of the gateways, and each a part of the rows."""
+    edges = np.linspace(0, len(rows), writers + 1).astype(int).tolist()
+
+    def write(number: int) -> None:
+        begin, end = edges[number], edges[number + 1]
+        with Client(gateways[number % len(gateways)]) as client:
+            client.collection(name).add(ids_of(begin, end), rows[begin:end])
+
+    with ThreadPoolExecutor(writers) as pool:
+        started = time.perf_counter()
+        list(pool.map(write, range(writers)))
+        return time.perf_counter() - started
+
+
+def _knows(address: str, name: str) -> bool:
+    with Client(address) as client:
+        return name in client.collections()
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    give_up = time.monotonic() + SETTLED
+    while not holds():
+        if time.monotonic() > give_up:
+            raise RuntimeError(what)
+        time.sleep(0.01)
 
 
 def _fill(name: str, address: str, rows: NDArray[Any]) -> None:

@@ -97,7 +97,7 @@ def _add(group: kinbin.Together, edit: Edit) -> None:
     asked: dict[str, Any] = {"on_error": edit.on_error, "if_versions": edit.versions, "idempotency_key": edit.idempotency_key}
     named = {name: value for name, value in asked.items() if value is not None}
     payloads = [b""] * len(edit.ids) if edit.payloads is None else edit.payloads
-    group.add(edit.ids, edit.rows, payloads, edit.mode, now=edit.now, positions=edit.positions, **named)
+    group.add(edit.ids, edit.rows, payloads, edit.mode, now=edit.now, positions=edit.positions, first=edit.first, **named)
 
 
 def _payloads(mode: str) -> Callable[[kinbin.Together, Edit], object]:

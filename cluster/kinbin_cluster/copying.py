@@ -2,15 +2,16 @@
 
     snapshot, log of a shard ──▶ local replica, which follows ──▶ rounds: what differs from what was written ──▶ logs of the new shards
 
-Each old shard has a replica here, as a node has it (`node.replica`). A round writes items as they are, not edits: terms of writes were
-decided by the old shard, and are not decided again. Of each item that was written its digest is kept, so a round writes what changed.
+Each old shard has a replica here, as a node has it (`node.replica`). A round (`rounds`) writes items as they are, not edits: terms of
+writes were decided by the old shard, and are not decided again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,21 +22,18 @@ from kinbin_cluster.connecting import ended
 from kinbin_cluster.gateway.cutting import edits_by_id, same_for_all
 from kinbin_cluster.message import Edit
 from kinbin_cluster.node.replica import Means, ShardReplica
+from kinbin_cluster.numbers import Numbers
 from kinbin_cluster.objects import Objects
 from kinbin_cluster.picture import Collection
+from kinbin_cluster.rounds import Known, Round
 from kinbin_cluster.shards import local_name
 
 __all__ = ["MODULUS", "Copy"]
 
 MODULUS = 1 << 128
 """Of sums of digests: see `kinbin.pinned.Pinned.set_digest`."""
-_ITEMS, _IDS = 500, 10_000
-"""Of one edit: items with their rows, and ids that are deleted."""
 _PUBLISH_SECONDS = 60.0
 _LOOK_SECONDS, _TELL_SECONDS = 0.02, 5.0
-
-Known = dict[bytes, bytes]
-"""Digests of items, by id. About 200 bytes an item."""
 
 
 @dataclass(eq=False)
@@ -51,6 +49,8 @@ class Copy:
     _known: list[Known] = field(default_factory=list)
     _replicas: list[ShardReplica] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _begun: list[int] = field(default_factory=list)
+    """Of each old shard, the number behind the last of the rows that were there in the last round."""
     _limit: int | None = None
     _indexes: dict[str, str] = field(default_factory=dict)
     """As the new collection has them."""
@@ -60,6 +60,7 @@ class Copy:
         self._database = await asyncio.to_thread(kinbin.open, self.folder)
         objects = Objects(session.connection)
         means = Means("command", self._database, session.registry, session.log, objects, lambda: True)
+        self._numbers = Numbers(session.connection)
         self._known = [{} for _ in range(self.old.shards)]
         self._replicas = [ShardReplica(means, self.old.uid, number) for number in range(self.old.shards)]
         self._tasks = [asyncio.create_task(replica.run()) for replica in self._replicas]
@@ -108,22 +109,20 @@ class Copy:
     # ------------------------------------------------------------------------------------- rounds
 
     async def round(self) -> int:
-        """Write what changed since the last round. Returns how many items were written or deleted."""
-        return sum([await self._round(number) for number in range(self.old.shards)])
-
-    async def _round(self, number: int) -> int:
-        known, now = self._known[number], Known()
+        """Write what changed since the last round, the oldest rows first. Returns how many items were written or deleted."""
         written, told = 0, time.monotonic()
-        collection = self._database.collection(local_name(self.old.uid, number))
-        with await asyncio.to_thread(collection.pinned) as pinned:
-            edits = _changes(pinned, known, now)
+        collections = [self._database.collection(local_name(self.old.uid, number)) for number in range(self.old.shards)]
+        with ExitStack() as opened:
+            pins = [opened.enter_context(await asyncio.to_thread(collection.pinned)) for collection in collections]
+            found = Round(pins, self._known, self._begun)
+            edits = found.edits()
             while (edit := await asyncio.to_thread(next, edits, None)) is not None:
                 await self._publish(edit)
                 written += len(edit.ids)
                 if time.monotonic() - told > _TELL_SECONDS:
                     told = time.monotonic()
-                    self.tell(f"shard {number}: {written} of {pinned.count} items written")
-        self._known[number] = now
+                    self.tell(f"{written} of {sum(pinned.count for pinned in pins)} items written")
+            self._known, self._begun = found.now, [pinned.next_row for pinned in pins]
         return written
 
     async def settings(self) -> None:
@@ -149,18 +148,8 @@ class Copy:
         parts = edits_by_id(edit, new.shards) if edit.ids else same_for_all(edit, new.shards)
         until = time.monotonic() + _PUBLISH_SECONDS
         chosen = [part for part in parts if only in {None, part.shard}]
+        if edit.first is not None:
+            # One edit after the other: each one's rows come behind those of all before.
+            first = await self._numbers.take(len(edit.ids), until)
+            chosen = [part.numbered(first) for part in chosen]
         await asyncio.gather(*(log.publish(new.uid, part.shard, part.messages, part.message_id, until) for part in chosen))
-
-
-def _changes(pinned: Any, known: Known, now: Known) -> Iterator[Edit]:
-    """The edits that make what is known what a pinned collection holds, which `now` becomes."""
-    for items in pinned.contents():
-        changed = [i for i, key in enumerate(items.ids) if known.get(key) != items.digests[i]]
-        now.update(zip(items.ids, items.digests, strict=True))
-        for start in range(0, len(changed), _ITEMS):
-            some = changed[start : start + _ITEMS]
-            payloads = [items.payloads[i] for i in some]
-            yield Edit("add", [items.ids[i] for i in some], payloads if any(payloads) else None, pinned.rows(items.numbers[some]))
-    gone = [key for key in known if key not in now]
-    for start in range(0, len(gone), _IDS):
-        yield Edit("delete", gone[start : start + _IDS])

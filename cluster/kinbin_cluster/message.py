@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 import kinbin
 from kinbin_cluster.packed import PackedReader, PackedWriter
 
-__all__ = ["MOST_BYTES", "OPERATIONS", "BadMessage", "Edit", "TooNew", "decoded", "encoded", "mark"]
+__all__ = ["MOST_BYTES", "OPERATIONS", "BadMessage", "Edit", "TooNew", "decoded", "encoded", "mark", "numbered"]
 
-VERSION = 1
+VERSION, NUMBERED = 1, 2
+"""Of an entry; the second has the number of its first row in 8 bytes behind it."""
+_FIRST = 9
+"""Bytes before the frame of such an entry."""
 OPERATIONS = ("add", "delete", "delete_by_filter", "set_payload", "patch_payload", "indexes", "limits", "compact", "mark")
 MOST_BYTES = 1_000_000
 """Of a message: with its headers it stays below the 1 MiB that servers take."""
@@ -62,6 +65,8 @@ class Edit:
     """Of delete_by_filter, as JSON."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Of indexes: "add" {field: kind} and "drop" [field]; of limits: "items"; of a mark: "name"."""
+    first: int | None = None
+    """Of an add: the number of the row of the batch's first item (see `numbers`). None: rows get the next numbers of their shard."""
 
 
 # --------------------------------------------------------------------------------------------- to bytes
@@ -72,8 +77,18 @@ def encoded(edit: Edit, most: int = MOST_BYTES) -> list[bytes]:
     if edit.op not in OPERATIONS:
         raise ValueError(f"{edit.op!r} is no operation")
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
-    whole = bytes((VERSION,)) + packer.compress(_body(edit))
+    begun = bytes((VERSION,)) if edit.first is None else _beginning(edit.first)
+    whole = begun + packer.compress(_body(edit))
     return [whole[start : start + most] for start in range(0, len(whole), most)]
+
+
+def numbered(messages: Sequence[bytes], first: int) -> list[bytes]:
+    """The messages of an edit that has a number, with another number."""
+    return [_beginning(first) + messages[0][_FIRST:], *messages[1:]]
+
+
+def _beginning(first: int) -> bytes:
+    return bytes((NUMBERED,)) + first.to_bytes(_FIRST - 1, "little")
 
 
 def _body(edit: Edit) -> bytes:
@@ -128,19 +143,21 @@ def decoded(parts: Sequence[bytes]) -> Edit:
     Cost: 2 µs a row of 512 numbers.
     """
     whole = b"".join(parts)
-    if whole[:1] != bytes((VERSION,)):
+    if whole[:1] not in (bytes((VERSION,)), bytes((NUMBERED,))):
         raise TooNew("the message is of no version that is known here: this node is too old for what the gateway writes")
-    body = memoryview(whole)[1:]
+    has_number = whole[0] == NUMBERED
+    first = int.from_bytes(whole[1:_FIRST], "little") if has_number else None
+    body = memoryview(whole)[_FIRST if has_number else 1 :]
     try:
         size = zstandard.frame_content_size(body)
         if not 0 <= size <= MOST_EDIT_BYTES:
             raise BadMessage(f"the edit has {size} bytes")
-        return _edit(zstandard.ZstdDecompressor().decompress(body, max_output_size=size))
+        return _edit(zstandard.ZstdDecompressor().decompress(body, max_output_size=size), first)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, zstandard.ZstdError) as error:
         raise BadMessage(f"the message is malformed: {error}") from None
 
 
-def _edit(data: bytes) -> Edit:
+def _edit(data: bytes, first: int | None) -> Edit:
     start = 4 + int.from_bytes(data[:4], "little")
     head = orjson.loads(data[4:start])
     n = head["n"]
@@ -157,7 +174,7 @@ def _edit(data: bytes) -> Edit:
         raise BadMessage("there are not as many rows as ids")
     return Edit(
         head["op"], ids, payloads, rows, head["mode"], head["on_error"], versions, positions, head["key"], head["now"], head["filter"],
-        head["more"],
+        head["more"], first,
     )  # fmt: skip
 
 

@@ -15,9 +15,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-__all__ = ["MEDIA_TYPE", "PATH", "QuickQuery", "numbers_of"]
+__all__ = ["MEDIA_TYPE", "PATH", "ROWS_PATH", "QuickQuery", "numbers_of"]
 
 PATH = "/cluster/query"
+ROWS_PATH = "/cluster/rows"
+"""Where a node tells the row numbers of items: {"uid", "shard", "ids"} there, {"rows": [number or null]} back."""
 MEDIA_TYPE = "application/x-kinbin-query"
 
 _KINDS = {int, float}

@@ -25,7 +25,7 @@ from kinbin.storage.format import FRESH_BANDS, Commit, State
 from kinbin.storage.notes import put_notes
 from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.transactions import Writer
-from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
+from kinbin.terms import Known, Versions, following, refuse_conflicts, refuse_versions
 from kinbin.upkeep.indexing import declare
 
 __all__ = ["NewItems", "Transaction", "append_rows", "bury_rows", "living_rows"]
@@ -148,8 +148,13 @@ class Transaction:
         self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
         self._write(changed, [(key, row) for key, row, _ in changed], {}, None, {})
 
-    def add(self, items: NewItems, mode: str, versions: Versions = None) -> AddResult:
-        """Insert, update or upsert a batch.
+    @property
+    def next_row(self) -> int:
+        """A number beyond those of all rows that there ever were, as the edits so far leave them."""
+        return self._state.next_row
+
+    def add(self, items: NewItems, mode: str, versions: Versions = None, numbers: Sequence[int] | None = None) -> AddResult:
+        """Insert, update or upsert a batch. numbers: of the items' rows, where these are new, as `terms.following` takes them.
 
         Raises:
             ItemConflict: insert of an id that is there, or update of one that is not. VersionConflict: see `Collection.add`.
@@ -158,7 +163,7 @@ class Transaction:
         known = self._writer.items(items.ids)
         refuse_versions(items.ids, known, versions)
         refuse_conflicts(items.ids, known, mode)
-        rows, fresh = self._place_rows(items)
+        rows, fresh = self._place_rows(items, following(numbers, self._state.next_row))
         owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
         touched: list[tuple[bytes, int | None]] = []
@@ -238,13 +243,13 @@ class Transaction:
         writer.put_owners(sorted(owners.items()))
         dead = np.array(sorted(row for row, ids in owners.items() if not ids), np.uint64)
         self._dead.update(dead.tolist())
-        first = self._state.next_row
+        first, past = (next(iter(fresh)), next(reversed(fresh)) + 1) if fresh else (self._state.next_row, self._state.next_row)
         renamed = any(ids and row not in fresh for row, ids in owners.items())
         self._state = self._state.with_(
-            sequence=self._state.sequence + 1, next_row=first + len(fresh), renames=self._state.renames + renamed,
+            sequence=self._state.sequence + 1, next_row=past, renames=self._state.renames + renamed,
             rows=(self._state.rows or 0) + len(fresh) - len(dead),
         )  # fmt: skip
-        writer.append_commit(self._state.sequence, _commit(first, dead, items, list(fresh.values())))
+        writer.append_commit(self._state.sequence, _commit(list(fresh) or [first], dead, items, list(fresh.values())))
         if self.logs:
             writer.append_changes(self._state.sequence, touched)
         for run in self._view.runs:
@@ -257,8 +262,8 @@ class Transaction:
         self._changed = True
         self.writing = False
 
-    def _place_rows(self, items: NewItems) -> tuple[list[int], dict[int, int]]:
-        """The row of each item: one that holds the same vector already, or a new one.
+    def _place_rows(self, items: NewItems, numbers: Sequence[int] | None) -> tuple[list[int], dict[int, int]]:
+        """The row of each item: one that holds the same vector already, or a new one, of its number or, if None, the next.
 
         Returns the rows, and the new ones with the item whose vector they get, in order.
         """
@@ -277,12 +282,11 @@ class Transaction:
                 if same is not None:
                     rows[i] = same
                     continue
-            rows[i] = next_row
-            fresh[next_row] = i
+            rows[i] = number = next_row + len(fresh) if numbers is None else numbers[i]
+            fresh[number] = i
             if repeated:
                 seen.add(hashes[i])
-                batch[hashes[i], items.record(i)] = next_row
-            next_row += 1
+                batch[hashes[i], items.record(i)] = number
         return rows, fresh
 
     def _identical_rows(self, items: NewItems) -> list[int]:
@@ -323,16 +327,16 @@ class Transaction:
         return out
 
 
-def append_rows(writer: Writer, first: int, items: NewItems, which: Sequence[int]) -> None:
-    """Add rows under numbers of the caller's own, from `first` on: for a store of rows that have no ids. which: of the items.
+def append_rows(writer: Writer, numbers: Sequence[int], items: NewItems, which: Sequence[int]) -> None:
+    """Add rows under numbers of the caller's own: for a store of rows that have no ids. which: of the items.
 
-    The numbers must be greater than all that the store has.
+    The numbers ascend, and must be greater than all that the store has.
     """
     state = writer.state()
-    assert first >= state.next_row, "numbers ascend"
+    assert numbers[0] >= state.next_row, "numbers ascend"
     count = state.items + len(which)
-    state = state.with_(sequence=state.sequence + 1, next_row=first + len(which), items=count, rows=count)
-    writer.append_commit(state.sequence, _commit(first, np.empty(0, np.uint64), items, which))
+    state = state.with_(sequence=state.sequence + 1, next_row=numbers[-1] + 1, items=count, rows=count)
+    writer.append_commit(state.sequence, _commit(numbers, np.empty(0, np.uint64), items, which))
     writer.put_state(state)
 
 
@@ -342,7 +346,7 @@ def bury_rows(writer: Writer, view: View, rows: NDArray[np.uint64]) -> int:
     if len(dead):
         state = writer.state()
         state = state.with_(sequence=state.sequence + 1, items=state.items - len(dead), rows=state.items - len(dead))
-        writer.append_commit(state.sequence, _commit(state.next_row, dead, None, ()))
+        writer.append_commit(state.sequence, _commit([state.next_row], dead, None, ()))
         for run in view.runs:
             place = _places(run, dead)
             if len(place):
@@ -383,17 +387,18 @@ def _places(run: Run, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
     return found
 
 
-def _commit(first: int, dead: NDArray[np.uint64], items: NewItems | None, which: Sequence[int]) -> Commit:
-    """The journal entry of one edit."""
+def _commit(numbers: Sequence[int], dead: NDArray[np.uint64], items: NewItems | None, which: Sequence[int]) -> Commit:
+    """The journal entry of one edit. numbers: of its new rows, ascending; where there is none, the next one."""
     if items is None or not which:
         return Commit(
-            first, dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8)
+            numbers[0], dead, np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty((0, FRESH_BANDS), np.uint16), np.empty(0, np.uint8)
         )
+    gaps = np.array(numbers, np.uint64) if numbers[-1] - numbers[0] + 1 > len(numbers) else None
     if len(which) == len(items.ids):
-        return Commit(first, dead, items.offsets, items.hashes, items.band_keys, items.records)
+        return Commit(numbers[0], dead, items.offsets, items.hashes, items.band_keys, items.records, gaps)
     chosen = np.array(which)
     offsets, records = _records(items, which)
-    return Commit(first, dead, offsets, items.hashes[chosen], items.band_keys[chosen], records)
+    return Commit(numbers[0], dead, offsets, items.hashes[chosen], items.band_keys[chosen], records, gaps)
 
 
 def _records(items: NewItems, which: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -116,6 +116,22 @@ class Pinned:
             digests = [_of_item(key, payload, one.tobytes()) for (key, _, payload), one in zip(chunk, hashes, strict=True)]
             yield PinnedItems([key for key, _, _ in chunk], [payload for _, _, payload in chunk], numbers, digests)
 
+    @property
+    def next_row(self) -> int:
+        """A number beyond those of all rows that there ever were."""
+        return self._parts[0][1].state().next_row
+
+    def owners(self, numbers: Sequence[int]) -> list[list[bytes]]:
+        """The ids that share each of these rows, in the order in which they are answered. Raises CorruptData."""
+        return self._parts[0][1].owners(list(numbers))
+
+    def payloads(self, ids: Sequence[bytes]) -> list[bytes]:
+        """The payloads of items that are there. Raises CorruptData: one is not."""
+        found = self._parts[0][1].items(list(ids))
+        if None in found:
+            raise CorruptData("an item is missing that was listed: the files are damaged; restore a copy")
+        return [one[1] for one in found if one is not None]
+
     def rows(self, numbers: NDArray[np.uint64]) -> dict[str, Rows]:
         """The canonical rows of n numbers, of each field; under "" those of items without fields. Raises CorruptData."""
         listed, found = numbers.tolist(), {}

@@ -106,6 +106,9 @@ class AddResult:
     replayed: bool = False
     """Whether the same add was done before under its idempotency key: this is its answer, and nothing was written."""
 
+    next_row: int = field(default=0, repr=False, compare=False)
+    """A number beyond those of all rows that there ever were: see `Together.add`."""
+
     made: tuple[str, int] | None = None
     """Where ids were made: what they begin with, and how many items came; see `ids`."""
 

@@ -256,8 +256,7 @@ class SavedStore:
 
 def _of_commit(commit: Commit) -> _Source:
     count = len(commit)
-    numbers = np.arange(commit.first_row, commit.first_row + count, dtype=np.uint64)
-    return _Source(numbers, np.zeros(count, np.int64), commit.offsets[:-1].astype(np.int64), -1, commit.records)
+    return _Source(commit.row_numbers(), np.zeros(count, np.int64), commit.offsets[:-1].astype(np.int64), -1, commit.records)
 
 
 def _walked(body: bytes, stored: NDArray[np.int64], count: int) -> NDArray[np.int64]:

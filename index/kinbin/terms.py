@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol, Self, TypedDict, TypeVar
 
 from kinbin.errors import InvalidInput, ItemConflict, KeyReused, Problem, VersionConflict, suggestion
@@ -26,6 +27,7 @@ __all__ = [
     "Terms",
     "add_on_terms",
     "check_versions",
+    "following",
     "refuse_conflicts",
     "refuse_versions",
 ]
@@ -37,6 +39,8 @@ TOLD = 100
 _LONGEST_KEY = 255
 _NAMED = 8
 """Ids that an error has for programs; three are enough to read."""
+_MOST_FIRST = 2**47
+"""Half of the numbers that rows may have."""
 _SHOWN = 60
 """Characters of an id that a message shows."""
 
@@ -69,8 +73,12 @@ class Adding(Protocol[Items_contra]):
     def known(self, ids: list[bytes]) -> list[Known]:
         """Row and payload of each id, as the edits so far leave them."""
 
-    def add(self, items: Items_contra, mode: str, versions: Versions = None) -> AddResult:
-        """Insert, update or upsert a batch."""
+    @property
+    def next_row(self) -> int:
+        """A number beyond those of all rows that there ever were."""
+
+    def add(self, items: Items_contra, mode: str, versions: Versions = None, numbers: Sequence[int] | None = None) -> AddResult:
+        """Insert, update or upsert a batch. numbers: see `following`."""
 
     def answered(self, key: bytes, now: float) -> Answered | None:
         """The answer that is kept for a key; refuses where no more can be kept."""
@@ -101,6 +109,8 @@ class Terms:
     """Beginning and number of ids that came with none."""
     problems: tuple[Problem, ...] = ()
     """Of items of that batch that were left out before."""
+    first: int | None = None
+    """The number that the row of that batch's first item has, if it is new; None: they have the next ones."""
 
     @classmethod
     def of(cls, ids: Any, mode: str, asked: Asked) -> Terms:
@@ -120,9 +130,26 @@ class Terms:
         made = ids.made if isinstance(ids, NewIds) else None
         return cls(mode, on_error == "skip", versions, None if key is None else _key(key), made=made)
 
-    def at(self, positions: Sequence[int] | None) -> Terms:
-        """The same for items that have these places in the batch as it came; None: as they are."""
-        return self if positions is None else replace(self, positions=tuple(positions))
+    def at(self, positions: Sequence[int] | None, first: int | None) -> Terms:
+        """The same for items that have these places in the batch as it came (None: all are there), whose rows are numbered from `first`.
+
+        Raises:
+            InvalidInput: code "bad_parameter": they do not ascend, or numbers would be too large.
+        """
+        if first is None:
+            return self if positions is None else replace(self, positions=tuple(positions))
+        places = tuple(positions or ())
+        if any(after <= before for before, after in pairwise(places)) or not 0 <= first < _MOST_FIRST or (places and places[-1] >= 2**32):
+            text = f"rows are numbered by ascending positions, from a number below {_MOST_FIRST} on"
+            raise InvalidInput.of("bad_parameter", text, field="first")
+        return replace(self, positions=places, first=first)
+
+    def numbers(self, count: int) -> Sequence[int] | None:
+        """Those that rows of `count` items have, if they are new."""
+        if self.first is None:
+            return None
+        first = self.first
+        return [first + place for place in self.positions] if self.positions else range(first, first + count)
 
     @property
     def plain(self) -> bool:
@@ -159,6 +186,14 @@ def check_versions(versions: Any, n: int) -> tuple[int | None, ...] | None:
     return None if all(one is None for one in listed) else listed
 
 
+def following(numbers: Sequence[int] | None, least: int) -> Sequence[int] | None:
+    """Ascending numbers of rows, all of them greater by the least that makes the first of them `least` at least; None stays None."""
+    if numbers is None or not len(numbers) or numbers[0] >= least:
+        return numbers
+    more = least - numbers[0]
+    return [number + more for number in numbers]
+
+
 def add_on_terms(edit: Adding[Items], items: Items, terms: Terms, now: float | None = None) -> AddResult:
     """Add a batch inside of a transaction, or repeat the answer of the add that came with the same key.
 
@@ -172,19 +207,20 @@ def add_on_terms(edit: Adding[Items], items: Items, terms: Terms, now: float | N
     if terms.key is not None:
         kept = edit.answered(terms.key, now)
         if kept is not None:
-            return _again(kept, wanted)
+            return replace(_again(kept, wanted), next_row=edit.next_row)
     if terms.skip:
         bad = _conflicts(items.ids, edit.known(items.ids), terms)
         if bad:
             which = [i for i in range(len(items.ids)) if i not in bad]
             terms = terms.only(which, [replace(one, position=terms.positions[i] if terms.positions else i) for i, one in bad.items()])
             items = items.only(which)
-    done = edit.add(items, terms.mode, terms.versions)
+    done = edit.add(items, terms.mode, terms.versions, terms.numbers(len(items.ids)))
     problems = sorted(terms.problems, key=lambda one: one.position or 0)
     done = replace(done, skipped=len(problems), problems=tuple(problems[:TOLD]), made=terms.made)
     if terms.key is not None:
-        edit.answer(terms.key, Answered(wanted, now + KEPT_SECONDS, asdict(done)), now)
-    return done
+        kept_of = {name: value for name, value in asdict(done).items() if name != "next_row"}
+        edit.answer(terms.key, Answered(wanted, now + KEPT_SECONDS, kept_of), now)
+    return replace(done, next_row=edit.next_row)
 
 
 def _digest(items: Batch, terms: Terms) -> str:

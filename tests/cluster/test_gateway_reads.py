@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kinbin
-from gateway_items import DIM, IDS, PAYLOADS, ROWS, TIED, UNTIED
+from gateway_items import AGED, DIM, IDS, PAYLOADS, ROWS, TIED, UNTIED
 from gateway_nodes import Cluster, running_cluster
 from kinbin_service.cli import inspection
 from kinbin_service.replies import encode
@@ -125,6 +125,53 @@ def test_every_form_of_a_query_finds_what_one_server_finds(cluster: Cluster, unt
     assert results(ours) == results(theirs)
     assert ours.get("groups") == theirs.get("groups")
     assert ours.keys() == theirs.keys()
+
+
+A = AGED[3].tolist()
+TIES: dict[str, Any] = {
+    "a vector": {"vector": A},
+    "from an offset": {"vector": A, "k": 7, "offset": 5},
+    "by id": {"id": "i5", "k": 33, "offset": 1},
+    "a range": {"vector": A, "min_score": 0.5, "k": 90},
+    "filtered": {"vector": A, "filter": {"year": {"$gte": 2_003}}, "k": 25},
+    "many vectors": {"queries": [row.tolist() for row in AGED[:9]], "k": 6},
+    "many of their own": {"queries": [{"id": "i1", "k": 9}, {"vector": A, "filter": {"tag": "odd"}}, {"id": "i2", "offset": 3}], "k": 5},
+    "examples": {"positive": ["i1", A], "k": 21},
+    "groups": {"vector": A, "group_by": {"field": "year", "groups": 6, "size": 9}},
+    "groups, filtered": {"id": "i5", "group_by": {"field": "shot", "groups": 3, "size": 30}, "filter": {"tag": "odd"}},
+    "everything": {"vector": A, "k": 1_000},
+}
+
+
+@pytest.fixture(scope="module")
+def aged(cluster: Cluster) -> str:
+    """A collection where scores tie, and no two vectors are identical; added in parts, with some that changed since."""
+    name = cluster.create(kernel="ngmm", dim=DIM, replicas=2)
+    for begin in range(0, ROWS, 70):
+        some = slice(begin, begin + 70)
+        cluster.add(name, IDS[some], AGED[some], PAYLOADS[some])
+    cluster.add(name, IDS[40:60], AGED[40:60] * np.float32(2**40), PAYLOADS[40:60])
+    return name
+
+
+@pytest.mark.parametrize("named", TIES)
+def test_ties_are_in_the_order_of_one_server(cluster: Cluster, aged: str, named: str) -> None:
+    """The oldest row first, over all shards and in every form of a query."""
+    ours, theirs = both(cluster, aged, "query", {"mode": "exact", **TIES[named]})
+    assert results(ours) == results(theirs)
+    assert ours.get("groups") == theirs.get("groups")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(st.integers(0, ROWS - 1), st.integers(1, 40), st.integers(0, 60))
+def test_pages_with_ties_are_those_of_one_server(cluster: Cluster, aged: str, row: int, k: int, offset: int) -> None:
+    """Wherever a page begins and ends, and whichever replica is asked, it is that of one server; a cursor goes the same way."""
+    body = {"vector": AGED[row].tolist(), "k": k, "mode": "exact"}
+    ours, theirs = both(cluster, aged, "query", {**body, "offset": offset})
+    assert results(ours) == results(theirs)
+    first = cluster.ask("POST", f"/v1/collections/{aged}/query", {**body, "cursor": ""}).content
+    second = cluster.ask("POST", f"/v1/collections/{aged}/query", {**body, "cursor": first["next"]}).content
+    assert first["results"] + second["results"] == results(both(cluster, aged, "query", {**body, "k": 2 * k})[1])
 
 
 def test_debug_and_the_short_route(cluster: Cluster, untied: str) -> None:

@@ -102,7 +102,8 @@ def test_the_short_way_of_a_query_takes_the_token_too(cluster: Cluster, tied: st
     for node in cluster.nodes.values():
         node.seen.clear()
     assert cluster.ask("POST", f"/v1/collections/{tied}/query", {"vector": V}, headers=token(cluster, tied, s0=5, s2=77)).status == 200
-    assert [asked(cluster, name) for name in ("n0", "n1", "n2")] == [[("/cluster/query", told)] for told in ("5", None, "77")]
+    seen = [[one for one in asked(cluster, name) if one[0] == "/cluster/query"] for name in ("n0", "n1", "n2")]
+    assert seen == [[("/cluster/query", told)] for told in ("5", None, "77")]
 
 
 @pytest.mark.parametrize("wrong", ["x", "!", "W10", "WyJ4IixbXV0"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinbin_cluster.gateway.merging import first_groups, joined_pages, merged, merged_batch, merged_facets, merged_groups
+from kinbin_cluster.gateway.merging import first_groups, joined_pages, merged, merged_batch, merged_facets, merged_groups, ties
 
 
 def part(hits: list[tuple[str, float]], number: str = "score", **more: Any) -> dict[str, Any]:
@@ -48,6 +48,39 @@ def test_pages_neither_repeat_nor_leave_out(shards: list[list[float]], k: int) -
         parts = [part([(f"{i}-{j}", score) for j, score in enumerate(scores[: k + offset])]) for i, scores in enumerate(listed)]
         seen += ids(merged(parts, k, offset))
     assert len(seen) == len(set(seen)) == total
+
+
+AGED = st.lists(st.tuples(st.sampled_from([0.25, 0.5, 0.5 + 2**-53]), st.integers(0, 10**6)), max_size=14, unique_by=lambda one: one[1])
+
+
+@given(AGED, st.lists(st.integers(0, 3), min_size=14, max_size=14), st.integers(1, 5), st.booleans())
+def test_ties_are_in_the_order_of_ages(items: list[tuple[float, int]], homes: list[int], k: int, ascending: bool) -> None:
+    """Pages are those of all items by score and age, where only the ages of items are asked for that may tie with another shard's."""
+    number, sign = ("distance", 1) if ascending else ("score", -1)
+    ordered = sorted(items, key=lambda one: (sign * one[0], one[1]))
+    ids_of = {age: str(age) for _, age in ordered}
+    home = {age: homes[i] for i, (_, age) in enumerate(items)}
+    seen: list[str] = []
+    for offset in range(0, len(items), k):
+        parts = [part([(ids_of[age], score) for score, age in ordered if home[age] == shard][: k + offset], number) for shard in range(4)]
+        asked = ties(parts, k + offset)
+        assert all(set(of_part) <= set(ids(one)) for of_part, one in zip(asked, parts, strict=True))
+        seen += ids(merged(parts, k, offset, {one: int(one) for of_part in asked for one in of_part}))
+    assert seen == [ids_of[age] for _, age in ordered]
+
+
+def test_ages_are_asked_for_where_scores_do_not_tell() -> None:
+    """Not of items whose score one part alone has, nor of those that are too far to be answered; of groups, of all."""
+    parts = [part([("a", 0.9), ("b", 0.9), ("c", 0.5)]), part([("d", 0.8), ("e", 0.5)]), part([])]
+    assert ties(parts, 3) == [[], [], []]
+    assert ties(parts, 4) == ties(parts) == [["c"], ["e"], []]
+    assert ties([part([]), part([])], 5) == [[], []]
+
+
+def test_a_part_keeps_its_order() -> None:
+    """Scores that are the same as they are printed, and were not, are left in the order in which their shard has them."""
+    parts = [part([("late", 0.5), ("early", 0.5)]), part([("other", 0.5)])]
+    assert ids(merged(parts, 3, ages={"late": 9, "early": 1, "other": 5})) == ["other", "late", "early"]
 
 
 def test_the_bound_is_the_least_and_a_missing_one_says_why() -> None:

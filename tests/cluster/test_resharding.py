@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
-from kinbin_cluster import copying, resharding
+from kinbin_cluster import resharding, rounds
 from kinbin_cluster.commands import Refused
 from kinbin_cluster.dev import DevCluster
 from kinbin_cluster.message import Edit
@@ -154,6 +154,51 @@ def test_nothing_is_lost_while_it_is_written_to(cluster: DevCluster, gateway: ht
     assert set(indexes["fields"]) == {"n", "m"}
 
 
+def test_ties_keep_their_order_while_it_is_written_to(cluster: DevCluster, gateway: httpx.Client) -> None:
+    """Items with the same score are in the order in which they were last written, before it and behind it and whenever that was."""
+    name, ids, rng = next(NAMES), [f"i{number}" for number in range(40)], random.Random(5)
+    dim = 1 + 2 * len(ids)
+    gateway.put(
+        f"/v1/collections/{name}", json={"kernel": "minmax", "dim": dim, "cluster": {"shards": 2, "replicas": 1}}
+    ).raise_for_status()
+    order, ends = [], threading.Event()
+
+    def change(some: list[str], turn: int) -> None:
+        contents: Contents = {}
+        for one in some:
+            vector = [0.0] * dim
+            vector[0] = vector[1 + 2 * ids.index(one) + turn % 2] = 1.0
+            contents[one] = vector, None
+        assert write(gateway, name, contents) == 200
+        order[:] = [one for one in order if one not in some] + some
+
+    def run() -> None:
+        for turn in itertools.count(1):
+            change(rng.sample(ids, 3), rng.randrange(2)) if turn % 2 else change([rng.choice(order)], turn)
+            if ends.is_set():
+                return
+
+    def found() -> list[str]:
+        asked = {"vector": [1.0] + [0.0] * (dim - 1), "k": len(ids), "mode": "exact"}
+        answer = gateway.post(f"/v1/collections/{name}/query", json=asked).raise_for_status().json()
+        return [one["id"] for one in answer["results"]]
+
+    change(ids, 0)
+    assert found() == order
+    writer = threading.Thread(target=run)
+    writer.start()
+    try:
+        reshard(cluster, name, 5)
+        until(lambda: has_shards(gateway, name, 5))
+    finally:
+        ends.set()
+        writer.join()
+    assert found() == order
+    change(rng.sample(ids, 7), 0)
+    change(rng.sample(ids, 7), 1)
+    assert found() == order
+
+
 def test_the_command_tells_and_drops(cluster: DevCluster, gateway: httpx.Client) -> None:
     """People read each step; limits hold; with --drop-old no old name is left; a collection that is not there is refused in a line."""
     name, contents = filled(gateway, 40)
@@ -194,7 +239,8 @@ def _leaves_one_out(changes: Callable[..., Any]) -> Callable[..., Any]:
             some = [i for i, key in enumerate(edit.ids) if key != b"i7"]
             if edit.op == "add" and some:
                 rows = {name: one.take(some) for name, one in edit.rows.items()}
-                yield Edit("add", [edit.ids[i] for i in some], [edit.payloads[i] for i in some], rows)
+                places = list(range(len(some)))
+                yield Edit("add", [edit.ids[i] for i in some], [edit.payloads[i] for i in some], rows, positions=places, first=0)
 
     return less
 
@@ -205,7 +251,7 @@ def test_what_differs_is_found_and_the_old_one_takes_writes_again(
     """One item that is not copied is found before any name changes; the old collection goes on, and another run does it."""
     name, contents = filled(gateway, 20)
     with monkeypatch.context() as patch:
-        patch.setattr(copying, "_changes", _leaves_one_out(copying._changes))
+        patch.setattr(rounds.Round, "edits", _leaves_one_out(rounds.Round.edits))
         with pytest.raises(Refused, match="19 items and the old ones 20"):
             reshard(cluster, name, 3)
     new: Contents = {"later": ([5.0, 5.0], None)}

@@ -19,12 +19,16 @@ import httpx
 import orjson
 
 import kinbin
+from kinbin_cluster.applying import apply
 from kinbin_cluster.gateway.app import create_app as create_gateway
+from kinbin_cluster.gateway.cutting import add_parts
 from kinbin_cluster.gateway.service import Gateway
+from kinbin_cluster.message import decoded
 from kinbin_cluster.node.quick import Quick
 from kinbin_cluster.picture import Alias, Collection, Node, Picture, Shard
 from kinbin_cluster.settings import ClusterSettings
-from kinbin_cluster.shards import local_name, shard_of
+from kinbin_cluster.shards import local_name
+from kinbin_cluster.verdicts import Verdicts
 from kinbin_service.app import create_app
 from kinbin_service.connections import ServingConfig
 from kinbin_service.metrics import Metrics
@@ -123,7 +127,7 @@ class Cluster:
         self.gateway_client: httpx.AsyncClient
         self.oracle_client: httpx.AsyncClient
         self.oracle: kinbin.Database
-        self._made = 0
+        self._made = self._numbers = 0
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What some work on the loop gives."""
@@ -170,19 +174,16 @@ class Cluster:
         self.picture.aliases[alias] = Alias(name)
 
     def add(self, name: str, ids: Sequence[str], vectors: Any, payloads: Sequence[Any] | None = None) -> None:
-        """Add items, to each shard in the order in which they come."""
+        """Add items, with the numbers that a gateway gives their rows."""
         collection = self.picture.collections[name]
         self.oracle.collection(name).add(ids, vectors, payloads=payloads)
-        for shard in range(collection.shards):
-            places = [i for i, one in enumerate(ids) if shard_of(one, collection.shards) == shard]
-            if not places:
-                continue
-            some = (
-                {key: [of[i] for i in places] for key, of in vectors.items()} if isinstance(vectors, dict) else [vectors[i] for i in places]
-            )
-            for holder in self.picture.shards[collection.uid, shard].replicas:
-                local = self.databases[holder].collection(local_name(collection.uid, shard))
-                local.add([ids[i] for i in places], some, payloads=None if payloads is None else [payloads[i] for i in places])
+        checked = kinbin.Schema(**collection.configuration).check(ids, vectors, payloads)
+        for part in add_parts(checked, collection.shards, {}):
+            entry = 1, decoded(part.numbered(self._numbers).messages)
+            for holder in self.picture.shards[collection.uid, part.shard].replicas:
+                local = self.databases[holder].collection(local_name(collection.uid, part.shard))
+                apply(local, [entry], Verdicts({}))
+        self._numbers += len(ids)
         self.beat()
 
     def beat(self) -> None:

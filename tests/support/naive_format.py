@@ -87,13 +87,14 @@ class Commit:
     hashes: list[int]
     keys: list[tuple[int, ...]]
     rows: list[Row]
+    numbers: list[int]
 
 
 def commit(key: bytes, value: bytes, wide: bool) -> Commit:
     """A journal entry with its rows."""
     body = checked(value)
     version, zero, first_row, n, d, size = struct.unpack("<HHQIIQ", body[:28])
-    need(version == VALUE_FORMAT and zero == 0, "format")
+    need(version in (1, 2) and zero == 0, "format")
     place = 28
 
     def take(code: str, count: int) -> tuple[Any, ...]:
@@ -104,6 +105,8 @@ def commit(key: bytes, value: bytes, wide: bool) -> Commit:
         return out
 
     dead = list(take("Q", d))
+    numbers = list(take("Q", n)) if version == 2 else list(range(first_row, first_row + n))
+    need(numbers[:1] in ([], [first_row]) and all(a < b for a, b in pairwise(numbers)), "numbers of new rows")
     offsets = take("q", n + 1)
     hashes = list(take("Q", n))
     keys = [take("H", FRESH_BANDS) for _ in range(n)]
@@ -114,7 +117,7 @@ def commit(key: bytes, value: bytes, wide: bool) -> Commit:
         row, length = row_record(records[start:], wide)
         need(length == stop - start, "size of a record")
         rows.append(row)
-    return Commit(struct.unpack(">Q", key)[0], first_row, dead, hashes, keys, rows)
+    return Commit(struct.unpack(">Q", key)[0], first_row, dead, hashes, keys, rows, numbers)
 
 
 def row_record(record: bytes, wide: bool) -> tuple[Row, int]:
@@ -214,7 +217,7 @@ class Files:
                 if local not in dead:
                     out[row] = content
         for entry in self.journal:
-            out.update({entry.first_row + i: content for i, content in enumerate(entry.rows)})
+            out.update(zip(entry.numbers, entry.rows, strict=True))
         for entry in self.journal:
             for row in entry.dead:
                 out.pop(row, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Sequence
@@ -9,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import kinbin
+from kinbin_cluster.errors import LogUnavailable
 from kinbin_cluster.gateway.creating import created_default
 from kinbin_cluster.gateway.cutting import Part, add_parts, derived_ids
 from kinbin_cluster.gateway.publishing import Written, written
 from kinbin_cluster.gateway.schemas import collection_named
+from kinbin_cluster.numbers import Numbers
 from kinbin_cluster.picture import Collection
 from kinbin_service.objects import KEYS, VECTOR
 from kinbin_service.problems import Entry, Place, Refusal
@@ -58,11 +61,43 @@ async def added(service: Any, name: str, batch: Batch, size: int, key: str | Non
     _check_versions(schema, batch)
     place = Place("items", batch.ids or (), batch.lines)
     with service.writing.enter():
-        cut = await service.parsed(size, lambda: _cut(schema, collection.shards, batch, terms))
-        done = await written(
-            service.log, (service.picture, service.fanout), collection, cut.parts, place, service.cluster_settings.publish_seconds
-        )
+        until = time.monotonic() + service.cluster_settings.publish_seconds
+        # The numbers are on their way while the batch is checked and packed.
+        numbering = asyncio.create_task(service.numbers.take(_count(batch), until))
+        numbering.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            cut = await service.parsed(size, lambda: _cut(schema, collection.shards, batch, terms))
+            parts = await _numbered(cut.parts, numbering)
+            done = await written(service.log, (service.picture, service.fanout), collection, parts, place, until - time.monotonic())
+        finally:
+            numbering.cancel()
+        await _in_order(service.numbers, done, time.monotonic() + service.cluster_settings.publish_seconds)
     return _told(done, cut, batch)
+
+
+def _count(batch: Batch) -> int:
+    return len(next(iter(batch.vectors.values()))) if isinstance(batch.vectors, dict) else len(batch.vectors)
+
+
+async def _numbered(parts: list[Part], numbering: asyncio.Task[int]) -> list[Part]:
+    """The parts of an add, with the numbers of their rows."""
+    if not parts:
+        return parts
+    try:
+        first = await numbering
+    except LogUnavailable as error:
+        text = f"the log does not tell which place the items have among others: {error}; nothing was written"
+        raise Refusal("storage_busy", text) from error
+    return [part.numbered(first) for part in parts]
+
+
+async def _in_order(numbers: Numbers, done: Written, until: float) -> None:
+    """See that what is added from now on, anywhere, comes behind these rows."""
+    try:
+        await numbers.pass_by(max((int(one.get("next_row", 0)) for one in done.done.values()), default=0), until)
+    except LogUnavailable as error:
+        text = f"all of it is written, but its place among items of the same score is not certain: {error}"
+        raise Refusal("outcome_unknown", text) from error
 
 
 async def _collection(service: Any, name: str, batch: Batch) -> Collection:
@@ -106,7 +141,7 @@ def _cut(schema: kinbin.Schema, shards: int, batch: Batch, terms: dict[str, Any]
     """
     if not len(batch.vectors):
         return _Cut([], None, ())
-    count = len(next(iter(batch.vectors.values()))) if isinstance(batch.vectors, dict) else len(batch.vectors)
+    count = _count(batch)
     ids: Sequence[str] = batch.ids if batch.ids is not None else [str(number) for number in range(count)]
     checked = schema.check(ids, batch.vectors, batch.payloads, **terms)
     made = None

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kinbin
-from kinbin_cluster.gateway.merging import MISSING, joined_pages, merged_batch
+from kinbin_cluster.gateway.merging import MISSING, joined_pages, merged_batch, ties
 from kinbin_cluster.gateway.reading import Part, Pointers, Reading, not_in_cluster
+from kinbin_cluster.quick_message import ROWS_PATH
 from kinbin_cluster.shards import shard_of
 from kinbin_service.ids import id_as_text
 from kinbin_service.objects import KEYS, VECTOR
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.routes.asked import has_entries
 
-__all__ = ["Query", "Spot", "shape_of", "stored"]
+__all__ = ["Query", "Spot", "ages_of", "shape_of", "stored"]
 
 _MOST = int(kinbin.LIMITS["k"].value)
 _DEEPEST = int(kinbin.LIMITS["offset"].value)
@@ -147,12 +148,15 @@ class Query:
 
         return client
 
-    def merge(self, parts: Sequence[Part], counts: Sequence[Sequence[int]], *, whole: bool = False) -> list[dict[str, Any]]:
+    async def merge(
+        self, reading: Reading, parts: Sequence[Part], counts: Sequence[Sequence[int]], *, whole: bool = False
+    ) -> list[dict[str, Any]]:
         """The answers, in the order of the queries. counts: of each part, what `bodies` said. whole: with what offsets leave out."""
         told = [
             [joined_pages(list(pages)) for pages in _cut(_answers(part.content), of)] for part, of in zip(parts, counts, strict=True)
         ]  # fmt: skip
-        return merged_batch(told, [(k + offset, 0) if whole else (k, offset) for k, offset in self.shapes])
+        ages = await ages_of(reading, parts, told, self.shapes)
+        return merged_batch(told, [(k + offset, 0) if whole else (k, offset) for k, offset in self.shapes], ages)
 
     def _put(self, one: dict[str, Any], spot: Spot, item: Mapping[str, Any]) -> None:
         carried = next((key for key in _CARRIED if key in item), None)
@@ -216,6 +220,31 @@ class Query:
             return [{**common, **{name: self.content[name] for name in (*_CARRIED, *_EXAMPLES) if name in self.content}}]
         plain = ({VECTOR: raw} if not isinstance(raw, dict) or raw.keys().isdisjoint(_CARRIED) else raw for raw in self.content["queries"])
         return [{**common, **one} for one in (self.singles or plain)]
+
+
+async def ages_of(
+    reading: Reading, parts: Sequence[Part], told: Sequence[Sequence[dict[str, Any]]], shapes: Sequence[tuple[int, int]] | None = None
+) -> dict[str, int]:
+    """The row numbers of those items whose order their scores do not tell. told: of each part its answers; shapes: k and offset of each.
+
+    Raises:
+        Refusal: a shard does not answer any more.
+
+    Cost: one more question to the shards, only where a score of the answer is in two of them.
+    """
+    wanted: list[dict[str, None]] = [{} for _ in parts]
+    for i, of_one in enumerate(zip(*told, strict=True)):
+        for ids, more in zip(wanted, ties(of_one, None if shapes is None else sum(shapes[i])), strict=True):
+            ids.update(dict.fromkeys(more))
+    asked = [(part.shard, list(ids)) for part, ids in zip(parts, wanted, strict=True) if ids]
+    if not asked:
+        return {}
+    seen = {part.shard: max(part.applied[0], reading.token.get(part.shard, 0)) for part in parts if part.applied is not None}
+    later = Reading(reading.gateway, reading.collection, {**reading.token, **seen})
+    uid = reading.collection.uid
+    answers = await later.ask([(shard, ROWS_PATH, {"uid": uid, "shard": shard, "ids": ids}) for shard, ids in asked])
+    pairs = [pair for answer, (_, ids) in zip(answers, asked, strict=True) for pair in zip(ids, answer.content["rows"], strict=True)]
+    return {identifier: number for identifier, number in pairs if number is not None}
 
 
 def shape_of(one: Mapping[str, Any], common: Mapping[str, Any]) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from kinbin_cluster.message import Edit, encoded
+from kinbin_cluster.message import Edit, encoded, numbered
 from kinbin_cluster.shards import shards_of
 
 __all__ = ["Part", "add_parts", "derived_ids", "edits_by_id", "parts_of", "same_for_all"]
@@ -35,9 +35,13 @@ class Part:
     """The servers append what has it once in two minutes. With an idempotency key it is of that and the content, else it is new."""
     items: int
 
+    def numbered(self, first: int) -> Part:
+        """The same part of an add, whose batch has its rows numbered from `first` on."""
+        return replace(self, messages=numbered(self.messages, first))
+
 
 def add_parts(checked: kinbin.Checked, shards: int, terms: Mapping[str, Any]) -> list[Part]:
-    """The parts of an add, by shard.
+    """The parts of an add, by shard; they are still to be numbered.
 
     terms: as `Collection.add` takes them: mode, on_error, if_versions, idempotency_key. Positions of problems stay those of the batch.
     """
@@ -45,7 +49,7 @@ def add_parts(checked: kinbin.Checked, shards: int, terms: Mapping[str, Any]) ->
     edit = Edit(
         "add", checked.ids, checked.payloads if any(checked.payloads) else None, checked.rows, terms.get("mode", "upsert"),
         terms.get("on_error", "reject"), None if versions is None else [versions[at] for at in checked.positions],
-        list(checked.positions), terms.get("idempotency_key"),
+        list(checked.positions), terms.get("idempotency_key"), first=0,
     )  # fmt: skip
     return edits_by_id(edit, shards)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinbin_cluster.gateway.asking import Query, incomplete
+from kinbin_cluster.gateway.asking import Query, ages_of, incomplete
 from kinbin_cluster.gateway.merging import first_groups, merged_groups
 from kinbin_cluster.gateway.reading import Part, Reading, not_in_cluster
 
@@ -31,12 +31,17 @@ async def grouped(reading: Reading, content: dict[str, Any]) -> dict[str, Any]:
     given = content["group_by"]
     # The nodes have judged it.
     by = {"field": given["field"], "groups": given.get("groups", 10), "size": given.get("size", 1)}
-    values = first_groups([part.content for part in parts], by["groups"])
+    values = first_groups([part.content for part in parts], by["groups"], await _ages(reading, parts))
     more = [one for part in parts for one in _more(bodies[part.shard], by, values, part)]
     if more:
         parts = parts + await reading.ask(more)
-    answer = merged_groups([part.content for part in parts], values, by["size"])
+    answer = merged_groups([part.content for part in parts], values, by["size"], await _ages(reading, parts))
     return incomplete(answer) if reading.missing else answer
+
+
+async def _ages(reading: Reading, parts: Sequence[Part]) -> dict[str, int]:
+    """The row numbers of items that tie with another one, wherever that is."""
+    return await ages_of(reading, parts, [[part.content] for part in parts])
 
 
 def _more(body: dict[str, Any], by: Mapping[str, Any], values: Sequence[Any], part: Part) -> list[tuple[int, str, dict[str, Any]]]:

@@ -86,7 +86,7 @@ async def page_of(reading: Reading, content: dict[str, Any]) -> dict[str, Any]:
     pointers = {shard: asked.pointers(counts) for shard, (_, counts) in enumerate(bodies)}
     parts = await reading.ask_all("/query", lambda shard: bodies[shard][0], pointers=pointers)
     applied = _applied(parts, cursor)
-    (answer,) = asked.merge(parts, [bodies[part.shard][1] for part in parts], whole=True)
+    (answer,) = await asked.merge(reading, parts, [bodies[part.shard][1] for part in parts], whole=True)
     behind = _behind(cursor, answer["results"])
     page = answer["results"][behind : behind + k]
     more = len(answer["results"]) > behind + k

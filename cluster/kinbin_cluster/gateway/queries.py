@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_cluster.gateway.asking import Query, incomplete, shape_of
+from kinbin_cluster.gateway.asking import Query, ages_of, incomplete, shape_of
 from kinbin_cluster.gateway.grouping import grouped
 from kinbin_cluster.gateway.merging import merged_batch
 from kinbin_cluster.gateway.paging import page_of
@@ -68,13 +68,13 @@ async def _json(reading: Reading, body: bytes) -> dict[str, Any]:
     asked = Query.of(content)
     _refuse_shaped(asked)
     if asked.is_plain:
-        return _merged(reading, asked, await _ask_plain(reading, content, content if changed else body))
+        return await _merged(reading, asked, await _ask_plain(reading, content, content if changed else body))
     _check_size(reading, asked)
     await asked.resolve(reading)
     bodies = [asked.bodies(shard) for shard in reading.shards]
     pointers = {shard: asked.pointers(counts) for shard, (_, counts) in enumerate(bodies)}
     parts = await _ask_each(reading, [of for of, _ in bodies], pointers)
-    return _merged(reading, asked, parts, [bodies[part.shard][1] for part in parts])
+    return await _merged(reading, asked, parts, [bodies[part.shard][1] for part in parts])
 
 
 async def _ask_plain(reading: Reading, content: dict[str, Any], body: Body) -> list[Part]:
@@ -94,10 +94,10 @@ async def _ask_each(reading: Reading, bodies: Sequence[dict[str, Any]], pointers
     return await reading.ask(packed, media_type=MEDIA_TYPE)
 
 
-def _merged(reading: Reading, asked: Query, parts: list[Part], counts: list[list[int]] | None = None) -> dict[str, Any]:
+async def _merged(reading: Reading, asked: Query, parts: list[Part], counts: list[list[int]] | None = None) -> dict[str, Any]:
     if counts is None:
         counts = [[1] * len(asked.shapes)] * len(parts)
-    answers = asked.merge(parts, counts)
+    answers = await asked.merge(reading, parts, counts)
     if reading.missing:
         answers = [incomplete(one) for one in answers]
     return {"answers": answers} if asked.many else answers[0]
@@ -138,7 +138,9 @@ async def _matrix(request: Request, reading: Reading, body: bytes) -> dict[str, 
         del given["offset"]
     path = "/query" + (f"?{urlencode(given)}" if given else "")
     parts = await reading.ask([(shard, path, _raw(body)) for shard in reading.shards], media_type=NPY)
-    answers = merged_batch([part.content["answers"] for part in parts], [(k, offset)] * len(parts[0].content["answers"]))
+    told = [part.content["answers"] for part in parts]
+    shapes = [(k, offset)] * len(told[0])
+    answers = merged_batch(told, shapes, await ages_of(reading, parts, told, shapes))
     return {"answers": [incomplete(one) for one in answers] if reading.missing else answers}
 
 

@@ -23,6 +23,7 @@ from kinbin_cluster.gateway.fanout import Fanout
 from kinbin_cluster.gateway.schemas import Schemas
 from kinbin_cluster.joining import see_that_key_is_theirs
 from kinbin_cluster.log import Log
+from kinbin_cluster.numbers import Numbers
 from kinbin_cluster.picture import Gateway as Told
 from kinbin_cluster.picture import Picture
 from kinbin_cluster.registry import Registry
@@ -93,6 +94,7 @@ class Gateway:
         self.registry: Registry | None = None
         self.log: Log | None = None
         self.connection: Connection | None = None
+        self.numbers: Numbers | None = None
         self.stopping = False
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self._loop = asyncio.get_running_loop()
@@ -115,7 +117,8 @@ class Gateway:
                 await registry.stop()
                 raise
             gateway = cls(settings, cluster_settings, registry.picture, metrics)
-            gateway.registry, gateway.log, gateway.connection = registry, Log(connection), connection
+            gateway.registry, gateway.log, gateway.numbers = registry, Log(connection), Numbers(connection)
+            gateway.connection = connection
             beating = asyncio.create_task(gateway._beat(registry), name="kinbin gateway beat")
             try:
                 async with gateway.serving():

@@ -1,5 +1,7 @@
 """The short way of a gateway's query to the library: past the routing and the models of the service, not past its keys and its queue.
 
+Here, too, a gateway asks for the row numbers of items whose scores are the same in several shards: ties are answered by age.
+
 Of one vector of 512 numbers in JSON the service's own way takes 0.75 ms of a processor, of which 0.09 are the search; a query asks as
 many nodes as there are shards. Here the vector comes as numbers, the options were judged by the gateway and are judged again by the
 library, and what is refused is told by the same problem documents.
@@ -11,8 +13,10 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
@@ -22,7 +26,7 @@ from kinbin_cluster.node.reads import AFTER, WAIT_MS
 from kinbin_cluster.node.replica import ShardReplica
 from kinbin_cluster.node.running import RunningNode
 from kinbin_cluster.progress import Progress
-from kinbin_cluster.quick_message import PATH, QuickQuery
+from kinbin_cluster.quick_message import PATH, ROWS_PATH, QuickQuery
 from kinbin_cluster.shards import local_name
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
@@ -40,7 +44,7 @@ log = logging.getLogger("kinbin.service")
 
 
 class Quick:
-    """ASGI application around a node's: answers one path itself, and hands on all else."""
+    """ASGI application around a node's: answers two paths itself, and hands on all else."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self._app = app
@@ -51,11 +55,12 @@ class Quick:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http" or scope["path"] != PATH:
+        if scope["type"] != "http" or scope["path"] not in (PATH, ROWS_PATH):
             await self._app(scope, receive, send)
             return
+        asked = _Queried if scope["path"] == PATH else _Numbered
         try:
-            body, applied = await self._answered(Headers(scope=scope), receive)
+            body, applied = await self._answered(asked, Headers(scope=scope), receive)
         except ClientGone:
             return
         except Refusal as refusal:
@@ -72,14 +77,14 @@ class Quick:
             await send({"type": "http.response.start", "status": 200, "headers": head})
             await send({"type": "http.response.body", "body": body})
 
-    async def _answered(self, headers: Headers, receive: Receive) -> tuple[bytes, bytes]:
+    async def _answered(self, kind: type[_Queried | _Numbered], headers: Headers, receive: Receive) -> tuple[bytes, bytes]:
         """The answer, and how far the replica was."""
         self._hosts.check(headers)
         if self._keys.required:
             check(self._keys.of(headers), "POST", PATH)
         service: Service = self._app.state.service
         try:
-            asked = QuickQuery.unpack(await _body(receive, self._settings.max_query_body_bytes))
+            asked = kind.unpack(await _body(receive, self._settings.max_query_body_bytes))
         except ValueError as error:
             raise Refusal("bad_request", str(error)) from None
         if service.state != "ready":
@@ -89,7 +94,7 @@ class Quick:
         started = time.perf_counter()
 
         def run() -> bytes:
-            return _search(service.database, asked, cancel)
+            return asked.answered(service.database, cancel)
 
         try:
             found = await service.admission.run(run, writes=False, gone=lambda: _left(receive), cancel=cancel)
@@ -99,10 +104,10 @@ class Quick:
             replica.read_for(time.perf_counter() - started)
         return found, f"{before}-{progress.begun}".encode()
 
-    async def _replica(self, asked: QuickQuery, after: str | None) -> tuple[ShardReplica, Progress]:
+    async def _replica(self, asked: _Queried | _Numbered, after: str | None) -> tuple[ShardReplica, Progress]:
         """The replica, which is as far as it has to be."""
         node: RunningNode = self._app.state.node
-        replica = node.replicas.get((asked.uid, asked.shard))
+        replica = node.replicas.get(asked.place)
         if replica is None or replica.applier is None:
             raise Refusal("collection_not_found", "this node holds no replica of that shard, or makes it just now")
         progress = replica.applier.progress
@@ -111,11 +116,49 @@ class Quick:
         return replica, progress
 
 
-def _search(database: kinbin.Database, asked: QuickQuery, cancel: threading.Event) -> bytes:
-    collection = database.collection(local_name(asked.uid, asked.shard))
-    options = kinbin.QueryOptions(**asked.options)
-    vector: Any = asked.values if asked.indices is None else kinbin.Sparse(asked.indices, asked.values)
-    return encode(answer(collection.query(vector, cancel=cancel, options=options), options))
+@dataclass(frozen=True, slots=True)
+class _Queried:
+    """A query."""
+
+    asked: QuickQuery
+
+    @classmethod
+    def unpack(cls, data: bytes) -> _Queried:
+        """Of a body. ValueError if it is none."""
+        return cls(QuickQuery.unpack(data))
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """uid and number of the shard."""
+        return self.asked.uid, self.asked.shard
+
+    def answered(self, database: kinbin.Database, cancel: threading.Event) -> bytes:
+        """The answer's body."""
+        asked, collection = self.asked, database.collection(local_name(*self.place))
+        options = kinbin.QueryOptions(**asked.options)
+        vector: Any = asked.values if asked.indices is None else kinbin.Sparse(asked.indices, asked.values)
+        return encode(answer(collection.query(vector, cancel=cancel, options=options), options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """A question for the row numbers of items."""
+
+    place: tuple[str, int]
+    ids: list[str]
+
+    @classmethod
+    def unpack(cls, data: bytes) -> _Numbered:
+        """Of a body. ValueError if it is none."""
+        try:
+            told = orjson.loads(data)
+            return cls((str(told["uid"]), int(told["shard"])), list(map(str, told["ids"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError('expected {"uid", "shard", "ids"}') from error
+
+    def answered(self, database: kinbin.Database, cancel: threading.Event) -> bytes:  # noqa: ARG002 - it takes no time
+        """The answer's body."""
+        return encode({"rows": database.collection(local_name(*self.place)).numbers_of(self.ids)})
 
 
 async def _body(receive: Receive, most: int) -> bytes:

@@ -37,7 +37,7 @@ from kinbin.storage.notes import put_notes
 from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
-from kinbin.terms import Known, Versions, refuse_conflicts, refuse_versions
+from kinbin.terms import Known, Versions, following, refuse_conflicts, refuse_versions
 from kinbin.upkeep.election import elected
 from kinbin.upkeep.sealing import current
 
@@ -129,8 +129,8 @@ class Writing:
         """Step 1, for one field."""
         if batch.new:
             with field._store.write() as writer:
-                for first, items, which in batch.new:
-                    append_rows(writer, first, items.rows[name], which)
+                for numbers, items, which in batch.new:
+                    append_rows(writer, numbers, items.rows[name], which)
 
     def _name_them(self, batch: Batch) -> None:
         """Step 2: the commit."""
@@ -194,8 +194,8 @@ class Batch:
         self.count = reader.state().items
         self.items: dict[bytes, tuple[int, bytes] | None] = {}
         """By id, number and payload as the commit leaves them; None: it goes."""
-        self.new: list[tuple[int, Prepared, list[int]]] = []
-        """First number, batch, and which of its items have new rows."""
+        self.new: list[tuple[list[int], Prepared, list[int]]] = []
+        """Numbers, batch, and which of its items have new rows."""
         self.superseded: set[int] = set()
         self.answers: dict[bytes, tuple[Answered, float]] = {}
         """Of adds with an idempotency key, and when they were done."""
@@ -270,8 +270,13 @@ class Batch:
         gone: dict[int, list[bytes]] = {number: [] for number in self.superseded}
         return sorted((gone | {item[0]: [key] for key, item in self.items.items() if item is not None}).items())
 
-    def add(self, prepared: Prepared, mode: str, versions: Versions = None) -> AddResult:
-        """Insert, update or upsert a batch.
+    @property
+    def next_row(self) -> int:
+        """A number beyond those of all items that there ever were, as the edits so far leave them."""
+        return self.next
+
+    def add(self, prepared: Prepared, mode: str, versions: Versions = None, numbers: Sequence[int] | None = None) -> AddResult:
+        """Insert, update or upsert a batch. numbers: of the items, where they are new or change, as `terms.following` takes them.
 
         Raises:
             ItemConflict: insert of an id that is there, or update of one that is not. VersionConflict: see `Collection.add`.
@@ -284,7 +289,9 @@ class Batch:
         fresh = [i for i, one in enumerate(same) if not one]
         more = sum(len(rows.record(i)) for rows in prepared.rows.values() for i in fresh)
         self._refuse_over(sum(old is None for old in known), more + sum(map(len, prepared.payloads)))
-        number_of = dict(zip(fresh, range(self.next, self.next + len(fresh)), strict=True))
+        wanted = following(numbers, self.next)
+        given = list(range(self.next, self.next + len(fresh))) if wanted is None else [wanted[i] for i in fresh]
+        number_of = dict(zip(fresh, given, strict=True))
         indexed = updated = 0
         for i, (key, payload, old) in enumerate(zip(prepared.ids, prepared.payloads, known, strict=True)):
             number = number_of.get(i, -1 if old is None else old[0])
@@ -295,8 +302,8 @@ class Batch:
             if old is not None and old[0] != number:
                 self.superseded.add(old[0])
         if fresh:
-            self.new.append((self.next, prepared, fresh))
-            self.next += len(fresh)
+            self.new.append((given, prepared, fresh))
+            self.next = given[-1] + 1
         self.count += indexed
         return AddResult(indexed, updated, len(known) - indexed - updated, self.count)
 

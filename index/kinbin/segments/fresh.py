@@ -60,7 +60,7 @@ class Fresh:
         self.keys[here] = commit.keys
         self.addresses[here] = np.uint64(records.__array_interface__["data"][0]) + commit.offsets[:-1].astype(np.uint64)
         self.rooms[here] = np.diff(commit.offsets)
-        self.row_numbers[here] = np.arange(commit.first_row, commit.first_row + more, dtype=np.uint64)
+        self.row_numbers[here] = commit.row_numbers()
         self.hashes[here] = commit.hashes
         self._records.append(records)
         self.rows = stop

@@ -47,6 +47,8 @@ FORMAT_VERSION = 2
 _OLDEST = 1
 VALUE_FORMAT = 1
 """Of journal entries and of the values of runs."""
+_NUMBERED = 2
+"""Of journal entries whose rows have numbers with gaps."""
 FRESH_BANDS = 128
 """Keys stored with every fresh row (uint16 each)."""
 
@@ -253,10 +255,11 @@ def decode_owners(row: int, value: bytes | memoryview) -> list[bytes]:
 class Commit:
     """What one commit adds and takes away: an entry of the journal.
 
-    Rows first_row … first_row+n-1 are new; `dead` rows stop being answered.
+    n rows are new; `dead` rows stop being answered.
     """
 
     first_row: int
+    """The number of the first of them; where none is new, the next one that may be."""
     dead: NDArray[np.uint64]
     """(d,) row numbers, of fresh rows and of rows in runs."""
     offsets: NDArray[np.int64]
@@ -267,9 +270,17 @@ class Commit:
     """(n, 128) fresh band keys."""
     records: NDArray[np.uint8]
     """Row records, end to end."""
+    numbers: NDArray[np.uint64] | None = None
+    """(n,) of the new rows, ascending; None: first_row and those behind it, without gaps."""
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def row_numbers(self) -> NDArray[np.uint64]:
+        """(n,) numbers of the new rows."""
+        if self.numbers is not None:
+            return self.numbers
+        return np.arange(self.first_row, self.first_row + len(self), dtype=np.uint64)
 
 
 def encode_commit(commit: Commit) -> bytes:
@@ -277,13 +288,15 @@ def encode_commit(commit: Commit) -> bytes:
     body = b"".join(
         (
             commit.dead.astype("<u8").tobytes(),
+            b"" if commit.numbers is None else commit.numbers.astype("<u8").tobytes(),
             commit.offsets.astype("<i8").tobytes(),
             commit.hashes.astype("<u8").tobytes(),
             commit.keys.astype("<u2").tobytes(),
             commit.records.tobytes(),
         )
     )
-    head = _COMMIT.pack(0, VALUE_FORMAT, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
+    version = VALUE_FORMAT if commit.numbers is None else _NUMBERED
+    head = _COMMIT.pack(0, version, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
     return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body
 
 
@@ -293,8 +306,9 @@ def decode_commit(value: bytes | memoryview) -> Commit:
     if len(data) < _COMMIT.size or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise _corrupt("a journal entry")
     _, version, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
-    _refuse_other_format(version, VALUE_FORMAT, VALUE_FORMAT)
-    if len(data) != _COMMIT.size + 8 * (dead + rows + 1) + rows * (8 + 2 * FRESH_BANDS) + size:
+    _refuse_other_format(version, VALUE_FORMAT, _NUMBERED)
+    numbered = rows if version == _NUMBERED else 0
+    if len(data) != _COMMIT.size + 8 * (dead + numbered + rows + 1) + rows * (8 + 2 * FRESH_BANDS) + size:
         raise _corrupt("a journal entry")
     place = _COMMIT.size
 
@@ -305,10 +319,11 @@ def decode_commit(value: bytes | memoryview) -> Commit:
         return array
 
     gone = take("<u8", dead)
+    numbers = take("<u8", rows) if numbered else None
     offsets = take("<i8", rows + 1)
     hashes = take("<u8", rows)
     keys = take("<u2", rows * FRESH_BANDS).reshape(rows, FRESH_BANDS)
-    return Commit(first_row, gone, offsets, hashes, keys, take("u1", size))
+    return Commit(first_row, gone, offsets, hashes, keys, take("u1", size), numbers)
 
 
 def seal_value(part: bytes, body: bytes | NDArray[Any]) -> bytes:
