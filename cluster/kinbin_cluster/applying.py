@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 import threading
 import time
 from collections import deque
@@ -23,10 +24,12 @@ from kinbin_cluster.message import BadMessage, Edit, TooNew, decoded
 from kinbin_cluster.progress import Progress
 from kinbin_cluster.verdicts import NOTES, Verdict, Verdicts, told
 
-__all__ = ["APPLIED", "Applier", "Entry", "applied_of", "apply"]
+__all__ = ["APPLIED", "Applier", "Entry", "applied_of", "apply", "stored_of"]
 
 APPLIED = b"applied"
 """The note that holds the last applied sequence, in 8 bytes."""
+STORED = b"stored"
+"""The note that holds when the servers stored that entry, a float64: it tells it from another one of its sequence."""
 MOST_ENTRIES, GROUP_BYTES = 64, 4 * 1_048_576
 """Of a transaction: entries, and bytes of their messages beyond which no other one is added."""
 WAITING_BYTES = 16 * 1_048_576
@@ -47,6 +50,10 @@ class Entry(Protocol):
         """Of its last message."""
 
     @property
+    def time(self) -> float:
+        """The servers' clock when it was stored."""
+
+    @property
     def parts(self) -> list[bytes]:
         """What its messages hold."""
 
@@ -57,6 +64,7 @@ class _Taken:
 
     sequence: int
     edit: Edit | BadMessage
+    time: float
 
 
 def applied_of(collection: Any) -> int:
@@ -65,8 +73,16 @@ def applied_of(collection: Any) -> int:
     return 0 if note is None else int.from_bytes(note, "big")
 
 
-def apply(collection: kinbin.Collection, taken: Sequence[tuple[int, Edit | BadMessage]], verdicts: Verdicts) -> list[tuple[int, Verdict]]:
-    """Apply entries in one transaction: their edits, their verdicts, and the sequence of the last.
+def stored_of(collection: Any) -> float | None:
+    """When the servers stored the last entry that a collection has applied; None: not known, as of versions that did not note it."""
+    note = collection.note(STORED)
+    return None if note is None else float(struct.unpack(">d", note)[0])
+
+
+def apply(
+    collection: kinbin.Collection, taken: Sequence[tuple[int, Edit | BadMessage]], verdicts: Verdicts, stored: float | None = None
+) -> list[tuple[int, Verdict]]:
+    """Apply entries in one transaction: their edits, their verdicts, and the sequence of the last, with the time when that was stored.
 
     Raises:
         kinbin.StorageError: nothing was done; StorageBusy: it may have been, `applied_of` tells.
@@ -86,7 +102,7 @@ def apply(collection: kinbin.Collection, taken: Sequence[tuple[int, Edit | BadMe
             for (sequence, edit), outcome in zip(taken, outcomes, strict=True)
         ]
         noted.update(verdicts.noting(made))
-        return noted | {APPLIED: taken[-1][0].to_bytes(8, "big")}
+        return noted | {APPLIED: taken[-1][0].to_bytes(8, "big"), STORED: None if stored is None else struct.pack(">d", stored)}
 
     group.commit(notes)
     verdicts.noted(made, noted)
@@ -204,7 +220,7 @@ class Applier:
                 entry = self._waiting[0] if self._waiting else None
             if entry is None:
                 break
-            one = _Taken(entry.sequence, _decoded(entry))
+            one = _Taken(entry.sequence, _decoded(entry), entry.time)
             if taken and not self._together(taken[0], one):
                 break
             taken.append(one)
@@ -234,7 +250,7 @@ class Applier:
             self.progress.begin(group[-1].sequence)
             started = time.perf_counter()
             try:
-                made = apply(self._collection, [(one.sequence, one.edit) for one in group], self.verdicts)
+                made = apply(self._collection, [(one.sequence, one.edit) for one in group], self.verdicts, group[-1].time)
             except (kinbin.StorageFull, kinbin.StorageBusy) as error:
                 self.problem = str(error)
                 log.warning("%s: entries are not applied yet: %s", self._collection.name, error)

@@ -97,6 +97,7 @@ async def status(settings: ClusterSettings) -> dict[str, Any]:
             "collections": collections,
             "aliases": {name: alias.collection for name, alias in sorted(picture.aliases.items())},
             "divergences": {name.removeprefix("divergence."): job for name, job in picture.jobs.items() if name.startswith("divergence.")},
+            "older_files": {name.removeprefix("older."): job for name, job in picture.jobs.items() if name.startswith("older.")},
         }
 
 

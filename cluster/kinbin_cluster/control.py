@@ -8,6 +8,7 @@
 | snapshots | so many messages or bytes after the last one | the holder is asked for one |
 | truncation of logs | two snapshots are there | up to the older one, and no further than each live copy has applied |
 | digests | every `digest_seconds` | a mark in the log; a copy that differs from the others is made anew, and reported |
+| a node whose files are older than what it told | as it tells | it is reported, by whoever heard both |
 | what is left of dropped collections | two minutes after it was first seen | logs, snapshots and records are removed |
 
 Nothing here needs a node to answer: orders are records of the registry, and nodes tell what they did. All changes are by compare-and-set
@@ -22,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kinbin_cluster.digests import divergent
 from kinbin_cluster.errors import ClusterError
@@ -73,12 +74,15 @@ class Controller:
         self._first: dict[Hashable, float] = {}
         self._marked: dict[tuple[str, int], float] = {}
         self._looked = 0.0
+        self._told: dict[tuple[str, int, str], tuple[Any, int]] = {}
+        """Of each copy (uid, shard, node): which opening of its files was last heard of, and how far it was."""
         self._began: float | None = None
 
     async def run(self) -> None:
         """Act while this node has the lease; for ever. A step that fails is tried again with the next one."""
         while True:
             try:
+                await self.look_back()
                 if await self._lease.hold():
                     await self.step()
                 else:
@@ -198,6 +202,28 @@ class Controller:
         await self._registry.change_shard(
             *place, lambda held: replace(held, rebuild=tuple(dict.fromkeys((*held.rebuild, *wrong)))) if held == shard else held
         )
+
+    # ------------------------------------------------------------------------------------- disks
+
+    async def look_back(self) -> None:
+        """Report each copy that was opened with less than it had told to have on disk: its disk lost that, or is an old copy.
+
+        What it lacks it reads from the log again; nothing is ordered. Every controller does so, with the lease or without: the one that
+        acts now may not have heard how far the copy was.
+        """
+        picture = self._registry.picture
+        for (uid, number), shard in list(picture.shards.items()):
+            for name in shard.nodes:
+                told = picture.replica(uid, number, name)
+                if told is None or told.state == "restoring":
+                    continue
+                opening = picture.told(name).get("instance"), told.opened
+                last, before = self._told.get((uid, number, name), (opening, 0))
+                if opening != last and told.opened is not None and told.opened < before:
+                    _log.error("%s opened its copy of shard %s.%d at %d, and had applied %d", name, uid, number, told.opened, before)
+                    job = {"at": time.time(), "node": name, "sequence": told.opened, "before": before}
+                    await self._registry.put_job(f"older.{uid}.{number}.{name}", job)
+                self._told[uid, number, name] = opening, told.applied
 
     # ------------------------------------------------------------------------------------- logs and leftovers
 

@@ -41,10 +41,15 @@ class LogTruncated(ClusterError):
 
 
 class LogBehind(ClusterError):
-    """The log ends before the place that was asked for, so it has lost messages or is another one. `last` is its last sequence."""
+    """The log ends before the place that was asked for, or has another entry there: it has lost messages, or is another one.
 
-    def __init__(self, last: int) -> None:
-        super().__init__(f"the log ends at sequence {last}")
+    `last` is its last sequence.
+    """
+
+    def __init__(self, last: int, other: int | None = None) -> None:
+        """other: the sequence that holds another entry than it did."""
+        what = f"ends at sequence {last}, before what" if other is None else f"has another entry at sequence {other} than the one that"
+        super().__init__(f"the log {what} is applied here: its servers have lost it, or run on older files")
         self.last = last
 
 

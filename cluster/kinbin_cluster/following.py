@@ -22,7 +22,7 @@ from kinbin_cluster.connecting import NO_STREAM
 from kinbin_cluster.errors import LogBehind, LogTruncated, NotThere
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
@@ -41,6 +41,8 @@ SILENT = 3.2
 """Messages and bytes that one request asks for; seconds that it stands; seconds between heartbeats; silence after which it is made anew."""
 
 NANOSECONDS = 1_000_000_000
+SAME = 3e-6
+"""Seconds that two tellings of a message's time may differ by: one is rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +57,27 @@ class Message:
     pending: int
 
 
-async def follow(connection: Connection, stream: str, after: int) -> AsyncIterator[Message]:
+async def follow(
+    connection: Connection, stream: str, after: int, stored: float | None = None, goes_on: Callable[[], object] = bool
+) -> AsyncIterator[Message]:
     """The messages of a stream behind a sequence, and then each that comes.
 
-    Raises LogTruncated when messages behind `after` are gone, LogBehind when the stream ends before it, NotThere when the stream is gone.
+    stored: the time of the message `after`, as it was when it was read; None: not known. goes_on: called each time that the stream was
+    seen to go on from there. Raises LogTruncated when messages behind `after` are gone, LogBehind when the stream ends before it or has
+    another message there, NotThere when the stream is gone.
     """
     place = after
     while True:
         try:
-            await _check(connection, stream, place)
+            await _check(connection, stream, place, stored)
+            goes_on()
             config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=place + 1)
             async for message in _consumed(connection, stream, config):
                 if message.sequence <= place:
                     continue
                 if message.sequence != place + 1:
                     break  # a gap: look whether the log was truncated meanwhile, or ask again
-                place = message.sequence
+                place, stored = message.sequence, message.time
                 yield message
         except (TimeoutError, OSError, NatsError) as error:
             _gone(stream, error)
@@ -104,8 +111,8 @@ def _gone(stream: str, error: Exception) -> None:
     _log.debug("reading of %s begins anew: %s", stream, error)
 
 
-async def _check(connection: Connection, stream: str, place: int) -> None:
-    """Whether the stream still has all that follows a place."""
+async def _check(connection: Connection, stream: str, place: int, stored: float | None) -> None:
+    """Whether the stream still has all that follows a place, and there what it had."""
     state = (await connection.js.stream_info(stream)).state
     if state.first_seq > place + 1:
         raise LogTruncated(state.first_seq)
@@ -115,8 +122,13 @@ async def _check(connection: Connection, stream: str, place: int) -> None:
             await asyncio.sleep(0.5)
             state = (await connection.js.stream_info(stream)).state
             if state.last_seq >= place:
-                return
-        raise LogBehind(state.last_seq)
+                break
+        else:
+            raise LogBehind(state.last_seq)
+    if stored is not None and state.first_seq <= place:
+        held = (await connection.js.get_msg(stream, seq=place)).time
+        if held is not None and abs(held.timestamp() - stored) > SAME:
+            raise LogBehind(state.last_seq, place)
 
 
 async def _consumed(connection: Connection, stream: str, config: ConsumerConfig) -> AsyncIterator[Message]:

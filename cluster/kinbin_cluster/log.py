@@ -23,7 +23,7 @@ from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
 from kinbin_cluster.following import follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from kinbin_cluster.connecting import Connection
 
@@ -193,14 +193,18 @@ class Log:
             raise
         return Published(answer.seq, duplicate=True)
 
-    async def read(self, uid: str, shard: int, after: int) -> AsyncIterator[Entry]:
+    async def read(
+        self, uid: str, shard: int, after: int, stored: float | None = None, goes_on: Callable[[], object] = bool
+    ) -> AsyncIterator[Entry]:
         """The entries behind a sequence (one that an entry ended with, or 0), in order, each once; then waits for what comes.
 
-        Goes on after failures of servers and of the connection. Raises LogTruncated, LogBehind, and NotThere when the stream is gone.
+        stored: the `time` of the entry that ended there, which has to be the same; None: not known. goes_on: called each time that the log
+        was seen to go on from there. Goes on after failures of servers and of the connection.
+        Raises LogTruncated, LogBehind, and NotThere when the stream is gone.
         """
         parts: list[bytes] = []
         first, batch = after + 1, ""
-        async for message in follow(self._connection, _stream(uid, shard), after):
+        async for message in follow(self._connection, _stream(uid, shard), after, stored, goes_on):
             of = message.headers.get("Nats-Batch-Id", "")
             if not parts or of != batch:
                 parts, first, batch = [], message.sequence, of

@@ -117,6 +117,7 @@ class Replica(Record):
     """What a node tells of its copy of a shard.
 
     state: restoring, replaying or live. digest: [sequence, hex] of the last mark. problem: why the copy does not go on, if it does not.
+    opened: how far its files were when the node opened them; None where it has made them anew.
     lag, lag_seconds: messages of the log that are not applied, and for how long the log has held one; None: the node does not know.
     load: seconds of work in a second, mean of some minutes.
     """
@@ -127,6 +128,7 @@ class Replica(Record):
     items: int = 0
     bytes: int = 0
     problem: str | None = None
+    opened: int | None = None
     lag: int | None = None
     lag_seconds: float | None = None
     load: float = 0.0

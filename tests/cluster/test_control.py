@@ -38,6 +38,8 @@ class Nodes:
         self.registry, self.log, self.alive, self.clock = registry, log, set(names), clock
         self.digests: dict[str, tuple[int, str]] = {}
         self.behind: dict[str, int] = {}
+        self.opened: dict[str, int] = {}
+        self.instance = 1
 
     async def run(self) -> None:
         """Join, and tell, for ever."""
@@ -48,8 +50,10 @@ class Nodes:
             for name in names:
                 told = {}
                 for uid, number, _ in self.registry.picture.shards_of(name):
-                    told[uid, number] = Replica(self.behind.get(name, 1_000_000), "live", self.digests.get(name))
-                await self.registry.beat(name, told, turn=turn)
+                    told[uid, number] = Replica(
+                        self.behind.get(name, 1_000_000), "live", self.digests.get(name), opened=self.opened.get(name)
+                    )
+                await self.registry.beat(name, told, turn=turn, instance=self.instance)
             if await self.registry.wait_for(partial(_heard, names, turn), LONG):
                 self.clock.now += 0.1
             await asyncio.sleep(0.02)
@@ -71,6 +75,11 @@ class Cluster:
     async def until(self, holds: Callable[[Picture], bool]) -> None:
         """Wait until something holds."""
         assert await self.registry.wait_for(holds, LONG), self.registry.picture.shards.get(self.place)
+
+    def told(self, name: str) -> tuple[int, int | None] | None:
+        """How far a node says that its copy is, and was when it was opened."""
+        told = self.registry.picture.replica(*self.place, name)
+        return None if told is None else (told.applied, told.opened)
 
     def controller(self, name: str) -> asyncio.Task[None]:
         """A controller that runs."""
@@ -119,6 +128,7 @@ async def test_lost_node_is_replaced(cluster: Cluster) -> None:
 
 async def test_drained_node_holds_nothing(cluster: Cluster) -> None:
     """A node that drains gives its shard to another, keeps its copy for a moment, and then holds nothing."""
+    await cluster.until(lambda picture: len(picture.live()) == 4)
     await cluster.registry.change_node("b", lambda node: Node("b", node.address, draining=True))
     await cluster.until(lambda picture: "b" not in picture.shards[cluster.place].nodes)
     shard = cluster.registry.picture.shards[cluster.place]
@@ -136,6 +146,21 @@ async def test_copies_that_differ_are_made_anew(cluster: Cluster) -> None:
     await cluster.until(lambda picture: picture.shards[cluster.place].rebuild == ("b",))
     await cluster.until(lambda picture: f"divergence.{cluster.uid}.0" in picture.jobs)
     assert cluster.registry.picture.jobs[f"divergence.{cluster.uid}.0"]["nodes"] == ["b"]
+
+
+async def test_files_that_are_older_than_what_was_told_are_reported(cluster: Cluster) -> None:
+    """A node that opens its files again and has less than it had told is written down, by whoever heard both; one that has all is not."""
+    listening = Controller(cluster.connection, cluster.registry, cluster.log, cluster.objects, "listening")
+    await cluster.until(lambda _: cluster.told("a") == cluster.told("b") == (1_000_000, None))
+    await listening.look_back()
+    cluster.nodes.opened, cluster.nodes.instance = {"a": 1_000_000, "b": 60}, 2
+    await cluster.until(lambda _: cluster.told("a") == (1_000_000, 1_000_000) and cluster.told("b") == (1_000_000, 60))
+    await listening.look_back()
+    name = f"older.{cluster.uid}.0"
+    await cluster.until(lambda picture: f"{name}.b" in picture.jobs)
+    told = cluster.registry.picture.jobs[f"{name}.b"]
+    assert (told["node"], told["sequence"], told["before"]) == ("b", 60, 1_000_000)
+    assert f"{name}.a" not in cluster.registry.picture.jobs
 
 
 async def test_mark_is_put_into_the_log(cluster: Cluster) -> None:

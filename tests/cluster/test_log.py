@@ -19,12 +19,12 @@ def soon() -> float:
     return time.monotonic() + 30
 
 
-async def taken(log: Log, uid: str, after: int, count: int) -> list[Entry]:
+async def taken(log: Log, uid: str, after: int, count: int, stored: float | None = None) -> list[Entry]:
     """So many entries behind a sequence."""
     found: list[Entry] = []
 
     async def take() -> None:
-        async for entry in log.read(uid, 0, after):
+        async for entry in log.read(uid, 0, after, stored):
             found.append(entry)
             if len(found) == count:
                 return
@@ -109,6 +109,22 @@ async def test_log_that_ends_too_early_is_told(log: Log) -> None:
     with pytest.raises(LogBehind) as caught:
         await taken(log, uid, 5, 1)
     assert caught.value.last == 1
+
+
+async def test_a_log_with_another_entry_in_the_last_place_is_told(log: Log) -> None:
+    """Who has read an entry that the log does not have any more is told so, however many others it got since; who has these reads on."""
+    uid = await shard(log)
+    for number in range(3):
+        await log.publish(uid, 0, b"%d" % number, f"m{number}", soon())
+    before = (await taken(log, uid, 0, 3))[-1]
+    await log.delete_stream(uid, 0)
+    await log.ensure_stream(uid, 0)
+    for number in range(5):
+        await log.publish(uid, 0, b"%d" % number, f"m{number}", soon())
+    with pytest.raises(LogBehind, match="another entry at sequence 3"):
+        await taken(log, uid, 3, 2, before.time)
+    now = (await taken(log, uid, 0, 3))[-1]
+    assert [entry.sequence for entry in await taken(log, uid, 3, 2, now.time)] == [4, 5]
 
 
 async def test_deleted_log_is_not_there(log: Log) -> None:

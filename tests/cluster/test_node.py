@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,12 +17,14 @@ import pytest
 import pytest_asyncio
 
 import kinbin
+from kinbin_cluster import commands
 from kinbin_cluster.log import Log
 from kinbin_cluster.message import Edit, encoded, mark
 from kinbin_cluster.picture import Collection, Picture
 from kinbin_cluster.registry import Registry
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
+from kinbin_service.cli.cluster import _lines
 from node_process import NodeProcess, until
 
 SCHEMA = kinbin.Schema(kernel="minmax", dim=3, seed=9)
@@ -268,6 +271,54 @@ async def test_a_killed_node_comes_back(make: MakeShard) -> None:
     one, other = await going.verdicts(first)
     assert one["done"] == other["done"]
     assert one["done"]["indexed"] == 1
+
+
+async def test_a_node_on_an_old_copy_of_its_disk_is_told(shard: Shard, settings: ClusterSettings, tmp_path: Path) -> None:
+    """It applies what the log has since then, so that replicas are alike; `status` says that its files went back."""
+    node = shard.nodes["b"]
+    await _inserts(shard, 0, 5)
+    await shard.live()
+    node.process.kill()
+    shutil.copytree(node.folder, tmp_path / "copy")
+    node.process.start()
+    last = await _inserts(shard, 5, 10)
+    await shard.live()
+    node.process.kill()
+    shutil.rmtree(node.folder)
+    shutil.copytree(tmp_path / "copy", node.folder)
+    node.process.start()
+    name = f"older.{shard.uid}.0.b"
+    await until(lambda: name in shard.registry.picture.jobs)
+    told = await commands.status(settings)
+    found = told["older_files"][f"{shard.uid}.0.b"]
+    assert found["sequence"] < last <= found["before"]
+    assert f"node b: its files were at {found['sequence']} when it had told of {found['before']}" in "\n".join(_lines(told))
+    assert len(await shard.digests()) == 1
+    one, other = await shard.verdicts(last)
+    assert one["done"] == other["done"]
+    assert one["done"]["count"] == 10
+
+
+async def test_a_replica_of_another_log_answers_nothing(shard: Shard) -> None:
+    """Where the log has other entries than were applied, as after a backup of its servers, its copies say so and keep what they have."""
+    last = await _inserts(shard, 0, 3)
+    await shard.live()
+    shard.nodes["b"].process.kill()
+    await shard.log.delete_stream(shard.uid, 0)
+    await shard.log.ensure_stream(shard.uid, 0)
+    await _inserts(shard, 20, 25)
+    shard.nodes["b"].process.start()
+    picture = shard.registry.picture
+
+    def told() -> bool:
+        copies = [picture.replica(shard.uid, 0, name) for name in NAMES]
+        return all(one is not None and f"another entry at sequence {last}" in (one.problem or "") for one in copies)
+
+    await until(told)
+    for node in shard.nodes.values():
+        assert (await node.verdict(shard.uid, 0, last, 0)).get("missing")
+        assert (await node.ask("POST", f"{shard.path}/count", {})).json()["code"] == "collection_not_found"
+        assert (node.folder / "collections" / f"c{shard.uid}-0" / "data.mdb").exists()
 
 
 async def test_a_name_or_key_that_is_wrong_is_refused(

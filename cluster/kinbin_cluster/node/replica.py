@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import kinbin
-from kinbin_cluster.applying import Applier, applied_of
+from kinbin_cluster.applying import Applier, applied_of, stored_of
 from kinbin_cluster.connecting import ended
-from kinbin_cluster.errors import ClusterError, LogTruncated
+from kinbin_cluster.errors import ClusterError, LogBehind, LogTruncated
 from kinbin_cluster.log import Log
 from kinbin_cluster.measures import Lag, Rate
 from kinbin_cluster.message import BadMessage, Edit
@@ -79,6 +79,8 @@ class ShardReplica:
     """When the end of the log was last looked at."""
     reads: int = 0
     read_seconds: float = 0.0
+    opened: int | None = None
+    """How far the local collection was when it was opened; None: it was made anew."""
     _thrown: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: set[str] = field(default_factory=set)
     """Work in the background: "mark", "compact"."""
@@ -101,7 +103,16 @@ class ShardReplica:
         stuck, items = (None, 0) if applier is None else (applier.problem, applier.items)
         lag, seconds = (None, None) if self.looked is None else self.behind()
         return Replica(
-            self.applied, self.state, self.digest, items, self._bytes(), self.problem or stuck, lag, seconds, round(self.rate.value, 4)
+            self.applied,
+            self.state,
+            self.digest,
+            items,
+            self._bytes(),
+            self.problem or stuck,
+            self.opened,
+            lag,
+            seconds,
+            round(self.rate.value, 4),
         )
 
     def behind(self) -> tuple[int, float]:
@@ -139,6 +150,10 @@ class ShardReplica:
                 self.state, self.problem = "restoring", str(reason)
                 self.means.counts["node_copies_thrown_away"] += 1
                 await self._thrown_away()
+            except LogBehind as error:
+                # What it holds is of another log: it answers no read and tells no verdict, and nothing is thrown away.
+                self.state, self.applier = "restoring", None
+                self._failed(error)
             except (ClusterError, kinbin.KinbinError, BadMessage, OSError) as error:
                 self._failed(error)
             except Exception as error:
@@ -158,11 +173,14 @@ class ShardReplica:
         Raises:
             _ThrowAway, LogTruncated: the local collection is of no use. Others: try again.
         """
-        self.collection = await asyncio.to_thread(self._opened) or await self._made()
-        self.state, self.problem = "replaying", None
-        self.applier = applier = await asyncio.to_thread(Applier, self.collection, self._loop, self._reached)
+        found = await asyncio.to_thread(self._found)
+        self.collection = found or await self._made()
+        applier = await asyncio.to_thread(Applier, self.collection, self._loop, self._reached)
+        self.opened = None if found is None else applier.progress.applied
+        self.state = "replaying" if self.state == "live" else self.state
         applier.start()
-        parts = [self._read(applier), self._become_live(applier), self._thrown.wait(), applier.ended.wait()]
+        going = asyncio.Event()
+        parts = [self._read(applier, going), self._become_live(applier, going), self._thrown.wait(), applier.ended.wait()]
         tasks = [asyncio.create_task(one) for one in parts]
         reading, _, thrown, stopped = tasks
         try:
@@ -191,15 +209,24 @@ class ShardReplica:
         told = picture.replica(self.uid, self.shard, node)
         return picture.is_live(node) and told is not None and told.state == "live"
 
-    async def _read(self, applier: Applier) -> None:
-        async for entry in self.means.log.read(self.uid, self.shard, applier.progress.applied):
+    async def _read(self, applier: Applier, going: asyncio.Event) -> None:
+        """Feed what the log has behind what is applied. Nothing is answered by a copy that the log does not go on from."""
+
+        def goes_on() -> None:
+            if not going.is_set():
+                self.state, self.problem, self.applier = "replaying", None, applier
+                going.set()
+
+        applied, stored = applier.progress.applied, await asyncio.to_thread(stored_of, self.collection)
+        async for entry in self.means.log.read(self.uid, self.shard, applied, stored, goes_on):
             await applier.feed(entry)
 
-    async def _become_live(self, applier: Applier) -> None:
+    async def _become_live(self, applier: Applier, going: asyncio.Event) -> None:
         """It is live once all that the log holds now is applied, and it can be asked."""
         while True:
             with suppress(ClusterError):
                 last = await self.means.log.last(self.uid, self.shard)
+                await going.wait()
                 while not await applier.progress.reached(last, 60.0):
                     pass
                 while not self.means.ready():  # noqa: ASYNC110 - a thread of the service changes it
@@ -210,7 +237,7 @@ class ShardReplica:
 
     # ------------------------------------------------------------------------------------- the local collection
 
-    def _opened(self) -> Any:
+    def _found(self) -> Any:
         """The local collection; None: there is none."""
         try:
             return self.means.database.collection(self.name)

@@ -173,6 +173,9 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         yield f"alias {alias}: {collection}"
     for place, found in told["divergences"].items():
         yield f"shard {place}: copies of {', '.join(found['nodes'])} differed at {found['sequence']}, and were ordered anew"
+    for found in told["older_files"].values():
+        was, told_before = found["sequence"], found["before"]
+        yield f"node {found['node']}: its files were at {was} when it had told of {told_before}; it read the rest from the log again"
 
 
 def _copy(copy: dict[str, Any]) -> str:
