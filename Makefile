@@ -128,9 +128,9 @@ torture: $(VENV)/.dev ## damage files, cut the power, kill and let calls fail, f
 	$(WARM_UP)
 	PYTHONPATH=tests/support $(BIN)/python -m torture $(or $(ARGS),all --flips 20000 --pages 2000 --count 20000)
 
-torture-cluster: $(VENV)/.dev ## kill, stop, cut off and fill up the parts of a cluster under load, for hours (ARGS="--count 100")
+torture-cluster: $(VENV)/.dev ## kill, stop, cut off, fill up and damage the parts of a cluster under load, for hours (ARGS="--count 100")
 	$(WARM_UP)
-	PYTHONPATH=tests/support $(BIN)/python -m faults $(or $(ARGS),--count 300 --controls)
+	PYTHONPATH=tests/support $(BIN)/python -m faults $(or $(ARGS),--count 300 --moves 30 --reshards 30 --power 1000 --controls)
 
 # schemathesis stands in the lock of benchmarks.
 fuzz-api: $(VENV)/.bench ## ask a running service 20,000 requests that are harmed or made of its document (ARGS="--count 200000 --seed 1")

@@ -39,6 +39,9 @@ NOT_NOW = frozenset({10_005, 10_008, 10_009, 10_023, 10_158})
 FULL = 10_077
 """A message could not be stored: for want of a quorum, or because the stream is full."""
 
+SUSPECT_SECONDS = 3.5
+"""A server by which the log acknowledges nothing for so long is left for another one. Without any fault it takes milliseconds."""
+
 PENDING = 32 * 1_048_576
 """Bytes that may wait for a connection that is being made again."""
 
@@ -52,6 +55,8 @@ class Connection:
         self.js: JetStreamContext = client.jetstream(timeout=2.0)
         self._cut: float | None = None
         self._blind = 0.0
+        self._well = time.monotonic()
+        """When the log last acknowledged something by this connection, or it went to another server."""
 
     @classmethod
     async def open(cls, settings: ClusterSettings, name: str, *, seconds: float = 15.0) -> Self:
@@ -114,6 +119,21 @@ class Connection:
     def clock(self) -> float:
         """Seconds that the connection stood, from an arbitrary begin: it stops while nothing can be heard."""
         return (self._cut or time.monotonic()) - self._blind
+
+    def acknowledged(self) -> None:
+        """The log has acknowledged something: this server is not cut off from the others."""
+        self._well = time.monotonic()
+
+    async def suspect(self, since: float) -> None:
+        """What was sent to the log at a time (of `time.monotonic`) is not acknowledged: go to another server if nothing is for long.
+
+        A server that is cut off from the others answers pings, and takes what it cannot store.
+        """
+        if time.monotonic() - max(since, self._well) >= SUSPECT_SECONDS and not self.client.is_reconnecting:
+            self._well = time.monotonic()
+            url = self.client.connected_url
+            _log.warning("the log acknowledges nothing by %s: another server is asked", url.netloc if url is not None else "this server")
+            await self.client.force_reconnect()
 
     async def close(self) -> None:
         """End the connection. What was published and not yet sent is dropped."""

@@ -133,14 +133,15 @@ class Log:
         parts = [payload] if isinstance(payload, bytes) else list(payload)
         if not 1 <= len(parts) <= MAX_PARTS or max(map(len, parts)) > MAX_MESSAGE:
             raise LogRefused(f"an edit has 1 to {MAX_PARTS} parts of at most {MAX_MESSAGE} bytes")
-        sent = False
+        sent, began = False, time.monotonic()
         last: Exception | None = None
         while (left := deadline - time.monotonic()) > 0:
             answer = min(left, ANSWER_SECONDS + len(parts) / 50)
             try:
                 if len(parts) == 1:
-                    return await self._one(uid, shard, parts[0], message_id, answer)
-                return await self._several(uid, shard, parts, message_id, answer)
+                    done = await self._one(uid, shard, parts[0], message_id, answer)
+                else:
+                    done = await self._several(uid, shard, parts, message_id, answer)
             except APIError as error:
                 last = error
                 if not may_pass(error):
@@ -151,6 +152,10 @@ class Log:
                 raise LogRefused(f"the NATS servers take no message of {max(map(len, parts))} bytes: raise max_payload") from error
             except (TimeoutError, OSError, NatsError) as error:
                 last, sent = error, True
+                await self._connection.suspect(began)
+            else:
+                self._connection.acknowledged()
+                return done
             await asyncio.sleep(min(0.05, max(0.0, deadline - time.monotonic())))
         raise LogUnavailable(f"NATS did not acknowledge an edit in time: {last or 'no time was left'}") from last
 

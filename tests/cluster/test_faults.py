@@ -10,11 +10,14 @@ import pytest
 
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
-from faults import checking
+from faults import campaign as campaign_module
+from faults import checking, kinds
 from faults.campaign import Plan, campaign
 from faults.checking import Items
+from faults.controls import CONTROLS
 from faults.kinds import KINDS
 from faults.load import Clock, Reader, Times, Writer, vector_of
+from faults.plants import PLANTS
 from faults.running import Cluster
 from kinbin_cluster.shards import shard_of
 
@@ -25,8 +28,10 @@ FEW = ("the leader killed", "a node killed", "a gateway killed", "a node cut fro
 @pytest.mark.slow
 @pytest.mark.durability
 @pytest.mark.timeout(400)
-def test_faults_under_load_lose_nothing(tmp_path: Path) -> None:
+def test_faults_under_load_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is killed and cut off: what was acknowledged is there, once, replicas are the same, and writes and reads go on after it."""
+    monkeypatch.setattr(kinds, "CUT_SECONDS", 3.0)
+    monkeypatch.setattr(campaign_module, "CALM_SECONDS", 1.0)
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     named = {kind.name: kind for kind in KINDS}
@@ -41,6 +46,12 @@ def test_threads_of_the_load_keep_what_threads_do_themselves(kind: type[threadin
     """No method has the name of one that a thread calls by itself: `_delete`, for one, is called at its end, behind the closed client."""
     theirs = {name for name in vars(threading.Thread) if not name.startswith("__")}
     assert set(vars(kind)) & theirs == {"run"}
+
+
+def test_each_class_has_a_bug_to_find() -> None:
+    """No class of faults is without a planted bug that it has to show, and no bug is planted for nothing."""
+    assert set(CONTROLS) == {kind.name for kind in KINDS}
+    assert set(CONTROLS.values()) | {"does-not-close"} == set(PLANTS)
 
 
 # ------------------------------------------------------------------------------------------- the checker

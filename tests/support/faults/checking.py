@@ -93,7 +93,10 @@ def checked(cluster: Cluster, uid: str, shards: int, allowed: Mapping[str, list[
     whole: Items = {}
     spread = Spread(cluster, uid, shards)
     for shard in range(shards):
-        copies = {node.name: contents(cluster, node, uid, shard) for node in spread.holders(shard)}
+        try:
+            copies = _copies(cluster, spread, shard)
+        except TimeoutError as error:
+            return [str(error)]
         if not copies:
             return [f"nobody holds shard {shard}"]
         (first, items), *rest = copies.items()
@@ -107,6 +110,26 @@ def checked(cluster: Cluster, uid: str, shards: int, allowed: Mapping[str, list[
             wrong.append(f"shard {shard} has {foreign[:3]}, which belong elsewhere")
         whole |= items
     return wrong + _against(whole, allowed)
+
+
+def _copies(cluster: Cluster, spread: Spread, shard: int) -> dict[str, Items]:
+    """What each replica of a shard holds. One that is found damaged just now is waited for until it is made anew."""
+    copies: dict[str, Items] = {}
+    last = [""]
+
+    def read() -> bool:
+        try:
+            copies.update((node.name, contents(cluster, node, spread.uid, shard)) for node in spread.holders(shard))
+        except (RuntimeError, httpx.HTTPError) as error:
+            last[0] = str(error)
+            return False
+        return True
+
+    try:
+        until(read, SETTLE_SECONDS, "")
+    except TimeoutError:
+        raise TimeoutError(f"not all replicas of shard {shard} can be read: {last[0]}") from None
+    return copies
 
 
 def _against(whole: Items, allowed: Mapping[str, list[State]]) -> list[str]:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import random
-import resource
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+import httpx
+
+from faults import orders
+from faults.disks import damage, full_node, full_server, old_disk, take_no_limit
 from faults.links import BOTH, DOWN, UP, Link
-from faults.running import Cluster, Program
+from faults.running import Cluster, Program, until
 from kinbin_cluster.servers import Process
 
-__all__ = ["KINDS", "Kind", "heal"]
+__all__ = ["KINDS", "NOTHING", "Kind", "cut_server", "heal"]
 
 DOWN_SECONDS = 2.0
 STOP_SECONDS = 10.0
-CUT_SECONDS = 6.0
+CUT_SECONDS = 12.0
+"""Longer than a gap of writes may be: who waits for the link to heal is found out."""
+WHOLE_SECONDS = 60.0
+_MEET_SECONDS = 20.0
+"""So long a moment that a fault is meant for is waited for. What misses it says so."""
+_LOOK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,8 @@ class Kind:
     """One kind of fault."""
 
     name: str
-    happen: Callable[[Cluster, str, random.Random], None]
-    """(cluster, stream of a shard, random numbers): returns when it is over."""
+    happen: Callable[[Cluster, str, random.Random], str]
+    """(cluster, stream of a shard, random numbers): returns when it is over; a text that begins with "missed" where it did not happen."""
     lives: bool = True
     """Whether a replica of each shard lives throughout, and a gateway. Where none does, gaps count from when everything runs again."""
 
@@ -34,78 +43,168 @@ class Kind:
 def heal(cluster: Cluster) -> None:
     """Let everything run, whatever was done to it."""
     cluster.links.heal()
+    for disk in cluster.disks.values():
+        disk.empty()
     for process in cluster.processes:
         process.send(signal.SIGCONT)
-        if process.running:
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        take_no_limit(process)
     cluster.start()
 
 
-def _killed(cluster: Cluster, *processes: Process, seconds: float = DOWN_SECONDS) -> None:
+# ------------------------------------------------------------------------------------------- killed, stopped, cut off
+
+
+def _killed(cluster: Cluster, *processes: Process, seconds: float = DOWN_SECONDS) -> str:
     for process in processes:
         process.kill()
     time.sleep(seconds)
     heal(cluster)
+    return ""
+
+
+def _leader_number(cluster: Cluster, stream: str) -> int:
+    return cluster.leader(stream) or 0
 
 
 def _leader(cluster: Cluster, stream: str) -> Process:
-    number = cluster.leader(stream)
-    return cluster.nats.processes[number or 0]
+    return cluster.nats.processes[_leader_number(cluster, stream)]
 
 
-def _stopped(cluster: Cluster, process: Process) -> None:
+def _stopped(process: Process) -> str:
     process.send(signal.SIGSTOP)
     time.sleep(STOP_SECONDS)
-    heal(cluster)
+    return ""
 
 
-def _cut(cluster: Cluster, links: list[Link], ways: tuple[str, ...]) -> None:
-    for link in links:
-        link.cut(*ways)
-    time.sleep(CUT_SECONDS)
-    heal(cluster)
-
-
-def _full(cluster: Cluster, process: Process, room: int, *, restart: bool = False) -> None:
-    """A disk that takes no larger files: what grows them fails. restart: it does not go on by itself."""
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
-    time.sleep(DOWN_SECONDS * 2)
-    if restart:
-        process.kill()
-    heal(cluster)
-
-
-def _full_node(cluster: Cluster, node: Program) -> None:
-    """No file of a node becomes larger than its largest is."""
-    files = (file for file in (cluster.folder / node.name).rglob("*") if file.is_file())
-    _full(cluster, node.process, max((file.stat().st_size for file in files), default=4_096))
-
-
-def _asked_snapshot(cluster: Cluster, stream: str, rng: random.Random) -> None:
-    """A node is killed while it makes a snapshot."""
-    from faults.snapshots import ask_for_snapshots
-
-    ask_for_snapshots(cluster, stream)
-    time.sleep(rng.random())
-    _killed(cluster, rng.choice(cluster.nodes).process)
-
-
-def _everything(cluster: Cluster, _: str, rng: random.Random) -> None:
+def _everything(cluster: Cluster, _: str, rng: random.Random) -> str:
     processes = cluster.processes
     rng.shuffle(processes)
-    _killed(cluster, *processes, seconds=0.5)
+    return _killed(cluster, *processes, seconds=0.5)
 
 
-def _servers_then_gateways(cluster: Cluster, _: str, rng: random.Random) -> None:
+def _servers_then_gateways(cluster: Cluster, _: str, rng: random.Random) -> str:
     """What gateways hold of writes that no server takes any more goes with them."""
     for process in cluster.nats.processes:
         process.kill()
     time.sleep(0.5 + rng.random())
-    _killed(cluster, *(gateway.process for gateway in cluster.gateways), seconds=0.5)
+    return _killed(cluster, *(gateway.process for gateway in cluster.gateways), seconds=0.5)
 
 
 def _ways(rng: random.Random) -> tuple[str, ...]:
     return rng.choice([(UP,), (DOWN,), BOTH])
+
+
+def _cut(links: list[Link], ways: tuple[str, ...]) -> str:
+    for link in links:
+        link.cut(*ways)
+    time.sleep(CUT_SECONDS)
+    return ""
+
+
+def cut_server(cluster: Cluster, number: int, ways: tuple[str, ...]) -> None:
+    """Cut a server off from the others: they do not hear it (up), it does not hear them (down), or both. Its clients reach it still."""
+    other_ways = tuple(DOWN if way == UP else UP for way in ways)
+    for (one, another), link in cluster.routes.items():
+        if number == one:
+            link.cut(*ways)
+        elif number == another:
+            link.cut(*other_ways)
+
+
+def _server_cut(cluster: Cluster, number: int, ways: tuple[str, ...]) -> str:
+    cut_server(cluster, number, ways)
+    time.sleep(CUT_SECONDS)
+    return ""
+
+
+# ------------------------------------------------------------------------------------------- at a certain moment
+
+
+def _met(pattern: str, folder: Path) -> bool:
+    """Whether a file of a pattern came to be in time."""
+    deadline = time.monotonic() + _MEET_SECONDS
+    while not any(folder.glob(pattern)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+def _in_snapshot(cluster: Cluster, stream: str, rng: random.Random) -> str:
+    """A node is killed while it makes a snapshot: as it writes the file, or as it stores it."""
+    holders = orders.ask_for_snapshots(cluster, stream.split("-")[1])
+    node = next((one for one in cluster.nodes if one.name == holders.get(int(stream.split("-")[2]))), None)
+    if node is None or not _met(".snapshots-*", cluster.data(node)):
+        return "missed: no snapshot was begun"
+    time.sleep(rng.choice([0.0, 0.005, 0.02]))
+    there = any(cluster.data(node).glob(".snapshots-*"))
+    return _killed(cluster, node.process) or ("" if there else "missed: the snapshot was made before")
+
+
+def _in_restore(cluster: Cluster, stream: str, rng: random.Random) -> str:
+    """A node that restores its replicas is killed: as it fetches them, or as it makes them."""
+    uid, node = stream.split("-")[1], rng.choice(cluster.nodes)
+    if not _whole(cluster):
+        return "missed: not all replicas were there before"
+    orders.ask_for_snapshots(cluster, uid)
+    if not orders.order_anew(cluster, uid, node.name) or not _met(".restoring-*", cluster.data(node)):
+        return "missed: nothing was restored"
+    time.sleep(rng.choice([0.0, 0.01, 0.03]))
+    there = any(cluster.data(node).glob(".restoring-*"))
+    return _killed(cluster, node.process) or ("" if there else "missed: it was restored before")
+
+
+def _moved(cluster: Cluster, stream: str, rng: random.Random) -> str:
+    """A shard moves to another node, and the node that it comes from, or goes to, is killed meanwhile."""
+    _, uid, number = stream.split("-")
+    if not _whole(cluster):
+        return "missed: not all replicas were there before"
+    held = orders.places_of(cluster, uid)[int(number)]
+    free = [node for node in cluster.nodes if node.name not in held.nodes]
+    if not free or len(held.replicas) < 2:
+        return "missed: no node is free for it"
+    source = next(node for node in cluster.nodes if node.name == rng.choice(held.replicas))
+    if not orders.begin_move(cluster, int(number), (source.name, free[0].name)):
+        return "missed: the move was not taken"
+    time.sleep(rng.random())
+    return _killed(cluster, rng.choice([source, free[0]]).process)
+
+
+def _disk(harm: Callable[[Cluster, Program, random.Random], str]) -> Callable[[Cluster, str, random.Random], str]:
+    """Something is done to the files of a node, once every replica is well: the others hold what it loses."""
+
+    def happen(cluster: Cluster, _: str, rng: random.Random) -> str:
+        if not _whole(cluster):
+            return "missed: not all replicas were there before"
+        return harm(cluster, rng.choice(cluster.nodes), rng)
+
+    return happen
+
+
+def _whole(cluster: Cluster) -> bool:
+    """Wait until each node says that all of its replicas are live."""
+    try:
+        until(lambda: all(_live(cluster, node) for node in cluster.nodes), WHOLE_SECONDS, "")
+    except TimeoutError:
+        return False
+    return True
+
+
+def _live(cluster: Cluster, node: Program) -> bool:
+    try:
+        shards = cluster.asked(node, "/cluster/node").json()["shards"]
+    except (httpx.HTTPError, ValueError, KeyError):
+        return False
+    return bool(shards) and all(one["state"] == "live" and not one["problem"] for one in shards)
+
+
+NOTHING = Kind("nothing", lambda _c, _s, _r: _waited(DOWN_SECONDS))
+"""What a planted bug should not show in, for a fault to be what shows it."""
+
+
+def _waited(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""
 
 
 KINDS = (
@@ -117,13 +216,19 @@ KINDS = (
     Kind("all nodes killed", lambda c, _s, _r: _killed(c, *(n.process for n in c.nodes), seconds=0.5), lives=False),
     Kind("everything killed", _everything, lives=False),
     Kind("the servers killed, then the gateways", _servers_then_gateways, lives=False),
-    Kind("the leader stopped for 10 s", lambda c, s, _: _stopped(c, _leader(c, s))),
-    Kind("a node stopped for 10 s", lambda c, _, r: _stopped(c, r.choice(c.nodes).process)),
-    Kind("a gateway stopped for 10 s", lambda c, _, r: _stopped(c, r.choice(c.gateways).process)),
-    Kind("a node cut from the servers", lambda c, _, r: _cut(c, r.choice(c.nodes).to_nats, _ways(r))),
-    Kind("a gateway cut from the servers", lambda c, _, r: _cut(c, r.choice(c.gateways).to_nats, _ways(r))),
-    Kind("a node cut from the gateways", lambda c, _, r: _cut(c, [link for link in [r.choice(c.nodes).to_it] if link], _ways(r))),
-    Kind("a node's disk full", lambda c, _, r: _full_node(c, r.choice(c.nodes))),
-    Kind("a server's disk full", lambda c, _, r: _full(c, r.choice(c.nats.processes), 65_536, restart=True)),
-    Kind("a snapshot in progress", _asked_snapshot),
+    Kind("the leader stopped for 10 s", lambda c, s, _: _stopped(_leader(c, s))),
+    Kind("a node stopped for 10 s", lambda c, _, r: _stopped(r.choice(c.nodes).process)),
+    Kind("a gateway stopped for 10 s", lambda c, _, r: _stopped(r.choice(c.gateways).process)),
+    Kind("the leader cut from the servers", lambda c, s, r: _server_cut(c, _leader_number(c, s), _ways(r))),
+    Kind("a server cut from the servers", lambda c, _, r: _server_cut(c, r.randrange(len(c.nats.processes)), _ways(r))),
+    Kind("a node cut from the servers", lambda c, _, r: _cut(r.choice(c.nodes).to_nats, _ways(r))),
+    Kind("a gateway cut from the servers", lambda c, _, r: _cut(r.choice(c.gateways).to_nats, _ways(r))),
+    Kind("a node cut from the gateways", lambda c, _, r: _cut([link for link in [r.choice(c.nodes).to_it] if link], _ways(r))),
+    Kind("a node's disk full", lambda c, _, r: full_node(c, r)),
+    Kind("a server's disk full", lambda c, _, r: full_server(c, r)),
+    Kind("a node killed in a snapshot", _in_snapshot),
+    Kind("a node killed in a restore", _in_restore),
+    Kind("a node killed as a shard moves", _moved),
+    Kind("a node's files damaged", _disk(damage)),
+    Kind("a node's disk an old copy", _disk(old_disk)),
 )

@@ -104,7 +104,9 @@ class Writer(threading.Thread):
             self._write()
 
     def _write(self) -> None:
-        steps = (self._upsert, self._upsert, self._upsert, self._insert, self._remove, self._payload, self._filtered)
+        steps = [self._upsert, self._upsert, self._upsert, self._remove, self._payload, self._filtered]
+        if self._load.inserts:
+            steps.append(self._insert)
         while not self._load.ending.is_set():
             try:
                 self._rng.choice(steps)()
@@ -273,9 +275,10 @@ class Reader(threading.Thread):
 class Load:
     """Writers and readers on the gateways at these addresses."""
 
-    def __init__(self, gateways: list[str], seed: int, name: str = "", *, writers: int = 4, readers: int = 2) -> None:
-        """name: of what is written, which no other load wrote."""
+    def __init__(self, gateways: list[str], seed: int, name: str = "", *, writers: int = 4, readers: int = 2, inserts: bool = True) -> None:
+        """name: of what is written, which no other load wrote. inserts: whether items are added that must not be there before."""
         self.gateways = gateways
+        self.inserts = inserts
         self.ending = threading.Event()
         self.wrote, self.read = Times(), Times()
         self.clock = Clock()
@@ -299,6 +302,11 @@ class Load:
         """Something failed, as it may."""
         with self._lock:
             self._counts[what] += 1
+
+    def failed_reads(self) -> int:
+        """Reads that were refused, or not answered in time."""
+        with self._lock:
+            return sum(count for name, count in self._counts.items() if name.startswith("read "))
 
     def counted(self) -> str:
         """What failed, and how often."""

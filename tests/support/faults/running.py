@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 import httpx
 
+from faults.disks import SmallDisk, may_mount
 from faults.links import Link, Links
 from kinbin_cluster.servers import NatsServers, Process, free_port
 
@@ -67,11 +69,35 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.links = Links()
         self.nats = NatsServers(self.folder / "nats", self.servers)
-        for file in (self.folder / "nats").glob("*.conf"):
-            # Clients would learn the servers' own addresses, and go around the links.
-            file.write_text(file.read_text().replace("cluster { name: kinbin,", "cluster { name: kinbin, no_advertise: true,"))
+        self.routes = {
+            (one, another): self.links.to(self.nats._routes[another]) for one, another in itertools.permutations(range(self.servers), 2)
+        }
+        """From a server to another one: either of the two opens the connection that both use."""
+        for number in range(self.servers if self.servers > 1 else 0):
+            self._lead_through_links(number)
+        self.disks: dict[str, SmallDisk] = {}
+        """Of the last node and the last server, where this process may mount any."""
+        if may_mount():
+            for name, place in ((f"node-{self.node_count - 1}", "."), (f"nats-{self.servers - 1}", "nats")):
+                self.disks[name] = SmallDisk(self.folder / place / name)
         self.nodes = [self._program("node", number) for number in range(self.node_count)]
         self.gateways = [self._program("gateway", number) for number in range(self.gateway_count)]
+
+    def _lead_through_links(self, number: int) -> None:
+        """Have a server reach the others by links alone.
+
+        Clients, and other servers, would learn its own address from it, and go around them.
+        """
+        file = self.folder / "nats" / f"nats-{number}.conf"
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("cluster ")]
+        routes = ", ".join(f'"nats://127.0.0.1:{link.port}"' for (one, _), link in self.routes.items() if one == number)
+        listen = f"listen: 127.0.0.1:{self.nats._routes[number]}, advertise: 127.0.0.1:1"
+        lines.append(f"cluster {{ name: kinbin, no_advertise: true, {listen}, routes: [{routes}] }}")
+        file.write_text("\n".join(lines) + "\n")
+
+    def data(self, node: Program) -> Path:
+        """The directory of a node."""
+        return self.folder / node.name
 
     def _program(self, kind: str, number: int) -> Program:
         name, port = f"{kind}-{number}", free_port()
@@ -135,6 +161,10 @@ class Cluster:
                         return number
         return None
 
+    def asked(self, program: Program, path: str) -> httpx.Response:
+        """What a node answers to a question about itself, asked around all links."""
+        return httpx.get(f"{program.address}{path}", headers={"Authorization": f"Bearer {KEY}"}, timeout=5)
+
     def replica(self, program: Program, uid: str, shard: int, path: str, body: Any = None) -> httpx.Response:
         """What a node answers for its replica of a shard, asked around all links."""
         headers = {"Authorization": f"Bearer {KEY}"}
@@ -150,6 +180,8 @@ class Cluster:
         for process in self.nats.processes:
             process.kill()
         self.links.close()
+        for disk in self.disks.values():
+            disk.close()
 
     def __enter__(self) -> Self:
         try:
