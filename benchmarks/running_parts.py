@@ -9,7 +9,7 @@ import random
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,17 @@ class Parts:
 
     def file_bytes(self, kind: str) -> int:
         """Blocks on disk."""
-        return sum(file.stat().st_blocks * 512 for folder in self.folders[kind] for file in folder.rglob("*") if file.is_file())
+        return sum(map(_blocks, self.folders[kind]))
+
+
+def _blocks(folder: Path) -> int:
+    """Bytes of a folder whose files come and go."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(root) / name).stat().st_blocks * 512
+    return total
 
 
 def _used(pid: int) -> float:
