@@ -18,7 +18,7 @@ from typing import Any
 
 from report import RESULTS, ROOT, figure, paragraphs, table
 from simulator.draws import quantile
-from simulator.plans import Layout, asked_cluster, asked_server, machines_for, rebuilt, weighed
+from simulator.plans import HOT, Layout, asked_cluster, asked_server, machines_for, rebuilt, weighed
 from simulator.serving import Load
 from simulator.times import Times
 
@@ -44,7 +44,7 @@ ASSUMED: dict[str, Any] = {
 second, beside the queries. busy: the most that queries take of cores and processes; full: of memory and disk. network: bytes/s."""
 REPLACED_AFTER = 300.0
 FILES = 2.0
-"""Times their bytes that files take while they are written."""
+"""Times their bytes without free pages that files take while they are written."""
 GIB, GB = float(1 << 30), 1e9
 MOST_QUERIES, LEAST_QUERIES = 10_000, 1_000
 
@@ -76,7 +76,7 @@ def _needs(times: Times, assumed: Mapping[str, Any], case: Mapping[str, Any], ra
     node, gateway = rate * shards * _mean(times.node()), rate * _mean(times.gateway(), shards)
     return {
         "memory": (weight.hot * shards * copies, machine["gib"] * GIB * assumed["full"] - each * of_node),
-        "disk": (weight.files * FILES, machine["gb"] * GB * assumed["full"]),
+        "disk": (weight.hot / HOT * shards * copies * FILES, machine["gb"] * GB * assumed["full"]),
         "cores": (node + gateway + rate * shards * _engine(times, rows / shards), machine["cores"] * assumed["busy"]),
         "nodes": (node, each * assumed["busy"]),
         "gateways": (gateway, each * assumed["busy"]),
@@ -139,7 +139,7 @@ def _alone(times: Times, assumed: Mapping[str, Any], case: Mapping[str, Any]) ->
     weight, cores = weighed(times, case["rows"]), assumed["machines"]["large"]["cores"]
     outcome = asked_server(times, case["rows"], cores, Load(assumed["loads"][0], LEAST_QUERIES), elsewhere=True)
     return {
-        "rows": case["rows"], "disk": weight.files * FILES, "memory": weight.own + weight.hot + weight.linking,
+        "rows": case["rows"], "disk": weight.hot / HOT * FILES, "memory": weight.own + weight.hot + weight.linking,
         "linking": times.linking(case["rows"]),
         "p50": quantile(outcome.seconds, 0.5), "p99": quantile(outcome.seconds, 0.99),
         "rate": assumed["busy"] / _mean(times.server()),

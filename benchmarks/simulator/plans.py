@@ -11,7 +11,19 @@ from simulator.events import Clock
 from simulator.serving import ClusterModel, Load, Machine, Outcome, ServerModel, simulated
 from simulator.times import Times
 
-__all__ = ["Built", "Layout", "Weight", "asked_cluster", "asked_server", "built_cluster", "built_server", "rebuilt", "weighed"]
+__all__ = [
+    "HOT",
+    "Built",
+    "Layout",
+    "Weight",
+    "asked_cluster",
+    "asked_server",
+    "built_cluster",
+    "built_server",
+    "machines_for",
+    "rebuilt",
+    "weighed",
+]
 
 HOT = 0.4
 """The share of files, without free pages, that walks read: codes, links, rows that are scored (docs/how-to/sizing.md, "Memory")."""
@@ -161,5 +173,7 @@ def weighed(times: Times, rows: float, shards: int = 1, replicas: int = 1, nodes
 
 
 def machines_for(need: Sequence[tuple[float, float]]) -> int:
-    """The machines that hold all of several needs, of (needed, what one machine has)."""
+    """The machines that hold all of several needs, of (needed, what one machine has). Raises ValueError where one has no room at all."""
+    if any(has <= 0.0 for _, has in need):
+        raise ValueError("a machine is too small for what each has to hold besides: take smaller shards, or larger machines")
     return max(1, *(-int(-needed // has) for needed, has in need))

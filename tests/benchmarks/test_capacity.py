@@ -94,6 +94,8 @@ def test_machines_are_those_of_the_largest_need() -> None:
     """The number of machines is rounded up, of the need that takes most, and one at least."""
     assert machines_for([(10.0, 4.0), (1.0, 1.0)]) == 3
     assert machines_for([(0.0, 4.0)]) == 1
+    with pytest.raises(ValueError, match="too small"):
+        machines_for([(1.0, 4.0), (1.0, -2.0)])
 
 
 # ------------------------------------------------------------------------------------ layouts
