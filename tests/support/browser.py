@@ -44,7 +44,7 @@ class Looked:
     def __init__(self, browser: Browser, address: str, **how: Any) -> None:
         self.address = address
         self.context = browser.new_context(**how)
-        self.context.set_default_timeout(10_000)
+        self.context.set_default_timeout(30_000)
         self.page: Page = self.context.new_page()
         self._judged = False
         self.wrong: list[str] = []

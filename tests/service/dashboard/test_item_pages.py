@@ -81,8 +81,10 @@ def test_numbers_keep_their_digits(site: Site, look: Any) -> None:
         page.get_by_role("button", name="Show").click()
     assert sent in (asked.value.post_data or "")
     # The page says "1 items; page 1" of the answer before, too.
+    told = page.get_by_label("curl of this request").filter(has_text=sent)
+    told.wait_for(state="attached")  # what was opened before the answer came is drawn anew, closed
     page.locator("summary").click()
-    page.get_by_label("curl of this request").filter(has_text=sent).wait_for()
+    told.wait_for()
     assert '{"9": 9007199254740993}' in page.get_by_label("Python of this request").inner_text()
     page = look().open("c/digits/console")
     page.get_by_label("Path").fill("/v1/collections/digits/get")
