@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,11 @@ def _adds(gateways: Sequence[str], rows: NDArray[Any], how: tuple[int, int], opt
     for turn in range(options.rounds(3)):
         name = f"added-{'-'.join(map(str, how))}-{turn}"
         _create(gateways[0], name, rows.shape[1], how[0])
-        _until(lambda name=name: all(_knows(one, name) for one in gateways), "a gateway does not know the collection")
+        _until(partial(_known, gateways, name), "a gateway does not know the collection")
         rates.append(len(rows) / _added(gateways, name, rows, how[1]))
         with Client(gateways[0]) as client:
             # The replica that is asked may be behind the one that told of the add.
-            _until(lambda name=name: client.collection(name).count() == len(rows), "items are missing")
+            _until(partial(_complete, client, name, len(rows)), "items are missing")
             client.drop_collection(name)
     return spread(rates)
 
@@ -112,9 +113,16 @@ def _added(gateways: Sequence[str], name: str, rows: NDArray[Any], writers: int)
         return time.perf_counter() - started
 
 
-def _knows(address: str, name: str) -> bool:
-    with Client(address) as client:
-        return name in client.collections()
+def _known(gateways: Sequence[str], name: str) -> bool:
+    for address in gateways:
+        with Client(address) as client:
+            if name not in client.collections():
+                return False
+    return True
+
+
+def _complete(client: Client, name: str, count: int) -> bool:
+    return client.collection(name).count() == count
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:

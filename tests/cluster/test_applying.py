@@ -252,7 +252,7 @@ def test_a_later_version_stops_the_replica(tmp_path: Path) -> None:
     add = encoded(Edit("add", checked.ids, rows=checked.rows))
     with kinbin.open(tmp_path) as database:
         collection: Any = database.create_collection("c", **KINDS["vectors"])
-        applier = applied(collection, [add, [b"\x02" + add[0][1:]], [mark()]])
+        applier = applied(collection, [add, [b"\x03" + add[0][1:]], [mark()]])
         assert applier.failure is not None
         assert "too old" in str(applier.failure)
         assert applied_of(collection) <= 1
@@ -284,7 +284,7 @@ def test_a_full_disk_is_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert applier.problem is None
         assert (collection.count(), applier.items) == (1, 1)
         assert applier.verdicts.of(1) == {
-            "done": {"indexed": 1, "updated": 0, "unchanged": 0, "count": 1, "skipped": 0, "problems": [], "replayed": False}
+            "done": {"indexed": 1, "updated": 0, "unchanged": 0, "count": 1, "skipped": 0, "problems": [], "replayed": False, "next_row": 1}
         }
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinbin
-from kinbin_cluster.message import MOST_BYTES, BadMessage, Edit, decoded, encoded
+from kinbin_cluster.message import MOST_BYTES, BadMessage, Edit, decoded, encoded, numbered
 from kinbin_cluster.shards import local_name, local_shard, shard_of, shards_of
 
 ROWS = st.lists(
@@ -83,6 +83,17 @@ def _frame(body: bytes) -> list[bytes]:
     return [b"\x01" + zstandard.ZstdCompressor().compress(body)]
 
 
+@given(ROWS, st.integers(0, 2**47), st.integers(0, 2**47), st.integers(9, 200))
+def test_a_number_is_given_when_all_else_is_packed(vectors: list[dict[int, float]], before: int, first: int, most: int) -> None:
+    """The number of an edit can be replaced in its messages, and nothing else of it changes; one without a number has none."""
+    edit = Edit("add", [b"x"] * len(vectors), rows={"": rows_of(vectors)}, first=before)
+    messages = encoded(edit, most)
+    assert decoded(messages).first == before
+    other = decoded(numbered(messages, first))
+    assert (other.first, other.ids, same(other.rows[""], edit.rows[""])) == (first, edit.ids, True)
+    assert decoded(encoded(Edit("delete", [b"x"]))).first is None
+
+
 @pytest.mark.parametrize("damage", ["version", "cut", "order", "places", "infinite", "rest", "lengths", "bomb", "operation"])
 def test_malformed_messages_are_refused(damage: str) -> None:
     """Bytes that are no edit are refused as such, and no rows leave the decoder that a kernel could be led astray by."""
@@ -91,7 +102,7 @@ def test_malformed_messages_are_refused(damage: str) -> None:
     body = zstandard.ZstdDecompressor().decompress(message[1:])
     order = np.array([3, 9, 1], "<u2").tobytes()
     wrong = {
-        "version": [b"\x02" + message[1:]],
+        "version": [b"\x03" + message[1:]],
         "cut": [message[:-9]],
         "order": _frame(body.replace(order, np.array([9, 3, 1], "<u2").tobytes())),
         "places": _frame(body.replace(np.array([2, 1], "<u4").tobytes(), np.array([1, 2], "<u4").tobytes(), 1)),

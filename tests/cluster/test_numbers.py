@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,11 @@ def rows_of(client: httpx.Client, cluster: Cluster, uid: str, shard: int) -> lis
     return [one.raise_for_status().json()["rows"] for one in answers]
 
 
+def all_there(client: httpx.Client, cluster: Cluster, uid: str, shard: int) -> bool:
+    """Whether every replica of a shard has all of its items."""
+    return None not in itertools.chain(*rows_of(client, cluster, uid, shard))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_adds_through_several_gateways(tmp_path: Path) -> None:
@@ -129,7 +135,7 @@ def test_adds_through_several_gateways(tmp_path: Path) -> None:
         add(client, gateways[1], IDS[54:57])
         uid = add(client, gateways[0], IDS[57:])
         for shard in range(3):
-            until(lambda shard=shard: None not in itertools.chain(*rows_of(client, cluster, uid, shard)), LONG, "a replica is behind")
+            until(partial(all_there, client, cluster, uid, shard), LONG, "a replica is behind")
             first, second = rows_of(client, cluster, uid, shard)
             assert first == second
         found = order(client, gateways[0])

@@ -20,6 +20,7 @@ from kinbin_cluster.gateway.cutting import Part, add_parts, edits_by_id, same_fo
 from kinbin_cluster.gateway.merging import joined_pages, merged, ties
 from kinbin_cluster.message import Edit, decoded
 from kinbin_cluster.rounds import Known, Round
+from kinbin_cluster.shards import shards_of
 from kinbin_cluster.verdicts import Verdicts
 from kinbin_service.convert import answer as told_by_service
 from linked import still
@@ -125,7 +126,7 @@ class World:
             asked = kinbin.QueryOptions(k=k + offset, mode="exact", **options)
             parts.append(told_by_service(collection.query(QUERY, options=asked), asked))
         parts = [joined_pages([part]) for part in parts]
-        ages = {}
+        ages: dict[str, int] = {}
         for collection, ids in zip(held, ties(parts, k + offset), strict=True):
             ages |= dict(zip(ids, collection.numbers_of(ids), strict=True))
         return [(one["id"], one["score"]) for one in merged(parts, k, offset, ages)["results"]]
@@ -139,20 +140,24 @@ class World:
         assert self.asked(0, k, offset, **options) == wanted
         assert self.asked(1, k, offset, **options) == wanted
 
+    def copied(self, new: World, pins: Sequence[Any], known: Sequence[Known], begun: Sequence[int]) -> tuple[list[Known], list[int]]:
+        """One round into other shards; returns what the next one is told."""
+        turn = Round(pins, known, begun)
+        for edit in turn.edits():
+            new.counter = max(new.counter, self.counter)
+            new.publish(edits_by_id(edit, len(new.shards)), 0 if edit.first is None else len(edit.ids))
+            self.counter = max(new.counter, self.counter)
+        return turn.now, [pinned.next_row for pinned in pins]
+
     def reshard(self, new: World, between: Sequence[Any] = ()) -> None:
         """The same items in other shards, which are empty, copied in rounds; between them these writes are done to this one."""
-        new.oracle, count = self.oracle, len(new.shards)
+        new.oracle = self.oracle
         known: list[Known] = [{} for _ in self.shards]
         begun: list[int] = []
         for write in [*between, None]:
             with ExitStack() as opened:
                 pins = [opened.enter_context(shard.replicas[0].pinned()) for shard in self.shards]
-                turn = Round(pins, known, begun)
-                for edit in turn.edits():
-                    new.counter = max(new.counter, self.counter)
-                    new.publish(edits_by_id(edit, count), 0 if edit.first is None else len(edit.ids))
-                    self.counter = max(new.counter, self.counter)
-                known, begun = turn.now, [pinned.next_row for pinned in pins]
+                known, begun = self.copied(new, pins, known, begun)
             if write is not None:
                 write(self)
 
@@ -242,4 +247,23 @@ def test_the_order_is_kept_by_other_shards(worlds: Worlds, data: Any, counts: tu
     world.reshard(new, [lambda old, write=write: do(old, write) for write in between])
     new.see()
     new.add([(one, 2.0, None) for one in data.draw(some_ids)])
+    new.see()
+
+
+def test_a_row_that_is_found_late_is_put_in_its_place(worlds: Worlds) -> None:
+    """Of two items that come while the shards are pinned one after the other, the younger may be copied by a round before the older."""
+    world, new = worlds.empty(3), worlds.empty(5, "late")
+    new.oracle = world.oracle
+    homes = shards_of([one.encode() for one in IDS], 3).tolist()
+    (first, older), (other, younger) = ([one for one, home in zip(IDS, homes, strict=True) if home == shard][:2] for shard in (0, 1))
+    world.add([(first, 2.0, None), (other, 2.0, None)])
+    with ExitStack() as opened:
+        pins = [opened.enter_context(world.shards[0].replicas[0].pinned())]
+        world.add([(older, 2.0, None)])
+        world.add([(younger, 2.0, None)])
+        pins += [opened.enter_context(shard.replicas[0].pinned()) for shard in world.shards[1:]]
+        known, begun = world.copied(new, pins, [{}, {}, {}], [])
+    assert new.shards[int(shards_of([younger.encode()], 5)[0])].replicas[0].numbers_of([younger]) != [None]
+    with ExitStack() as opened:
+        world.copied(new, [opened.enter_context(shard.replicas[0].pinned()) for shard in world.shards], known, begun)
     new.see()
