@@ -42,6 +42,7 @@ def _answers_before_the_quorum() -> None:
 
 def _notes_the_sequence_first() -> None:
     """A node notes how far it has applied the log in a transaction of its own, before the edits."""
+    import struct
     import time
 
     from kinbin_cluster import applying
@@ -50,6 +51,7 @@ def _notes_the_sequence_first() -> None:
 
     def apply(collection: Any, taken: Any, verdicts: Any, stored: Any = None) -> Any:
         note = {applying.APPLIED: taken[-1][0].to_bytes(8, "big")}
+        note |= {} if stored is None else {applying.STORED: struct.pack(">d", stored)}
         group = collection.together()
         group.nothing()
         group.commit(lambda _: note)
