@@ -13,7 +13,7 @@ from nursery import Nursery
 from torture.crashes import power_campaign
 from torture.disk import compile_disk
 
-pytestmark = pytest.mark.durability
+pytestmark = [pytest.mark.durability, pytest.mark.timeout(400)]
 STORY = "faults.power"
 
 
