@@ -115,7 +115,7 @@ async def test_connections_over_the_limit_are_told_so() -> None:
 
 async def test_a_head_that_takes_too_long_ends_the_connection() -> None:
     """A head that comes byte by byte is 408, on a first and on a later request; a connection that says nothing is closed without a word."""
-    async with serving(header_seconds=0.3) as port, opened(port, 3) as [(silent, _), (slow, writer), (later, second)]:
+    async with serving(header_seconds=1.0) as port, opened(port, 3) as [(silent, _), (slow, writer), (later, second)]:
         second.write(GET)
         await answered(later)
         writer.write(b"GET / HTTP/1.1\r\nHo")
