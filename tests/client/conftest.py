@@ -20,6 +20,7 @@ import pytest
 from numpy.lib.format import read_array_header_1_0, read_magic
 
 import kinbin
+from forking import popen
 from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Timeout
 from service_app import warm_up_once
 from service_process import free_port
@@ -277,9 +278,7 @@ class LiveService:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
         settings = {"KINBIN_DATA_DIR": str(self.data), "KINBIN_PORT": str(self.port), "KINBIN_API_KEY": API_KEY}
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kinbin_service"], env={**kept, **settings}, stdout=output, stderr=output
-            )
+            self.process = popen([sys.executable, "-m", "kinbin_service"], env={**kept, **settings}, stdout=output, stderr=output)
         return self.process
 
     def kill(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -14,11 +16,21 @@ pytest.importorskip("nats", reason="the extra cluster is not installed")
 if shutil.which("nats-server") is None and not (Path(sys.executable).parent / "nats-server").exists():
     pytest.skip("there is no nats-server", allow_module_level=True)
 
+from forking import popen
+from kinbin_cluster import servers
 from kinbin_cluster.connecting import Connection
 from kinbin_cluster.log import Log
 from kinbin_cluster.registry import Registry
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked() -> Iterator[None]:
+    """Nodes and gateways are forks of a process that has loaded everything; servers of NATS are programs of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servers, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
+        yield
 
 
 @pytest.fixture(scope="module")

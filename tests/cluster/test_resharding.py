@@ -33,7 +33,7 @@ Contents = dict[str, tuple[list[float], Any]]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     """One server, two nodes and a gateway; snapshots are made after few messages."""
-    extra = {"KINBIN_CLUSTER_SNAPSHOT_MESSAGES": "20", "KINBIN_CLUSTER_PUBLISH_SECONDS": "3"}
+    extra = {"KINBIN_CLUSTER_SNAPSHOT_MESSAGES": "20", "KINBIN_CLUSTER_PUBLISH_SECONDS": "3", "KINBIN_CLUSTER_BEAT_SECONDS": "0.1"}
     with DevCluster(tmp_path_factory.mktemp("reshard"), nodes=2, servers=1, extra=extra) as cluster:
         yield cluster
 

@@ -29,7 +29,7 @@ import pytest
 from nursery import until
 from service_process import QuickServer
 
-KILLS = 30
+KILLS = 20
 BATCH = 12
 DIM = 24
 WRITERS = 3
@@ -155,7 +155,7 @@ def seed(server: QuickServer) -> None:
 @pytest.mark.durability
 @pytest.mark.timeout(300)
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_indexed(tmp_path: Path) -> None:
-    """Thirty kills at random moments of concurrent writes: see the head of this file for what holds after each."""
+    """Twenty kills at random moments of concurrent writes: see the head of this file for what holds after each."""
     chance = random.Random(20_261_121)
     writers = [Writer(number) for number in range(WRITERS)]
     with QuickServer(tmp_path / "data", access_log="false") as server:

@@ -19,10 +19,11 @@ import orjson
 import pytest
 
 import kinbin
+from forking import popen
 from kinbin_service import server
 from kinbin_service.settings import Settings
 from nursery import until
-from service_process import ServerProcess, free_port
+from service_process import FreshServer, ServerProcess, free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -267,7 +268,7 @@ def test_a_collection_dropped_by_one_worker_is_gone_for_the_other(two: ServerPro
 
 def test_the_port_takes_connections_once_it_is_said_to_listen(tmp_path: Path) -> None:
     """From the line "listening" on no connection is refused: it waits until the service answers."""
-    running = ServerProcess(tmp_path / "data")
+    running = FreshServer(tmp_path / "data")
     running.launch()
     try:
         until(lambda: bool(running.events("listening")), seconds=60)
@@ -291,6 +292,8 @@ def test_a_killed_worker_costs_the_requests_that_it_held(two: ServerProcess) -> 
                     statuses.append(client.post("/v1/collections/replaced/index", json=body).status_code)
             except httpx.TransportError:
                 statuses.append(0)
+            # The new worker needs a processor as well.
+            time.sleep(0.02)
 
     with two.pinned() as client:
         client.put("/v1/collections/replaced", json={"dim": 3})
@@ -381,9 +384,11 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 def start_and_fail(**settings: str) -> subprocess.CompletedProcess[str]:
     """A server that ends by itself."""
     environment = {**os.environ, **{f"KINBIN_{name.upper()}": value for name, value in settings.items()}}
-    return subprocess.run(
-        [sys.executable, "-m", "kinbin_service"], env=environment, capture_output=True, text=True, timeout=100, check=False
-    )
+    with popen(
+        [sys.executable, "-m", "kinbin_service"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as ended:
+        out, errors = ended.communicate(timeout=100)
+    return subprocess.CompletedProcess(ended.args, ended.wait(), out, errors)
 
 
 def test_an_open_address_without_a_key_is_refused(tmp_path: Path) -> None:

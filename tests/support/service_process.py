@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Self
 import httpx
 import orjson
 
+from forking import popen
+
 START_SECONDS = 100.0
 
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -54,7 +56,7 @@ def spawning() -> Iterator[Spawn]:
 
     def start(module: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("KINBIN_")}
-        process = subprocess.Popen(
+        process = popen(
             [sys.executable, "-m", module, *map(str, arguments)],
             env={**inherited, **environment},
             stdin=subprocess.DEVNULL,
@@ -97,7 +99,7 @@ def environment(**settings: Any) -> dict[str, str]:
 class ServerProcess:
     """`python -m kinbin_service` on a data directory; settings are KINBIN_* variables without the prefix."""
 
-    command: tuple[str, ...] = ("-m", "kinbin_service")
+    popen: Callable[..., subprocess.Popen[bytes]] = staticmethod(popen)
 
     def __init__(self, data: Path, **settings: Any) -> None:
         self.port = free_port()
@@ -120,8 +122,8 @@ class ServerProcess:
     def launch(self) -> None:
         """Start the process."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, *self.command], env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            self._process = self.popen(
+                [sys.executable, "-m", "kinbin_service"], env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def wait_until_ready(self, workers: int = 1) -> None:
@@ -168,71 +170,41 @@ class ServerProcess:
     def close(self) -> None:
         """End the process, whatever state it is in."""
         self.client.close()
-        process = self.process
-        if process.poll() is None:
-            process.terminate()
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
             try:
-                process.wait(30)
+                self._process.wait(30)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(30)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+                self._process.kill()
+                self._process.wait(30)
 
 
-LAUNCHER = """
-import os, sys
-import kinbin
-from kinbin_service import server
-kinbin.warm_up()
-while sys.stdin.buffer.readline():
-    child = os.fork()
-    if child == 0:
-        server.run()
-        os._exit(0)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
+class FreshServer(ServerProcess):
+    """A server that begins as an interpreter of its own, and is no fork."""
+
+    popen = subprocess.Popen
 
 
 class QuickServer(ServerProcess):
-    """A server that restarts in a fraction of a second: each one is a fork of a process that has loaded everything and opened nothing."""
-
-    command = ("-c", LAUNCHER)
+    """A server that is started again and again, each time ready when `start` returns."""
 
     def __init__(self, data: Path, **settings: Any) -> None:
         super().__init__(data, **settings)
         self.starts = 0
-        self.serving = 0
 
     def start(self) -> None:
         """Start a server, and wait until it is ready."""
-        launcher = self.process
-        assert launcher.stdin is not None
-        assert launcher.stdout is not None
-        launcher.stdin.write(b"start\n")
-        launcher.stdin.flush()
-        self.serving = int(launcher.stdout.readline())
+        self.launch()
         self.starts += 1
         self.wait_until_ready(self.starts)
 
     def stop(self, sign: signal.Signals) -> int:
         """Send a signal to the server, and return its exit status once it has ended."""
-        assert self.process.stdout is not None
-        os.kill(self.serving, sign)
-        status = int(self.process.stdout.readline())
-        self.serving = 0
+        self.process.send_signal(sign)
+        status = self.process.wait(60)
         self.client.close()
         self.client = self.pinned()
         return status
 
     def __enter__(self) -> Self:
-        self.launch()
         return self
-
-    def close(self) -> None:
-        """End the server, if it still serves, and the process that forks them."""
-        if self.serving:
-            self.stop(signal.SIGKILL)
-        super().close()
