@@ -14,7 +14,7 @@ from workload import Stored, Workload, findings, same, stored_items
 
 pytestmark = pytest.mark.durability
 
-KILLS = 40
+KILLS = 24
 PREFIXES = ("a", "b", "c")
 
 

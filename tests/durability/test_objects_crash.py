@@ -18,7 +18,7 @@ from pooled import pools_at_once
 
 pytestmark = pytest.mark.durability
 
-KILLS = 40
+KILLS = 30
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_nothing_acknowledged_is_lost(watched: Nursery, tmp_path: Path) -> None:
     assert kinds["w"] > STEPS
     assert kinds["s"] >= STEPS, "every commit syncs its pages"
     assert kinds["wd"] >= STEPS, "every commit writes its meta page through to the disk"
-    assert verdicts(watched, tmp_path, events, 250) == {"": 250}
+    assert verdicts(watched, tmp_path, events, 150) == {"": 150}
 
 
 @pytest.mark.parametrize("flags", [{"sync": False}, {"metasync": False}], ids=["sync off", "metasync off"])

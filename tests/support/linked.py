@@ -27,7 +27,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.lookups import RUNS
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Writer
-from mechanisms import MECHANISMS
+from mechanisms import cells
 from workload import Stored, Workload, _ngmm, _wrong_answers, findings
 
 CLUSTERS = 30
@@ -92,9 +92,9 @@ def code_layout(kernel: str, kind: str) -> str:
     return KINDS[kind].layout if kinbin.KERNELS[kernel].geometry == SHAPES else "units"
 
 
-def cases(*kinds: str) -> list[tuple[str, str]]:
-    """The kernels that stand for all, with each of these kinds that they take."""
-    return [(name, kind) for name in MECHANISMS for kind in kinds if kinbin.KERNELS[name].signed or not KINDS[kind].signed]
+def cases(*kinds: str, most: int = 2) -> list[tuple[str, str]]:
+    """The kernels that stand for all, with kinds that they take: see `mechanisms.cells`."""
+    return cells(kinds, lambda name, kind: kinbin.KERNELS[name].signed or not KINDS[kind].signed, most)
 
 
 def true_scores(kernel: str, X: Any, Q: Any) -> NDArray[np.float64]:

@@ -249,7 +249,7 @@ def test_a_higher_target_costs_more_and_finds_more(measured: Callable[[float, in
 
 # -------------------------------------------------------------------------------- where a draw spoils all
 
-DRAWS = 40
+DRAWS = 24
 DRAW_TARGETS, DRAW_RANKS, DRAW_MODES = (0.5, 0.9, 0.99), (1, 10), ("bands", "auto")
 
 
@@ -347,7 +347,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 def test_the_bound_holds_where_a_draw_is_bad_for_all_alike_rows(
     name: str, target: float, k: int, mode: str, drawn: Callable[[str], Draws]
 ) -> None:
-    """Over 40 draws the mean bound is at most the mean recall, on rows that the same bad luck hides together.
+    """Over 24 draws the mean bound is at most the mean recall, on rows that the same bad luck hides together.
 
     One draw's answers share their luck, so the standard error is that of the means of the draws; three of it are allowed.
     """

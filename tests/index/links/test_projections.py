@@ -15,11 +15,14 @@ import kinbin
 import naive
 from kinbin.storage.format import Part
 from linked import names, still, true_scores
+from mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.slow
 
 K, DIM = 10, 120
 KERNELS = [name for name, space in kinbin.KERNELS.items() if space.geometry != "L1 of shapes"]
+STANDING = [name for name in KERNELS if name in MECHANISMS]
+"""Those of them that stand for the others, whose prints are functions of the same scores."""
 Rows = NDArray[np.float32]
 
 
@@ -81,7 +84,7 @@ def test_answers(kernel: str, db: kinbin.Database) -> None:
         assert walked.verified.mean() < 0.2 * len(X)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", STANDING)
 def test_turned_and_scaled_queries(kernel: str, db: kinbin.Database) -> None:
     """A query that is a multiple of a row finds it first, with score 1; one in directions that no row has is answered as completely."""
     X = rows_of(kernel, 1_500, 1)
@@ -98,7 +101,7 @@ def test_turned_and_scaled_queries(kernel: str, db: kinbin.Database) -> None:
         np.testing.assert_allclose(answer.scores, true_scores(kernel, X, elsewhere)[0][[int(one) for one in answer.ids]], atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", STANDING)
 def test_linking_more_keeps_the_directions(kernel: str, db: kinbin.Database) -> None:
     """New rows like the old, deletes and merges: the directions stay as they are, and all that is there is found."""
     X, Q = rows_of(kernel, 2_000, 1), rows_of(kernel, 40, 2)
@@ -118,7 +121,7 @@ def test_linking_more_keeps_the_directions(kernel: str, db: kinbin.Database) -> 
     assert collection.check().ok
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", STANDING)
 def test_drifted_rows_get_new_directions(kernel: str, db: kinbin.Database, caplog: pytest.LogCaptureFixture) -> None:
     """Rows in directions that the old ones have nothing of: scans stay exact at once, and the next link() chooses directions anew."""
     X = np.concatenate([rows_of(kernel, 1_300, 1, slice(0, 60)), rows_of(kernel, 500, 2, slice(60, DIM))])
@@ -146,7 +149,7 @@ def test_directions_are_those_of_the_seed(db: kinbin.Database) -> None:
     assert one[Part.CODES] != other[Part.CODES]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", STANDING)
 def test_links_are_found_again(kernel: str, tmp_path: Path) -> None:
     """Closed and opened again, a collection answers as before."""
     X, Q = rows_of(kernel, 900, 1), rows_of(kernel, 30, 2)
