@@ -7,31 +7,26 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kinbin.parameters import sequence_of
+from kinbin.query.filters import Filter
 from kinbin.query.matching import Filters
 from kinbin.query.view import View
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.indexing import Indexing
 
-__all__ = ["Browsed"]
+__all__ = ["Browsed", "Indexed"]
 
 
-class Browsed:
-    """The part of a `Collection` that reads items by what they hold. Every method reads one snapshot of its own."""
+class Indexed:
+    """The part of a collection that has payload indexes."""
 
     _filters: Filters
     _indexing: Indexing
 
-    def _reading(self) -> AbstractContextManager[tuple[Reader, View]]:
-        """A snapshot and the view of its state."""
-        raise NotImplementedError
-
     def _asked_filters(self) -> Filters:
         return self._filters
 
-    def count(self, filter: Any = None) -> int:
-        """How many items there are, or how many a filter matches."""
-        with self._reading() as (reader, view):
-            return view.state.items if filter is None else self._filters.matching(reader, view, filter)[0].items
+    def _ids_of(self, reader: Reader, matches: Filter, filter: Any) -> list[bytes]:
+        return self._filters.ids(reader, matches, filter)
 
     def add_index(self, field: str, kind: str, *, wait: bool = False) -> None:
         """Index a field of payloads (a dot goes into objects): filters on it need not read payloads any more. Declared on return.
@@ -63,3 +58,16 @@ class Browsed:
         """
         self._indexing.change(add, sequence_of("drop", drop))
         return self._indexing.describe()
+
+
+class Browsed(Indexed):
+    """The part of a `Collection` that reads items by what they hold. Every method reads one snapshot of its own."""
+
+    def _reading(self) -> AbstractContextManager[tuple[Reader, View]]:
+        """A snapshot and the view of its state."""
+        raise NotImplementedError
+
+    def count(self, filter: Any = None) -> int:
+        """How many items there are, or how many a filter matches."""
+        with self._reading() as (reader, view):
+            return view.state.items if filter is None else self._filters.matching(reader, view, filter)[0].items

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
-from weakref import WeakSet
 
 import numpy as np
 
 from kinbin.browsing import Browsed
 from kinbin.chunks import chunks, distinct_ids, new_ids
-from kinbin.duplicates.stream import Duplicated, Duplicates
+from kinbin.duplicates.stream import Duplicated, Opened
 from kinbin.edits import NewItems, Transaction
 from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
 from kinbin.explaining.asked import Explained
@@ -27,7 +26,6 @@ from kinbin.pinned import Pinned
 from kinbin.query.alone import Alone
 from kinbin.query.answers import Names
 from kinbin.query.contents import Contents
-from kinbin.query.filters import Filter
 from kinbin.query.matching import Filters
 from kinbin.query.plan import plan_query
 from kinbin.query.reading import Reading
@@ -97,7 +95,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         self._linker = Linker(self._store, self._views, recipe, data.dim, self._upkeep)
         self._names = Names()
         self._alone = Alone(self._searcher, self._names)
-        self._open_duplicates = WeakSet[Duplicates]()
+        self._duplicates = Opened()
         self._looked_at: View | None = None
         self._writes = GroupCommit(self._commit)
         self._indexing = Indexing(name, self._store)
@@ -164,9 +162,6 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
 
     def _check_vectors(self, X: Any) -> Rows:
         return self._rows(X)
-
-    def _ids_of(self, reader: Reader, matches: Filter, filter: Any) -> list[bytes]:
-        return self._filters.ids(reader, matches, filter)
 
     def _wake(self, items: int) -> None:
         """Tell the background threads of a write."""
@@ -327,7 +322,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
             self._pools.close()
         self._link_thread.stop()
         self._upkeep_thread.stop()
-        self._close_duplicates()
+        self._duplicates.close()
         self._store.close()
 
     def _backlog(self) -> int:

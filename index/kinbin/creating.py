@@ -116,14 +116,12 @@ def functions_of(items: str, distance: object, options: CollectionOptions) -> tu
     return own
 
 
-def refuse_beside_fields(items: str, distance: object, indexes: Mapping[str, str] | None) -> None:
+def refuse_beside_fields(items: str, distance: object) -> None:
     """See that nothing came that items of several fields do not have; the same for a database, and for a schema.
 
     Raises:
         InvalidInput: code "bad_parameter".
     """
-    if indexes:
-        raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
     if items != "vectors" or distance is not None:
         raise InvalidInput.of("bad_parameter", "items of several fields are vectors, whose kernels print scores", field="fields")
 

@@ -123,13 +123,15 @@ class Database(Aliased, Restoring, BackingUp):
         if indexes is not None:
             indexes = checked_kinds(indexes)
         if fields is not None:
-            refuse_beside_fields(items, distance, indexes)
+            refuse_beside_fields(items, distance)
             configs = configuration_of_fields(fields, asked)
             names = FieldNames(tuple(configs), HASH_VERSION)
-            return self._created(
+            several = self._created(
                 name, lambda: Store.create(self._folder / name, names, configs),
                 lambda again: self._existing_fields(name, fields, configs, asked["seed"], exist_ok or again),
             )  # fmt: skip
+            several._indexing.change(indexes or {})
+            return several
         own = functions_of(items, distance, options)
         config = configuration_of_items(items, distance, asked)
         made = self._created(

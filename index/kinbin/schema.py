@@ -89,7 +89,7 @@ class Schema:
         if callable(distance) or options.get("encoder") is not None or options.get("decoder") is not None:
             raise InvalidInput.of("bad_parameter", "a schema is data: a function cannot be part of it", field="distance")
         if fields is not None:
-            refuse_beside_fields(items, distance, kinds)
+            refuse_beside_fields(items, distance)
             self._configs = configuration_of_fields(fields, asked)
         else:
             self._configs = {_WHOLE: configuration_of_items(items, distance, asked)}

@@ -205,8 +205,10 @@ class Searched:
         answer = answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
         return told_times(answer, wanted.times, began) if asked.debug else answer
 
-    def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
-        """The same for m queries."""
+    def _search(
+        self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None, *, named: bool = True
+    ) -> AnswerBatch:
+        """The same for m queries. named: False where rows have no ids here, as those of a field: all are called the same."""
         limit = limit_of(self._space, asked)
         plan, wanted, masks, passing = self._plan(reader, view, asked, limit, cancel)
         try:
@@ -216,7 +218,12 @@ class Searched:
         except CorruptData:
             self._space.raise_failure()
             raise
-        return answer_batch(found, self._names.of(reader, view, found), asked.k, limit, passing, self._space)
+        if named:
+            names = self._names.of(reader, view, found)
+        else:
+            names = np.full(found.answers.rows.shape, None, object)
+            names[found.answers.rows >= 0] = ""
+        return answer_batch(found, names, asked.k, limit, passing, self._space)
 
     def _look_after(self, view: View, mode: str) -> None:
         """Wake the background threads for what a query in auto mode has seen: whoever wrote these rows may be gone."""

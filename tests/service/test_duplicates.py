@@ -83,7 +83,7 @@ async def test_bad_requests_are_refused(photos: App, headers: dict[str, str]) ->
     await photos.put("/v1/collections/both", {"fields": {"one": {"dim": 2}, "two": {"dim": 2}}})
     told = problem(await photos.client.post("/v1/collections/both/duplicates", json={"min_score": 0.5}, headers=headers))
     assert (told["status"], told["code"]) == (422, "invalid_field")
-    assert "several vectors" in told["detail"]
+    assert "field says which is meant" in told["detail"]
 
 
 async def test_clusters_that_are_too_large_for_one_answer_are_refused(photos: App) -> None:

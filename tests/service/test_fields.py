@@ -154,3 +154,34 @@ async def test_a_collection_of_one_vector_has_no_fields(app: App) -> None:
     np.save(file, np.ones((2, 4), np.float32))
     for path in ("index", "query"):
         await app.post(f"/v1/collections/p/{path}", file.getvalue(), status=422, headers={"content-type": "application/x-npy"})
+
+
+async def test_one_field_is_tuned_rebuilt_and_searched_for_duplicates(app: App, tmp_path: Path) -> None:
+    """With `field` a call is about the vectors of that field, and answers what the library answers; recall is of combined scores."""
+    rng = np.random.default_rng(3)
+    colour, words = rng.random((60, 4)) + 0.01, rng.random((60, 3)) + 0.01
+    colour[30:40] = colour[:10] * 1.01
+    fields: dict[str, dict[str, Any]] = {"colour": {"kernel": "ngmm", "dim": 4}, "words": {"dim": 3}}
+    await app.put("/v1/collections/p", {"fields": fields, "seed": 5})
+    items: list[dict[str, Any]] = [
+        {"id": f"{i:02}", "vectors": {"colour": colour[i].tolist(), "words": words[i].tolist()}} for i in range(60)
+    ]
+    await app.post("/v1/collections/p/index", {"items": items})
+    with kinbin.open(tmp_path / "library") as db:
+        db.create_collection("p", fields=fields, seed=5)
+        c = db.fields_collection("p")
+        c.add([one["id"] for one in items], {"colour": colour, "words": words})
+        near = [(one.a, one.b, one.score) for one in c.duplicates(0.97, field="colour", miss=0)]
+        recall = c.recall(60, k=3)
+    assert len(near) >= 10
+    found = await app.post("/v1/collections/p/duplicates", {"min_score": 0.97, "miss": 0, "field": "colour"})
+    assert sorted((one["a"], one["b"], one["score"]) for one in found["pairs"]) == sorted(near)
+    told = await app.get("/v1/collections/p/recall", params={"queries": 60, "k": 3})
+    assert [(one["mode"], one["recall"]) for one in told["modes"]] == [(one.mode, one.recall) for one in recall.modes]
+    tuned = await app.post("/v1/collections/p/tune", {"k": 3, "sample": 10, "field": "words", "choices": [{"rows": 2, "bands": 30}]})
+    assert [(one["rows"], one["bands"]) for one in tuned["bands"]] == [(2, 30)]
+    made = await app.post("/v1/collections/p/rebuild", {"rows": 2, "bands": 30, "field": "words"})
+    assert (made["rows"], made["bands"], made["count"]) == (2, 30, 60)
+    for body, pointer in (({"min_score": 0.9}, "#/field"), ({"max_distance": 0.1, "field": "colour"}, "#/max_distance")):
+        refused = await app.post("/v1/collections/p/duplicates", body, status=422)
+        assert refused["errors"][0]["pointer"] == pointer

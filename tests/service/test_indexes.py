@@ -85,13 +85,12 @@ async def test_a_collection_that_is_not_there(app: App, path: str) -> None:
     assert (await app.post(f"{PATH}/{path}", body, status=404))["code"] == "collection_not_found"
 
 
-async def test_fields_have_no_payload_indexes(app: App) -> None:
-    """A collection with several vectors refuses indexes when it is made and later; facets and order it has."""
+async def test_payloads_of_items_with_several_vectors_are_indexed(app: App) -> None:
+    """A collection with several vectors has indexes from the start and later, and facets and order."""
     fields = {"one": {"dim": 2}, "two": {"dim": 2}}
-    refused = await app.put(PATH, {"fields": fields, "indexes": {"year": "number"}}, status=422)
-    assert "cannot be indexed yet" in str(refused)
-    await app.put(PATH, {"fields": fields})
-    assert "cannot be indexed yet" in str(await app.post(f"{PATH}/indexes", {"add": {"year": "number"}}, status=422))
+    await app.put(PATH, {"fields": fields, "indexes": {"year": "number"}})
+    await app.post(f"{PATH}/indexes", {"add": {"tag": "keyword"}})
+    assert (await app.get(PATH))["stats"]["indexes"]["fields"].keys() == {"year", "tag"}
     items = [{"id": f"{i}", "vectors": {"one": [1, i], "two": [i, 1]}, "payload": {"year": -i}} for i in range(3)]
     await app.post(f"{PATH}/index", {"items": items})
     assert (await app.post(f"{PATH}/facets", {"field": "year"}))["distinct"] == 3

@@ -110,7 +110,7 @@ async def test_there_is_nothing_to_measure_without_neighbours(app: App) -> None:
 
 
 async def test_collections_without_bands(app: App) -> None:
-    """Strings are not tuned, their recall is measured; several fields are neither; what is not there is 404."""
+    """Strings are not tuned, their recall is measured; of several fields one has to be named; what is not there is 404."""
     await app.put(PATH, {"items": "strings", "distance": "levenshtein"})
     await app.post(f"{PATH}/index", {"items": [{"id": f"{i}", "string": f"word {i}"} for i in range(20)]})
     assert "tune is about bands" in (await app.post(f"{PATH}/tune", {}, status=422))["detail"]
@@ -119,11 +119,13 @@ async def test_collections_without_bands(app: App) -> None:
     assert [one["recall"] for one in told["modes"]] == [1.0, 1.0]
     await app.put("/v1/collections/both", {"fields": {"one": {"dim": 2}, "two": {"dim": 2}}})
     for path in ("tune", "rebuild"):
-        assert "several vectors" in (await app.post(f"/v1/collections/both/{path}", {}, status=422))["detail"]
+        refused = await app.post(f"/v1/collections/both/{path}", {}, status=422)
+        assert (refused["code"], refused["errors"][0]["pointer"]) == ("invalid_field", "#/field")
+        assert "of one, two" in refused["detail"]
+        assert "leave field out" in (await app.post(f"{PATH}/{path}", {"field": "one"}, status=422))["detail"]
         assert (await app.post(f"/v1/collections/none/{path}", {}, status=404))["code"] == "collection_not_found"
-    refused = await app.get("/v1/collections/both/recall", status=422)
-    assert "several vectors" in refused["detail"]
-    assert refused["errors"] == []
+    refused = await app.post("/v1/collections/both/recall", {"queries": [{"indices": [0], "values": [1.0]}]}, status=422)
+    assert "with stored items" in refused["detail"]
 
 
 async def test_one_rebuild_at_a_time(points: App, monkeypatch: pytest.MonkeyPatch, rows: NDArray[np.float64]) -> None:

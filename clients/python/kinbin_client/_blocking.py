@@ -256,15 +256,15 @@ class Tuned:
 
     def tune(
         self, k: int = 10, target_recall: float = 0.9, *, sample: int = 200, seed: int = 0,
-        choices: Iterable[tuple[int, int]] | None = None,
+        choices: Iterable[tuple[int, int]] | None = None, field: str | None = None,
     ) -> Tuning:  # fmt: skip
         """What bands of so many hashes, and walks, would find and take, by a sample of the stored rows; nothing is changed.
 
-        `choices`: pairs of (rows, bands) to judge; None: all usual ones.
+        `choices`: pairs of (rows, bands) to judge; None: all usual ones. `field`: of items with several vectors, the one that is meant.
 
         Usage: `collection.tune(target_recall=0.95).suggested`
         """
-        asked = {"k": k, "target_recall": target_recall, "sample": sample, "seed": seed}
+        asked = {"k": k, "target_recall": target_recall, "sample": sample, "seed": seed, "field": field}
         return self._sender.run(_flows.send(_tuning.tune(self.name, asked, choices), self._retry))
 
     def recall(
@@ -285,12 +285,14 @@ class Tuned:
 
         return self._sender.run(_flows.of_its_kind(self._sender.kinds, self.name, self._retry, build))
 
-    def rebuild(self, rows: int | None = None, bands: int | None = None) -> Rebuilt:
+    def rebuild(self, rows: int | None = None, bands: int | None = None, *, field: str | None = None) -> Rebuilt:
         """Lay all rows out in other bands, while the collection is used; None: chosen by Kinbin. Returns when it is done.
+
+        `field`: of items with several vectors, the one whose rows are meant.
 
         Usage: `collection.rebuild(rows=3, bands=128)`
         """
-        return self._sender.run(_flows.send(_tuning.rebuild(self.name, rows, bands), self._retry))
+        return self._sender.run(_flows.send(_tuning.rebuild(self.name, rows, bands, field), self._retry))
 
 
 class Aliasing:

@@ -69,21 +69,21 @@ class Deduplicated:
 
     def duplicates(
         self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
-        filter: Filter | None = None, limit: int = 1_000,
+        filter: Filter | None = None, field: str | None = None, limit: int = 1_000,
     ) -> Duplicates:  # fmt: skip
         """All pairs of items that score so much (or are so far apart at most), or the "clusters" that they make, with exact scores.
 
         miss: the most that the probability may be, of each pair, to be overlooked. Items of the same vector count as one: the first is
-        paired with each of the others.
+        paired with each of the others. field: of items with several vectors, the one that is compared.
 
         Usage: `[(one.a, one.b, one.score) for one in collection.duplicates(0.9).pairs]`
         """
-        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "field": field, "limit": limit}
         return self._sender.run(_flows.send(_asked(self.name, min_score=min_score, **asked), self._retry))
 
     def duplicates_stream(
         self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
-        filter: Filter | None = None, limit: int | None = None, timeout: float = _SILENCE,
+        filter: Filter | None = None, field: str | None = None, limit: int | None = None, timeout: float = _SILENCE,
     ) -> DuplicateStream:  # fmt: skip
         """The same, line by line while they are found: of any number, in memory that does not grow with them.
 
@@ -91,7 +91,7 @@ class Deduplicated:
 
         Usage: `for pair in collection.duplicates_stream(0.9): print(pair.a, pair.b, pair.score)`
         """
-        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "field": field, "limit": limit}
         operation = _streamed(self.name, timeout, min_score=min_score, **asked)
         return DuplicateStream(self._sender.lines(_flows.send(operation, self._retry)))
 
@@ -105,21 +105,21 @@ class AsyncDeduplicated:
 
     async def duplicates(
         self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
-        filter: Filter | None = None, limit: int = 1_000,
+        filter: Filter | None = None, field: str | None = None, limit: int = 1_000,
     ) -> Duplicates:  # fmt: skip
         """All pairs of items that score so much (or are so far apart at most), or the "clusters" that they make, with exact scores.
 
         miss: the most that the probability may be, of each pair, to be overlooked. Items of the same vector count as one: the first is
-        paired with each of the others.
+        paired with each of the others. field: of items with several vectors, the one that is compared.
 
         Usage: `[(one.a, one.b, one.score) for one in (await collection.duplicates(0.9)).pairs]`
         """
-        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "field": field, "limit": limit}
         return await self._sender.run(_flows.send(_asked(self.name, min_score=min_score, **asked), self._retry))
 
     def duplicates_stream(
         self, min_score: float | None = None, as_: str = "pairs", *, max_distance: float | None = None, miss: float = 0.01,
-        filter: Filter | None = None, limit: int | None = None, timeout: float = _SILENCE,
+        filter: Filter | None = None, field: str | None = None, limit: int | None = None, timeout: float = _SILENCE,
     ) -> AsyncDuplicateStream:  # fmt: skip
         """The same, line by line while they are found: of any number, in memory that does not grow with them.
 
@@ -127,6 +127,6 @@ class AsyncDeduplicated:
 
         Usage: `async for pair in collection.duplicates_stream(0.9): print(pair.a, pair.b, pair.score)`
         """
-        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "limit": limit}
+        asked = {"as": as_, "max_distance": max_distance, "miss": miss, "filter": filter, "field": field, "limit": limit}
         operation = _streamed(self.name, timeout, min_score=min_score, **asked)
         return AsyncDuplicateStream(self._sender.lines(_flows.send(operation, self._retry)))

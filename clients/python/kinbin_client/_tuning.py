@@ -26,7 +26,7 @@ _parse_rebuilt = model_parser(Rebuilt)
 
 def tune(name: str, asked: Mapping[str, Any], choices: Iterable[tuple[int, int]] | None) -> Operation[Tuning]:
     """Predict. asked: k, target_recall, sample and seed."""
-    body = dict(asked)
+    body = {name: value for name, value in asked.items() if value is not None}
     if choices is not None:
         try:
             body["choices"] = [{"rows": rows, "bands": bands} for rows, bands in choices]
@@ -54,9 +54,9 @@ def measured_recall(name: str, queries: Any, items: str, asked: Mapping[str, Any
     return Operation(json_request("POST", f"{collection_path(name)}/recall", body), _parse_recall)
 
 
-def rebuild(name: str, rows: int | None, bands: int | None) -> Operation[Rebuilt]:
+def rebuild(name: str, rows: int | None, bands: int | None, field: str | None) -> Operation[Rebuilt]:
     """Lay the rows out anew; not repeated when it may have been begun, for it takes long."""
-    body = to_json({"rows": rows, "bands": bands}, "request")
+    body = to_json({"rows": rows, "bands": bands} | ({} if field is None else {"field": field}), "request")
     headers = json_request("POST", "/", body).headers
     return Operation(Request("POST", f"{collection_path(name)}/rebuild", body, headers, Repeat.IF_NOT_DONE, _LONG_SECONDS), _parse_rebuilt)
 

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 020acbbd4340aa780eac3e35f629f071762b418bc92116cec11f53ce765959bf, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 4ef88ea497754dd938f0a02fa0a98927d156465ccc12698a7cd28fc168f92e7e, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -275,7 +275,8 @@ export interface paths {
          *     Each is overlooked with the probability `miss_probability` at most. With `Accept: application/x-ndjson` a pair or cluster is a line,
          *     sent while others are looked for, in a thread of its own and one such search at a time; the last line has `miss_probability`,
          *     `compared` and `complete`, or `error`, a problem document. A reader that takes nothing for 20 seconds is broken off. As JSON it takes
-         *     as long as a search may, and has at most as many ids as an answer may have items. Not for collections of several fields.
+         *     as long as a search may, and has at most as many ids as an answer may have items. Of items with several vectors `field`
+         *     says which is meant.
          */
         post: operations["find_duplicates"];
         delete?: never;
@@ -1577,6 +1578,12 @@ export interface components {
             filter?: {
                 [key: string]: unknown;
             } | null;
+            /**
+             * Field
+             * @description of items with several vectors: the one that is meant
+             * @default null
+             */
+            field?: string | null;
             /**
              * Limit
              * @description pairs or clusters at most; null: 1,000 in JSON, and all as lines
@@ -3648,6 +3655,12 @@ export interface components {
              * @default null
              */
             bands?: number | null;
+            /**
+             * Field
+             * @description of items with several vectors: the one that is meant
+             * @default null
+             */
+            field?: string | null;
         };
         /**
          * RecallAnswer
@@ -4119,6 +4132,12 @@ export interface components {
              * @default 0
              */
             seed?: number;
+            /**
+             * Field
+             * @description of items with several vectors: the one that is meant
+             * @default null
+             */
+            field?: string | null;
             /**
              * Choices
              * @description null: all usual settings

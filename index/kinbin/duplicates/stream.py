@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,7 +36,7 @@ from kinbin.storage.dead import DeadRows
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
-__all__ = ["FORMS", "Duplicated", "Duplicates"]
+__all__ = ["FORMS", "Duplicated", "Duplicates", "Opened", "Seen", "checked"]
 
 FORMS = ("pairs", "clusters")
 _LEAST_MISS = 1e-9
@@ -49,9 +50,24 @@ class Wanted:
     """The least score, or the greatest distance, as it is printed."""
     form: str
     miss: float
-    filter: Any
     cancel: threading.Event | None
     progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What is looked through."""
+
+    reader: Reader
+    """Of the ids of rows."""
+    view: View
+    masks: Sequence[DeadRows] | None
+    """Hide the rows of `view` that do not count; None: those that live count."""
+    passing: Passing | None
+    """The ids that count of rows of several items; None: all."""
+
+
+Seeing = Callable[[], AbstractContextManager[Seen]]
 
 
 class Duplicated:
@@ -60,7 +76,7 @@ class Duplicated:
     _filters: Filters
     _recipe: Recipe
     _store: Store
-    _open_duplicates: WeakSet[Duplicates]
+    _duplicates: Opened
 
     def _reading(self) -> AbstractContextManager[tuple[Reader, View]]:
         """A snapshot and the view of its state."""
@@ -90,25 +106,59 @@ class Duplicated:
         Cost: as many hashes as the miss needs, 0.25 ns a nonzero and hash, and scoring the pairs that share a band, 0.1 µs each. Memory:
         some 30 bytes an item, and 400 MB at most; more lies in a file in the collection's folder.
         """
-        one_of("as", as_, FORMS)
-        if min_score is None and max_distance is None:
-            name = "max_distance" if self._recipe.space.ascending else "min_score"
-            raise InvalidInput.of("bad_parameter", f"how near duplicates are has to be said: give {name}", field=name)
-        if not is_number(miss) or not (miss == 0 or _LEAST_MISS <= miss < 1):
-            raise InvalidInput.of("bad_parameter", f"miss is 0, or a probability from {_LEAST_MISS:g} to below 1", field="miss")
-        check_cancel(cancel)
-        limit = limit_of(self._recipe.space, QueryOptions(min_score=min_score, max_distance=max_distance))
-        assert limit is not None
-        if filter is not None:
-            compile_filter(filter)
-        wanted = Wanted(limit, as_, float(miss), filter, cancel, progress)
-        found = Duplicates(self._reading, self._recipe, self._filters, Path(self._store.path), wanted)
-        self._open_duplicates.add(found)
+        wanted = checked(self._recipe.space, (min_score, max_distance), as_, miss, filter, cancel, progress)
+        return self._duplicates.of(partial(self._seen, filter), self._recipe, Path(self._store.path), wanted)
+
+    @contextmanager
+    def _seen(self, filter: Any) -> Iterator[Seen]:
+        """The rows of a snapshot, and their ids."""
+        with self._reading() as (reader, view):
+            if filter is None:
+                yield Seen(reader, view, None, None)
+                return
+            matching, passing = self._filters.matching(reader, view, filter)
+            yield Seen(reader, view, matching.masks, passing)
+
+
+def checked(
+    space: Space, limits: tuple[float | None, float | None], form: str, miss: float, filter: Any, cancel: threading.Event | None,
+    progress: Progress | None,
+) -> Wanted:  # fmt: skip
+    """What is asked for. limits: min_score and max_distance.
+
+    Raises:
+        InvalidInput: see `Collection.duplicates`. SearchCancelled.
+    """
+    one_of("as", form, FORMS)
+    min_score, max_distance = limits
+    if min_score is None and max_distance is None:
+        name = "max_distance" if space.ascending else "min_score"
+        raise InvalidInput.of("bad_parameter", f"how near duplicates are has to be said: give {name}", field=name)
+    if not is_number(miss) or not (miss == 0 or _LEAST_MISS <= miss < 1):
+        raise InvalidInput.of("bad_parameter", f"miss is 0, or a probability from {_LEAST_MISS:g} to below 1", field="miss")
+    check_cancel(cancel)
+    limit = limit_of(space, QueryOptions(min_score=min_score, max_distance=max_distance))
+    assert limit is not None
+    if filter is not None:
+        compile_filter(filter)
+    return Wanted(limit, form, float(miss), cancel, progress)
+
+
+class Opened:
+    """The answers of a collection that may not be read to their end: each holds a snapshot."""
+
+    def __init__(self) -> None:
+        self._open = WeakSet[Duplicates]()
+
+    def of(self, seeing: Seeing, recipe: Recipe, folder: Path, wanted: Wanted) -> Duplicates:
+        """A new one."""
+        found = Duplicates(seeing, recipe, folder, wanted)
+        self._open.add(found)
         return found
 
-    def _close_duplicates(self) -> None:
-        """End the answers that nobody read to the end: each holds a snapshot."""
-        for one in list(self._open_duplicates):
+    def close(self) -> None:
+        """End them."""
+        for one in list(self._open):
             # One that another thread reads just now goes on, and lets go by itself.
             with suppress(ValueError):
                 one.close()
@@ -117,17 +167,14 @@ class Duplicated:
 class Duplicates(Iterator[Any]):
     """An answer that is found while it is read. See `Collection.duplicates`."""
 
-    def __init__(
-        self, reading: Callable[[], AbstractContextManager[tuple[Reader, View]]], recipe: Recipe, filters: Filters, folder: Path,
-        wanted: Wanted,
-    ) -> None:  # fmt: skip
+    def __init__(self, seeing: Seeing, recipe: Recipe, folder: Path, wanted: Wanted) -> None:
         self.rows = 0
         """Different vectors that were looked at."""
         self.miss_probability: float | None = None
         """The most that it is for any pair; None before the first is asked for."""
         self.complete = False
         """Whether all was told."""
-        self._reading, self._recipe, self._filters, self._folder, self._wanted = reading, recipe, filters, folder, wanted
+        self._seeing, self._recipe, self._folder, self._wanted = seeing, recipe, folder, wanted
         self._join: Join | None = None
         self._running = self._run()
 
@@ -155,13 +202,12 @@ class Duplicates(Iterator[Any]):
     def _run(self) -> Generator[Any, None, None]:
         wanted, space, wide = self._wanted, self._recipe.space, self._recipe.wide
         least = _least_score(space, wanted.limit)
-        with self._reading() as (reader, view):
-            matching, passing = (None, None) if wanted.filter is None else self._filters.matching(reader, view, wanted.filter)
-            source = _living(view, None if matching is None else matching.masks)
+        with self._seeing() as seen:
+            source = _living(seen.view, seen.masks)
             plan = choose_plan(source, space, wide, least, wanted.miss)
             self.rows, self.miss_probability = len(source), plan.miss
             self._join = join = Join(source, space, wide, plan, least, cancel=wanted.cancel, progress=wanted.progress)
-            names = _Names(reader, source, passing)
+            names = _Names(seen.reader, source, seen.passing)
             with join.hashed(self._recipe.sampler.codes, self._folder) as keys:
                 yield from self._pairs(join, keys, names) if wanted.form == "pairs" else self._clusters(join, keys, names)
         self.complete = True
@@ -272,7 +318,7 @@ def _least_score(space: Space, limit: float) -> float:
     return least
 
 
-def _living(view: View, masks: list[DeadRows] | None) -> Source:
+def _living(view: View, masks: Sequence[DeadRows] | None) -> Source:
     """The rows that may be answered, by ascending row number."""
     fresh = view.fresh
     masks = masks if masks is not None else [*(run.dead for run in view.runs), fresh.dead]

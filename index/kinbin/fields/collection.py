@@ -13,11 +13,14 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.browsing import Indexed
 from kinbin.chunks import chunks, distinct_ids, new_ids
 from kinbin.collection import Collection
+from kinbin.duplicates.stream import Opened
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.fields.combining import Combination, all_fields, combination_of
 from kinbin.fields.depths import FEW, MOST_NEIGHBOURS, Depths
+from kinbin.fields.duplicates import DuplicatedFields
 from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.mapping import MappedFields
@@ -25,6 +28,7 @@ from kinbin.fields.moment import Moment, Moments
 from kinbin.fields.refusing import OfOneVector
 from kinbin.fields.search import Search
 from kinbin.fields.shaping import answers_shaped
+from kinbin.fields.tuning import TunedFields
 from kinbin.fields.vectors import aligned, taking
 from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
@@ -33,6 +37,7 @@ from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most
 from kinbin.pinned import Pinned
 from kinbin.query.contents import payload_reader, versioned
+from kinbin.query.matching import Filters
 from kinbin.query.route import Wanted
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactReport, FieldsConfig, Item, SnapshotInfo
 from kinbin.rows.identity import check_ids, encode_payloads
@@ -48,12 +53,13 @@ from kinbin.terms import Asked as TermsAsked
 from kinbin.terms import Terms
 from kinbin.together import check_rows
 from kinbin.upkeep.election import elected
+from kinbin.upkeep.indexing import Indexing
 from kinbin.upkeep.linking import Progress
 
 __all__ = ["FieldsCollection"]
 
 
-class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]):
+class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFields, OfOneVector, Indexed, Front[Moment]):
     """Items with an id, a payload and several vectors, each searched by a kernel of its own.
 
     Threads and processes: as with a `Collection`. Durability: `add` and `delete` return when their commits are on disk; each is
@@ -69,10 +75,13 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
                 self._fields[field] = Collection(f"{name}/{field}", path / FIELDS / field)
             self.config = FieldsConfig({field: one.config for field, one in self._fields.items()})
             self._spaces = {field: one._space for field, one in self._fields.items()}
-            self._moments = Moments(self._store, self._fields)
+            self._indexing = Indexing(name, self._store)
+            self._filters = Filters(self._indexing.at)
+            self._moments = Moments(self._store, self._fields, self._filters)
             self._writing = Writing(name, self._store, self._fields)
             self._writes = GroupCommit(self._writing.commit)
             self._depths = Depths(self._store)
+            self._duplicates = Opened()
             self._writing.recover()
         except BaseException:
             self.close()
@@ -143,6 +152,8 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
     def _wake(self, items: int) -> None:
         for field in self._fields.values():
             field._wake(items)
+        if self._writing.logs:
+            self._indexing.wake()
 
     # -- searching
 
@@ -194,6 +205,9 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
         """
         wanted = self._asked(options_of(options, k, target_recall, asked))
         combination = combination_of(self._spaces, vectors, weights, combine)
+        return self._answer(combination, self._asked_rows(combination, vectors), wanted, cancel)
+
+    def _asked_rows(self, combination: Combination, vectors: Mapping[str, Any]) -> dict[str, Rows]:
         queries: dict[str, Rows] = {}
         for name in combination.names:
             shape = getattr(vectors[name], "shape", None)
@@ -204,7 +218,10 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
         if len({len(rows) for rows in queries.values()}) > 1:
             told = ", ".join(f"{len(rows)} for {name}" for name, rows in queries.items())
             raise InvalidInput.of("bad_parameter", f"fields have vectors of different numbers of queries: {told}", field="vectors")
-        return self._answer(combination, queries, wanted, cancel)
+        return queries
+
+    def _find(self, moment: Moment, combination: Combination, queries: Mapping[str, Rows], asked: QueryOptions, cancel: Any) -> Answer:
+        return self._told(moment, combination, self._search(moment, combination, queries, asked, None, cancel), asked)[0]
 
     @staticmethod
     def _asked(asked: QueryOptions) -> QueryOptions:
@@ -334,15 +351,6 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
         items = [Item(key.decode(), None, payload(data), by_field) for (key, _, data), by_field in zip(entries, vectors, strict=True)]
         return versioned(items, entries) if "version" in wanted else items
 
-    def change_indexes(self, add: Mapping[str, str], drop: Sequence[str] = ()) -> None:
-        """Payloads of items with several vectors cannot be indexed yet.
-
-        Raises:
-            InvalidInput: always, if anything is asked for.
-        """
-        if add or drop:
-            raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
-
     def count(self, filter: Any = None) -> int:
         """How many items there are, or how many a filter matches."""
         with self._moments.open() as moment:
@@ -355,14 +363,14 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
             return {
                 "name": self.name, "count": moment.state.items, "commits": moment.state.sequence, "fields": fields,
                 "bytes": self._store.size_on_disk() + sum(one["bytes"] for one in fields.values()),
-                "depths": self._depths.told(), "background": self.background(),
+                "depths": self._depths.told(), "indexes": self._indexing.describe(), "background": self.background(),
             }  # fmt: skip
 
     def background(self) -> dict[str, Any]:
         """What failed in the background of this process, by work and field ("upkeep colour"). Reads nothing that is stored."""
         told = [(work, name, one) for name, field in self._fields.items() for work, one in field.background().items()]
         # Payloads are kept with the items, and fields have none to index.
-        return {f"{work} {name}": one for work, name, one in told if work != "indexes"}
+        return {f"{work} {name}": one for work, name, one in told if work != "indexes"} | {"indexes": self._indexing.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, that every item has its row in every field, and what `Collection.check` does of each. Reads everything."""
@@ -383,6 +391,7 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
                     report = check_store(part.reader, part.field._recipe, told, numbers)
                     problems += [f"field {name}: {problem}" for problem in report.problems]
                     rows, runs = rows + report.rows, runs + report.runs
+            problems += self._indexing.problems()
         except CorruptData as error:
             problems.append(str(error))
         return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS])
@@ -442,6 +451,10 @@ class FieldsCollection(ExplainedFields, MappedFields, OfOneVector, Front[Moment]
 
     def close(self) -> None:
         """Stop background work and let go of the files."""
+        # What was not opened to its end has none.
+        getattr(self, "_duplicates", Opened()).close()
+        if hasattr(self, "_indexing"):
+            self._indexing.close()
         for field in self._fields.values():
             field.close()
         self._store.close()

@@ -116,10 +116,19 @@ class Depths:
         known = self._known.get(key)
         return known if known is not None and known.serves(moment.state.items, moment.state.next_row) else None
 
+    def forget(self) -> None:
+        """Measure everything anew when it is asked next: bands are other ones now."""
+        with self._lock:
+            self._known = {}
+            self._keep()
+
     def _remember(self, key: str, measured: Depth) -> None:
         # A new mapping: others read the old one meanwhile.
         known = {**{one: depth for one, depth in self._known.items() if one != key}, key: measured}
         self._known = dict(list(known.items())[-_KEPT:])
+        self._keep()
+
+    def _keep(self) -> None:
         try:
             with self._store.write() as writer:
                 writer.put_depths(self.told())

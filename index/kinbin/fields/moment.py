@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from kinbin.collection import Collection
 from kinbin.edits import living_rows
 from kinbin.errors import CollectionNotFound, CorruptData
 from kinbin.query.filters import compile_filter
-from kinbin.query.matching import masks_of
+from kinbin.query.matching import Filters, key_of, masks_of
 from kinbin.query.search import Masks
 from kinbin.query.view import View
 from kinbin.rows.rows import Rows
@@ -56,8 +55,10 @@ class Part:
 class Known:
     """What is worked out of one state of all stores, once. Holds no snapshot; places are used inside of one of the same state."""
 
-    def __init__(self, record: bytes, state: State, pending: NDArray[np.uint64], views: Mapping[str, View]) -> None:
+    def __init__(self, record: bytes, state: State, pending: NDArray[np.uint64], views: Mapping[str, View], asked: Filters) -> None:
+        """asked: what knows which items a filter lets through."""
         self.record = record
+        self._asked = asked
         self.state = state
         self.views = dict(views)
         self.masks = {name: _hiding(view, state, pending) for name, view in views.items()}
@@ -98,15 +99,14 @@ class Known:
         return known
 
     def matching(self, reader: Reader, filter: Any) -> NDArray[np.uint64]:
-        """The numbers of the items that a filter lets through, ascending. Cost: about 1 µs an item, once."""
+        """The numbers of the items that a filter lets through, ascending. Cost: as of `Filters.matching`, once."""
         predicate = compile_filter(filter)
-        key = orjson.dumps(filter, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        key = key_of(filter)
         known = self._filters.get(key)
         if known is None:
             if len(self._filters) >= _FILTERS:
                 self._filters.clear()
-            found = np.fromiter((number for _, number, payload in reader.all_items() if predicate(payload)), np.uint64)
-            known = self._filters[key] = np.sort(found)
+            known = self._filters[key] = self._asked.rows(reader, predicate, key)[1]
         return known
 
 
@@ -138,9 +138,11 @@ class Moment:
 class Moments:
     """Opens moments of one collection. Thread-safe."""
 
-    def __init__(self, store: Store, fields: Mapping[str, Collection]) -> None:
+    def __init__(self, store: Store, fields: Mapping[str, Collection], asked: Filters) -> None:
+        """asked: what knows which items of the first store a filter lets through."""
         self._store = store
         self._fields = fields
+        self._asked = asked
         self._lock = threading.Lock()
         self._newest: Known | None = None
 
@@ -182,7 +184,7 @@ class Moments:
     def _known(self, reader: Reader, record: bytes, views: Mapping[str, View]) -> Known:
         newest = self._newest
         if newest is None or newest.record != record or any(newest.views[name] is not view for name, view in views.items()):
-            newest = Known(record, _check_there(reader), pending_rows(reader), views)
+            newest = Known(record, _check_there(reader), pending_rows(reader), views, self._asked)
             with self._lock:
                 self._newest = newest
         return newest

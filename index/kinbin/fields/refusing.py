@@ -8,28 +8,21 @@ from kinbin.errors import InvalidInput
 
 __all__ = ["OfOneVector"]
 
-_INSTEAD = "put the vectors of one field into a collection of their own (get with include=['vector'], or kinbin export), and ask that"
-
 
 class OfOneVector:
-    """The part of a `FieldsCollection` that refuses what is done with collections of one vector only."""
+    """The part of a `FieldsCollection` that refuses what is asked of collections of one vector only."""
 
-    def duplicates(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of several fields. Raises InvalidInput, which says what to do."""
-        raise _refused(f"duplicates are told by one vector of each item, and items have several here: {_INSTEAD}")
-
-    def tune(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of several fields. Raises InvalidInput, which says what to do."""
-        raise _refused(f"a collection with several fields is not tuned: {_INSTEAD}; create_collection takes rows and bands of each field")
-
-    def recall(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of several fields. Raises InvalidInput, which says what to do."""
-        raise _refused(f"recall is measured of one vector, and items have several here: {_INSTEAD}; or compare with mode='exact'")
-
-    def rebuild(self, *_: Any, **__: Any) -> NoReturn:
+    def query_examples(self, *_: Any, **__: Any) -> NoReturn:
         """Not of several fields. Raises InvalidInput, which says what to do."""
         raise _refused(
-            "a collection with several fields is not rebuilt: create another, with rows and bands of each field, and copy the items"
+            "examples are compared by one vector of each item, and items have several here: ask for each of them (query_id, fields=[…]) "
+            "and add the scores up"
+        )
+
+    def query_each(self, *_: Any, **__: Any) -> NoReturn:
+        """Not of several fields. Raises InvalidInput, which says what to do."""
+        raise _refused(
+            "queries with options of their own are asked one by one here: query, query_id; or with the same options: query_batch"
         )
 
 

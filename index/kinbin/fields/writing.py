@@ -36,7 +36,7 @@ from kinbin.storage.group import Edit
 from kinbin.storage.notes import put_notes
 from kinbin.storage.quota import Quota, put_quota, quota_of
 from kinbin.storage.store import Store
-from kinbin.storage.transactions import Reader
+from kinbin.storage.transactions import Reader, Writer
 from kinbin.terms import Known, Versions, following, refuse_conflicts, refuse_versions
 from kinbin.upkeep.election import elected
 from kinbin.upkeep.sealing import current
@@ -74,6 +74,8 @@ class Writing:
         self._store = store
         self._fields = fields
         self._lock = store.path / "write.lock"
+        self.logs = False
+        """Whether payload indexes wanted to know what the last commit touched."""
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -135,7 +137,9 @@ class Writing:
     def _name_them(self, batch: Batch) -> None:
         """Step 2: the commit."""
         with self._store.write() as writer:
-            state = writer.state()
+            state, declared = writer.state(), writer.declared_indexes()
+            self.logs = declared is not None and bool(declared.kinds)
+            touched = _touched(writer, list(batch.items)) if self.logs else []
             writer.put_items((key, *item) for key, item in batch.items.items() if item is not None)
             writer.delete_items(key for key, item in batch.items.items() if item is None)
             writer.put_owners(batch.owners())
@@ -149,6 +153,9 @@ class Writing:
             put_notes(writer, batch.notes)
             if batch.quota is not None:
                 put_quota(writer, batch.quota)
+            if self.logs:
+                # A record for each commit, also of one that touches no item: a log with a gap is none.
+                writer.append_changes(state.sequence + 1, touched)
             writer.put_state(state.with_(sequence=state.sequence + 1, next_row=batch.next, items=batch.count))
 
     def _sweep_quietly(self) -> None:
@@ -170,6 +177,11 @@ class Writing:
             if len(unwanted):
                 with field._store.write() as writer:
                     bury_rows(writer, current(field._views, writer), unwanted)
+
+
+def _touched(writer: Writer, keys: list[bytes]) -> list[tuple[bytes, int | None]]:
+    """Items that are about to change or go, each with the number that it has until then."""
+    return [(key, None if old is None else old[0]) for key, old in zip(keys, writer.items(keys), strict=True)]
 
 
 def _from_on(view: View, state: State) -> NDArray[np.uint64]:
@@ -247,13 +259,14 @@ class Batch:
         self.quota = quota
 
     def change_indexes(self, add: Mapping[str, str], drop: Sequence[str]) -> None:
-        """Payloads of items with several vectors cannot be indexed yet.
+        """Not beside other edits, of items with several vectors.
 
         Raises:
             InvalidInput: always, if anything is asked for.
         """
         if add or drop:
-            raise InvalidInput.of("bad_parameter", "payloads of items with several vectors cannot be indexed yet", field="indexes")
+            text = "indexes of items with several vectors are not changed together with other edits: use change_indexes of the collection"
+            raise InvalidInput.of("bad_parameter", text, field="indexes")
 
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, number, payload)."""

@@ -114,14 +114,17 @@ class Filters:
         return [segment.ids[slot] for (segment, _), mask in parts for slot in np.flatnonzero(mask).tolist()] + sorted(known.last)
 
     def _look(self, reader: Reader, view: View, filter: Filter, key: bytes) -> Matching:
+        items, rows = self.rows(reader, filter, key)
+        return Matching(items, len(rows), masks_of(view, rows))
+
+    def rows(self, reader: Reader, filter: Filter, key: bytes) -> tuple[int, NDArray[np.uint64]]:
+        """How many items a filter lets through, and the rows that they have, ascending. key: `key_of` it. Cost: as of `matching`."""
         by_index = self.judged(reader, filter, key)
         if by_index is not None:
-            known = by_index[1]
-            return Matching(known.items, len(known.rows), masks_of(view, known.rows))
+            return by_index[1].items, by_index[1].rows
         # Every payload is looked at.
         of_items = np.fromiter((row for _, row, payload in reader.all_items() if filter(payload)), np.uint64)
-        rows = np.unique(of_items)
-        return Matching(len(of_items), len(rows), masks_of(view, rows))
+        return len(of_items), np.unique(of_items)
 
 
 def key_of(filter: Any) -> bytes:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.records import Answer
-from kinbin.rows.rows import Rows
 from kinbin.tuning.records import ModeRecall
 
 __all__ = ["Asked", "measured", "recall_of"]
@@ -32,7 +31,19 @@ class Asked:
     """What is printed of a pair that has nothing in common: neither hit nor miss."""
 
 
-def measured(asked: Asked, modes: Sequence[str], queries: Rows, answer: Callable[[str, Rows, int], Answer]) -> list[ModeRecall]:
+class Queries(Protocol):
+    """Some queries, of one vector each, or of several."""
+
+    def __len__(self) -> int: ...
+
+    def slice(self, start: int, stop: int) -> Self:
+        """Those from `start` to `stop`."""
+
+
+AnyQueries = TypeVar("AnyQueries", bound=Queries)
+
+
+def measured(asked: Asked, modes: Sequence[str], queries: AnyQueries, answer: Callable[[str, AnyQueries, int], Answer]) -> list[ModeRecall]:
     """Recall of each mode. answer(mode, query, k) answers one query. Cost: that of all queries in every mode, and of exact scans."""
     deep = asked.k + asked.sampled
     ones = [queries.slice(i, i + 1) for i in range(len(queries))]

@@ -29,7 +29,7 @@ from kinbin.tuning.records import Rebuilt, RecallReport, Tuning
 from kinbin.tuning.sampling import places_of, read_places
 from kinbin.upkeep.sealing import Upkeep
 
-__all__ = ["MOST_BANDS", "Tuned"]
+__all__ = ["MOST_BANDS", "Tuned", "checked_modes", "checked_seed", "refuse_lacking"]
 
 MOST_BANDS = 255
 """Of a run."""
@@ -55,7 +55,9 @@ class Tuned:
         """A batch of objects, vectors or others, as canonical rows."""
         raise NotImplementedError
 
-    def _search(self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None) -> AnswerBatch:
+    def _search(
+        self, reader: Reader, view: View, queries: Rows, asked: QueryOptions, cancel: threading.Event | None, *, named: bool = True
+    ) -> AnswerBatch:
         """A batch of queries of a snapshot."""
         raise NotImplementedError
 
@@ -84,6 +86,13 @@ class Tuned:
         Raises:
             InvalidInput: a parameter is malformed, or items are not hashed. SearchCancelled. CorruptData: a row is damaged.
         """
+        return self._tuned((k, target_recall, sample, seed, choices), cancel, named=True)
+
+    def _tuned(
+        self, told: tuple[int, float, int, int, Iterable[tuple[int, int]] | None], cancel: threading.Event | None, *, named: bool
+    ) -> Tuning:
+        """See `tune`. told: k, target_recall, sample, seed and choices. named: whether rows have ids: those of a field have none here."""
+        k, target_recall, sample, seed, choices = told
         self._refuse_unhashed("tune")
         asked = QueryOptions(whole("k", k), target_recall)
         at_most("tuned_k", asked.k, "k")
@@ -93,9 +102,9 @@ class Tuned:
         with self._reading() as at:
 
             def ask(rows: Rows, options: QueryOptions) -> AnswerBatch:
-                return self._search(*at, rows, options, cancel)
+                return self._search(*at, rows, options, cancel, named=named)
 
-            return tuned(self._searcher, at, asked, (int(sample), _seed(seed)), judged, ask, cancel)
+            return tuned(self._searcher, at, asked, (int(sample), checked_seed(seed)), judged, ask, cancel)
 
     def recall(
         self, queries: Any = 100, k: int = 10, target_recall: float = 0.9, *, modes: Iterable[str] | None = None, seed: int = 0,
@@ -120,16 +129,11 @@ class Tuned:
         count = whole("queries", queries) if sampled else 0
         given = None if sampled else self._rows(queries)
         at_most("tuned_rows", count if given is None else len(given), "queries")
-        wanted = None if modes is None else list(sequence_of("modes", modes))
-        for mode in wanted or ():
-            one_of("modes", mode, MODES)
-        seed = _seed(seed)
+        wanted, seed = checked_modes(modes), checked_seed(seed)
         check_cancel(cancel)
         with self._reading() as (reader, view):
             there = self._modes(view)
-            if lacking := [mode for mode in wanted or () if mode not in there]:
-                text = f"modes: this collection has no {lacking[0]}: they would be answered another way; it has {', '.join(there)}"
-                raise InvalidInput.of("bad_parameter", text, field="modes")
+            refuse_lacking(wanted, there)
             if given is None:
                 every = places_of(view)
                 given = read_places(every.take(np.random.default_rng(seed).permutation(len(every))[:count]), self._wide)
@@ -175,7 +179,23 @@ class Tuned:
             raise InvalidInput.of("bad_parameter", text, field="kernel")
 
 
-def _seed(seed: object) -> int:
+def checked_modes(modes: Iterable[str] | None) -> list[str] | None:
+    """Modes that are asked for; None: all that there are."""
+    wanted = None if modes is None else list(sequence_of("modes", modes))
+    for mode in wanted or ():
+        one_of("modes", mode, MODES)
+    return wanted
+
+
+def refuse_lacking(wanted: list[str] | None, there: list[str]) -> None:
+    """Refuse modes that a collection has no means for."""
+    if lacking := [mode for mode in wanted or () if mode not in there]:
+        text = f"modes: this collection has no {lacking[0]}: they would be answered another way; it has {', '.join(there)}"
+        raise InvalidInput.of("bad_parameter", text, field="modes")
+
+
+def checked_seed(seed: object) -> int:
+    """The seed of a draw."""
     if not is_number(seed) or not hasattr(seed, "__index__") or not 0 <= seed < _MOST_SEED:  # type: ignore[operator]
         raise InvalidInput.of("bad_parameter", "seed is a whole number from 0 to 2**64-1", field="seed")
     return int(seed)

@@ -23,6 +23,7 @@ from kinbin_service.connections import drop, stopping
 from kinbin_service.documented import FILTERED, NAMED, also, route
 from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, reply, took_ms
+from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.duplicates import ClustersAnswer, DuplicatesRequest, PairsAnswer
 from kinbin_service.service import service_of
@@ -50,7 +51,8 @@ async def find_duplicates(request: Request, name: Name) -> Response:
     Each is overlooked with the probability `miss_probability` at most. With `Accept: application/x-ndjson` a pair or cluster is a line,
     sent while others are looked for, in a thread of its own and one such search at a time; the last line has `miss_probability`,
     `compared` and `complete`, or `error`, a problem document. A reader that takes nothing for 20 seconds is broken off. As JSON it takes
-    as long as a search may, and has at most as many ids as an answer may have items. Not for collections of several fields.
+    as long as a search may, and has at most as many ids as an answer may have items. Of items with several vectors `field`
+    says which is meant.
     """
     async with received_json(request, DuplicatesRequest) as asked:
         if NDJSON in request.headers.get("accept", ""):
@@ -69,13 +71,17 @@ async def find_duplicates(request: Request, name: Name) -> Response:
 def _search(
     database: kinbin.Database, name: str, asked: DuplicatesRequest, cancel: threading.Event, progress: Callable[..., object] | None = None
 ) -> kinbin.Duplicates:
-    collection = database.collection(name)
-    if isinstance(collection, kinbin.FieldsCollection):
-        text = "duplicates of a collection of several vectors are not looked for: put those of one field into a collection of their own"
-        raise Refusal("invalid_field", text)
-    return collection.duplicates(
-        asked.min_score, asked.form, max_distance=asked.max_distance, miss=asked.miss, filter=asked.filter, cancel=cancel, progress=progress
+    collection: Any = database.collection(name)
+    how: dict[str, Any] = {**by_field(collection, asked.field)}
+    if not how:
+        how = {"max_distance": asked.max_distance}
+    elif asked.max_distance is not None:
+        text = "fields print scores: use min_score, not max_distance"
+        raise Refusal("bad_parameter", text, [Entry("#/max_distance", text)])
+    found: kinbin.Duplicates = collection.duplicates(
+        asked.min_score, asked.form, miss=asked.miss, filter=asked.filter, cancel=cancel, progress=progress, **how
     )
+    return found
 
 
 def _told(found: kinbin.Pair | kinbin.Cluster) -> dict[str, Any]:

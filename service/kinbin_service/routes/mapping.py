@@ -46,11 +46,16 @@ def _mapped(collection: Any, asked: MapRequest, cancel: threading.Event) -> kinb
     how: dict[str, Any] = {
         "method": asked.method, "fields": asked.fields, "seed": asked.seed, "filter": asked.filter, "cancel": cancel,
     }  # fmt: skip
-    several = isinstance(collection, kinbin.FieldsCollection)
-    if several != (asked.field is not None):
-        text = "field says by which field's kernel" if several else "items of this collection have one vector: leave field out"
-        raise Refusal("invalid_field", text, [Entry("#/field", text)])
-    if several:
-        how["field"] = asked.field
-    found: kinbin.Map = collection.map(asked.sample, **how)
+    found: kinbin.Map = collection.map(asked.sample, **how, **by_field(collection, asked.field))
     return found
+
+
+def by_field(collection: Any, field: str | None) -> dict[str, str]:
+    """What a call takes about one vector of each item: the field, where items have several. Refused: one too many, or none."""
+    several = isinstance(collection, kinbin.FieldsCollection)
+    if several != (field is not None):
+        text = "items of this collection have one vector: leave field out"
+        if several:
+            text = f"items of this collection have several vectors: field says which is meant, of {', '.join(collection.config.fields)}"
+        raise Refusal("invalid_field", text, [Entry("#/field", text)])
+    return {} if field is None else {"field": field}

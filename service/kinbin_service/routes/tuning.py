@@ -18,6 +18,7 @@ from kinbin_service.documented import NAMED, VECTORS, route, without
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
+from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.queries import many_in
 from kinbin_service.routes.received import Name, options, received_json
 from kinbin_service.routes.snapshots import UNQUEUED
@@ -47,16 +48,6 @@ def _empty_too(described: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _single(database: kinbin.Database, name: str) -> kinbin.Collection:
-    """The collection, if its items have one vector."""
-    collection = database.collection(name)
-    if isinstance(collection, kinbin.FieldsCollection):
-        text = "a collection of several vectors is neither tuned nor rebuilt, and its recall is not measured: put those of one field "
-        text += "into a collection of their own; rows and bands of each field are chosen when it is created"
-        raise Refusal("invalid_field", text)
-    return collection
-
-
 async def _told(request: Request, call: Callable[[kinbin.Database, threading.Event], Any]) -> Response:
     """The record that a call gives, which ends when nobody waits for it."""
     service, started, cancel = service_of(request), time.perf_counter(), threading.Event()
@@ -78,12 +69,14 @@ async def tune(request: Request, name: Name) -> Response:
             text = f"sample times k is at most {_MOST_NEIGHBOURS:,}: more take longer than a search may"
             raise Refusal("over_limit", text, [Entry("#/sample", "sample times k is too large")], "tuned_rows")
         choices = None if asked.choices is None else [(one.rows, one.bands) for one in asked.choices]
-        return await _told(
-            request,
-            lambda database, cancel: _single(database, name).tune(
-                asked.k, asked.target_recall, sample=asked.sample, seed=asked.seed, choices=choices, cancel=cancel
-            ),
-        )
+
+        def predict(database: kinbin.Database, cancel: threading.Event) -> kinbin.Tuning:
+            collection: Any = database.collection(name)
+            how = {"sample": asked.sample, "seed": asked.seed, "choices": choices, "cancel": cancel}
+            told: kinbin.Tuning = collection.tune(asked.k, asked.target_recall, **how, **by_field(collection, asked.field))
+            return told
+
+        return await _told(request, predict)
 
 
 def _in_address(model: type[BaseModel]) -> list[dict[str, Any]]:
@@ -107,7 +100,7 @@ async def sampled_recall(request: Request, name: Name) -> Response:
     modes = None if asked.modes is None else [mode for mode in asked.modes.split(",") if mode]
     return await _told(
         request,
-        lambda database, cancel: _single(database, name).recall(
+        lambda database, cancel: database.collection(name).recall(
             asked.queries, asked.k, asked.target_recall, modes=modes, seed=asked.seed, cancel=cancel
         ),
     )
@@ -124,7 +117,10 @@ async def given_recall(request: Request, name: Name) -> Response:
         key, vectors = many_in(asked.queries)
 
         def measure(database: kinbin.Database, cancel: threading.Event) -> kinbin.RecallReport:
-            collection = _single(database, name)
+            collection = database.collection(name)
+            if isinstance(collection, kinbin.FieldsCollection):
+                text = "recall of several vectors is measured with stored items: GET, without a body; the library takes queries by field"
+                raise Refusal("invalid_field", text, [Entry("#/queries", text)])
             check_key(collection, key, "#/queries/0")
             return collection.recall(vectors, asked.k, asked.target_recall, modes=asked.modes, cancel=cancel)
 
@@ -144,5 +140,11 @@ async def rebuild(request: Request, name: Name) -> Response:
     """
     async with received_json(request, RebuildRequest, empty=b"{}") as asked, service_of(request).long_work() as run:
         database = service_of(request).database
-        made = await run(lambda _: _single(database, name).rebuild(asked.rows, asked.bands))
+
+        def lay_out(_: threading.Event) -> kinbin.Rebuilt:
+            collection: Any = database.collection(name)
+            made: kinbin.Rebuilt = collection.rebuild(asked.rows, asked.bands, **by_field(collection, asked.field))
+            return made
+
+        made = await run(lay_out)
         return reply(encode(asdict(made)))

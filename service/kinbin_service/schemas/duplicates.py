@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from kinbin_service.schemas.answers import Took
-from kinbin_service.schemas.vectors import STRICT, Filter, largest
+from kinbin_service.schemas.vectors import STRICT, FieldName, Filter, largest
 
 __all__ = ["ClusterAnswer", "ClustersAnswer", "DuplicatesRequest", "PairAnswer", "PairsAnswer"]
 
@@ -29,6 +29,7 @@ class DuplicatesRequest(BaseModel):
     ] = "pairs"
     miss: Annotated[float, Field(description="the most that the probability may be, of each pair, to be overlooked; 0: compare all")] = 0.01
     filter: Filter | None = None
+    field: FieldName = None
     limit: Annotated[
         int | None, Field(ge=1, le=largest("page"), description="pairs or clusters at most; null: 1,000 in JSON, and all as lines")
     ] = None

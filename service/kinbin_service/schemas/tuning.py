@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 import kinbin
-from kinbin_service.schemas.vectors import STRICT, ObjectQueryIn, Vector, largest
+from kinbin_service.schemas.vectors import STRICT, FieldName, ObjectQueryIn, Vector, largest
 
 __all__ = [
     "RebuildAnswer",
@@ -46,6 +46,7 @@ class TuneRequest(BaseModel):
     target_recall: _Target = 0.9
     sample: Annotated[int, Field(ge=1, le=largest("tuned_rows"), description="stored rows that are drawn, each as a query")] = 200
     seed: _Seed = 0
+    field: FieldName = None
     choices: Annotated[
         list[ChoiceIn] | None, Field(min_length=1, max_length=largest("tuned_choices"), description="null: all usual settings")
     ] = None
@@ -81,6 +82,7 @@ class RebuildRequest(BaseModel):
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"rows": 3, "bands": 128}]})
     rows: Annotated[_Rows | None, Field(description="null: chosen by Kinbin, run by run")] = None
     bands: Annotated[_Bands | None, Field(description="null: chosen by Kinbin, run by run")] = None
+    field: FieldName = None
 
 
 class HistogramAnswer(BaseModel):

@@ -16,6 +16,7 @@ __all__ = [
     "STRICT",
     "ByField",
     "DenseVector",
+    "FieldName",
     "Filter",
     "Id",
     "Image",
@@ -154,4 +155,5 @@ StoredInclude = Annotated[
     list[StoredContent],
     Field(max_length=largest("include"), description="what to return of each item: vector, payload, or fields of it, and version"),
 ]
+FieldName = Annotated[str | None, Field(description="of items with several vectors: the one that is meant")]
 Version = Annotated[int, Field(ge=0, le=2**53 - 1, description="the version that the stored item must have; 0: it must not be there")]

@@ -282,7 +282,7 @@ def test_two_openings_and_a_removal(tmp_path: Path, X: dict[str, Any]) -> None:
         assert list(again.config.fields) == list(FIELDS)
         _holds(again, _of(X, 0, 5))
         assert again.stats()["fields"]["words"]["count"] == 5
-        assert set(again.background()) == {f"{work} {name}" for work in ("upkeep", "links") for name in FIELDS}
+        assert set(again.background()) == {f"{work} {name}" for work in ("upkeep", "links") for name in FIELDS} | {"indexes"}
         db.drop_collection("c")
         with pytest.raises((kinbin.CollectionNotFound, kinbin.Closed)):
             again.count()
