@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 4ef88ea497754dd938f0a02fa0a98927d156465ccc12698a7cd28fc168f92e7e, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 6b57f718f490e8725aee4b010443b689603816c582b594017db420d4badba720, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
