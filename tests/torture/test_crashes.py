@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import kinbin
 from nursery import Nursery
 from torture.crashes import SOUND, Control, fault_campaign, kill_campaign, power_campaign
-from torture.disk import Event, Tree, compile_disk
+from torture.disk import Event, Tree
 from torture.story import ACTIONS, STEPS, after
 
 pytestmark = pytest.mark.durability
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    """Children that the shim watches, or the reason why there are none."""
-    try:
-        shim = compile_disk(tmp_path_factory.mktemp("shim"))
-    except NotImplementedError as reason:
-        pytest.skip(str(reason))
-    kinbin.warm_up()
-    with Nursery({"LD_PRELOAD": str(shim)}) as nursery:
-        yield nursery
-
-
-def a_seed() -> int:
-    """A new one, printed."""
-    seed = random.SystemRandom().randrange(10**6)
-    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
-    return seed
-
-
-def test_no_power_failure_loses_what_was_acknowledged(watched: Nursery, tmp_path: Path) -> None:
+def test_no_power_failure_loses_what_was_acknowledged(watched: Nursery, tmp_path: Path, a_seed: Callable[[], int]) -> None:
     """Files, names and new folders: whatever of the rest is lost, what was acknowledged is there, none by half, and `check` is content."""
     found = power_campaign(watched, tmp_path, a_seed(), 20)
     assert found.wrong == []
@@ -52,7 +32,7 @@ def test_power_failures_lose_what_is_not_synced(watched: Nursery, tmp_path: Path
     assert power_campaign(watched, tmp_path, 5, 24, control).wrong
 
 
-def test_no_kill_loses_what_was_acknowledged(watched: Nursery, tmp_path: Path) -> None:
+def test_no_kill_loses_what_was_acknowledged(watched: Nursery, tmp_path: Path, a_seed: Callable[[], int]) -> None:
     """Killed at some call of any action: nothing that was acknowledged is lost, and nothing is half there."""
     name = random.Random(a_seed()).choice(sorted(ACTIONS))
     print(name)  # noqa: T201 - the same

@@ -1,4 +1,4 @@
-"""The long runs, with their seeds printed: `python -m torture damage --flips 20000 --pages 2000`, `power`, `kills`, `faults`, `all`."""
+"""The long runs, with their seeds printed: `python -m torture damage --flips 20000`, `power`, `kills`, ... (`_RUNS`), or `all`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import kinbin
 from nursery import Nursery
+from torture.background import background_campaign
 from torture.campaign import GRAVE, Case, Tally, damage_campaign
 from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
 from torture.disk import compile_disk
@@ -95,11 +96,14 @@ def _faults(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     return _points("faults", asked, work, seed)
 
 
+def _background(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    return _points("background", asked, work, seed)
+
+
 def _points(what: str, asked: argparse.Namespace, work: Path, _: int) -> bool:
     began = time.monotonic()
-    campaign = kill_campaign if what == "kills" else fault_campaign
     with _watched(work) as nursery:
-        found = campaign(nursery, work, every=asked.every, first=asked.first, seconds=asked.seconds)
+        found = _POINTS[what](nursery, work, every=asked.every, first=asked.first, seconds=asked.seconds)
     _log(asked, found.wrong)
     _say(f"{what}: {time.monotonic() - began:.0f} s: {found.table()}")
     return not found.wrong
@@ -109,7 +113,10 @@ def _watched(work: Path) -> Nursery:
     return Nursery({"LD_PRELOAD": str(compile_disk(work))})
 
 
-_RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {"damage": _damage, "power": _power, "kills": _kills, "faults": _faults}
+_POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
+_RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
+    "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background,
+}  # fmt: skip
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
 /* Stands between a process and the C library (LD_PRELOAD), and looks at every call that changes files below one folder: records them,
- * ends the process at one of them, or makes some of them fail. Does nothing until told.
+ * ends the process at one of them, or makes some of them fail: of all threads, or of those that said that they are meant. Does nothing
+ * until told.
  *
  * Record: u8 kind, u8 whether the file is open with O_DSYNC, u16 bytes of a path, u16 bytes of a second one, u64 offset, u64 length; then
  * the paths and the bytes of a write. Kinds: c create, d make a folder, m rename, u unlink, r remove a folder, t truncate (to offset),
@@ -30,9 +31,11 @@ static int record_file = -1;
 static char root[PATH_MAX];
 static size_t root_size;
 static struct {
-    int act, error;
-    int64_t skip, times, calls;
+    int act, error, meant_only;
+    int64_t skip, times, calls, met;
 } plan;
+/* Whether this thread is one of those that are meant. */
+static __thread int meant;
 
 #define REAL(type, name, ...) \
     static type (*real)(__VA_ARGS__); \
@@ -107,9 +110,10 @@ static void put(char kind, int direct, const char *path, const char *other, uint
 /* What the plan says of this call: 0 nothing; FAIL (errno is set); SHORT. May not return. */
 static int planned(void)
 {
-    if (!plan.act) return 0;
+    if (!plan.act || (plan.meant_only && !meant)) return 0;
     if (plan.calls++ < plan.skip || !plan.times) return 0;
     if (plan.times > 0) plan.times--;
+    plan.met++;
     if (plan.act == KILL) raise(SIGKILL);
     errno = plan.error;
     return plan.act;
@@ -306,19 +310,31 @@ void disk_note(uint64_t number)
     pthread_mutex_unlock(&lock);
 }
 
-/* Let `skip` calls pass, then do something to `times` of them (-1: all further ones). */
-void disk_plan(int act, int64_t skip, int64_t times, int error)
+/* Let `skip` calls pass, then do something to `times` of them (-1: all further ones). meant_only: of threads that are meant alone. */
+void disk_plan(int act, int64_t skip, int64_t times, int error, int meant_only)
 {
     pthread_mutex_lock(&lock);
     plan.act = act;
+    plan.meant_only = meant_only;
     plan.skip = skip;
     plan.times = times;
     plan.error = error;
-    plan.calls = 0;
+    plan.calls = plan.met = 0;
     pthread_mutex_unlock(&lock);
 }
 
 int64_t disk_calls(void)
 {
     return plan.calls;
+}
+
+/* How many calls the plan did something to. */
+int64_t disk_met(void)
+{
+    return plan.met;
+}
+
+void disk_mean(int on)
+{
+    meant = on;
 }

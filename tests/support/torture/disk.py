@@ -47,7 +47,7 @@ class Shim:
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
-        self._library.disk_calls.restype = ctypes.c_int64
+        self._library.disk_calls.restype = self._library.disk_met.restype = ctypes.c_int64
 
     def watch(self, folder: str, record: str = "") -> None:
         """Look at all calls that change something below a folder; record them in a file."""
@@ -57,14 +57,22 @@ class Shim:
         """Put a number into the record."""
         self._library.disk_note(ctypes.c_uint64(number))
 
-    def plan(self, act: int, *, skip: int, times: int = 1, error: int = 0) -> None:
-        """Let some calls pass, then do something to some of them (-1: to all further ones)."""
-        self._library.disk_plan(act, ctypes.c_int64(skip), ctypes.c_int64(times), error)
+    def plan(self, act: int, *, skip: int, times: int = 1, error: int = 0, meant_only: bool = False) -> None:
+        """Let some calls pass, then do something to some of them (-1: to all further ones); meant_only: of threads that are `meant`."""
+        self._library.disk_plan(act, ctypes.c_int64(skip), ctypes.c_int64(times), error, int(meant_only))
+
+    def mean(self, on: bool = True) -> None:
+        """Let the calling thread be one of those that a plan may be for, or let it be none any more."""
+        self._library.disk_mean(int(on))
+
+    def met(self) -> int:
+        """Calls that something was done to since `plan`."""
+        return int(self._library.disk_met())
 
     def calls(self) -> int:
         """Calls since `plan`; then nothing is done to them any more."""
         calls = int(self._library.disk_calls())
-        self._library.disk_plan(0, ctypes.c_int64(0), ctypes.c_int64(0), 0)
+        self._library.disk_plan(0, ctypes.c_int64(0), ctypes.c_int64(0), 0, 0)
         return calls
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kinbin
@@ -15,7 +17,7 @@ from kinbin.collection import Collection
 from torture import verdict
 from torture.specimen import Specimen
 
-__all__ = ["PLANTS", "judge_with"]
+__all__ = ["PLANTS", "judge_with", "planted_background"]
 
 
 def _nothing_of_one(original: Any) -> Any:
@@ -114,3 +116,47 @@ def judge_with(connection: Connection, specimen: Specimen) -> None:
         for method, plant in PLANTS[name]:
             patch.setattr(Collection, method, plant(getattr(Collection, method)))
         connection.send(verdict.used(path, specimen, specimen.kernel))
+
+
+@contextmanager
+def planted_background(name: str) -> Iterator[None]:
+    """For the block a bug in the background: an error "ends" a thread, "nothing" is told, or a second try of a seal has "lost" rows."""
+    from kinbin.upkeep.background import _BackgroundThread
+    from kinbin.upkeep.sealing import Upkeep
+
+    with pytest.MonkeyPatch.context() as patch:
+        if name == "ends":
+            note = _BackgroundThread._note
+
+            def ended(self: Any, error: BaseException) -> float:
+                self._stop.set()
+                return note(self, error)
+
+            patch.setattr(_BackgroundThread, "_note", ended)
+        elif name == "nothing":
+            patch.setattr(_BackgroundThread, "_note", lambda self, error: 0.001)
+        elif name == "lost":
+            patch.setattr(Upkeep, "_perform", _loses_what_failed(Upkeep._perform))
+        else:
+            assert not name
+        yield
+
+
+def _loses_what_failed(original: Any) -> Any:
+    """Rows that could not be written to a run at the first try are dead in the run of the second, and not counted any more."""
+    failed: list[Any] = []
+
+    def perform(self: Any, task: Any) -> None:
+        try:
+            original(self, task)
+        except kinbin.KinbinError:
+            failed.append(task)
+            raise
+        if failed:
+            with self._store.write() as writer:
+                state = writer.state()
+                assert state.rows is not None
+                writer.mark_dead(writer.manifest()[-1], np.arange(10))
+                writer.put_state(state.with_(rows=state.rows - 10))
+
+    return perform
