@@ -22,7 +22,8 @@ from kinbin.segments.run import Run
 from kinbin.segments.source import Recipe, Source, iterate_rows
 from kinbin.storage.format import Part
 from kinbin.storage.transactions import Reader
-from kinbin.upkeep.linking import unpacked
+from kinbin.storage.workspace import IN_MEMORY
+from kinbin.upkeep.drafts import unpacked
 
 __all__ = ["MOST_PROBLEMS", "check_store", "describe"]
 
@@ -176,7 +177,7 @@ def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings
     links = view.links.set
     findings.tell(f"link set {links.number}: {len(links.row_numbers)} rows")
     try:
-        graph = unpacked(reader, links, recipe.space.shapes)
+        graph = unpacked(reader, links, recipe.space.shapes, IN_MEMORY)
     except CorruptData as error:
         findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
         return

@@ -9,13 +9,9 @@ the collection's disk and takes all its room before a row is written: a full dis
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,15 +29,14 @@ from kinbin.rows.scratch import Scratch
 from kinbin.segments.scan import sample_scores
 from kinbin.segments.source import CHUNK, Recipe, Source, iterate_rows, read_records
 from kinbin.spaces.space import Space
-from kinbin.storage.errors import translated
 from kinbin.storage.format import Part
 from kinbin.storage.headers import RunHeader
 from kinbin.storage.store import Store
+from kinbin.storage.workspace import WorkSpace
 
-__all__ = ["Cancelled", "Parts", "reserve", "slot_bits_of", "write_run"]
+__all__ = ["Cancelled", "Parts", "slot_bits_of", "write_run"]
 
 _SLICE_BYTES = 4 << 20
-_NOT_RESERVED = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 _PAUSE_SECONDS = 0.001
 _IN_MEMORY = 256 << 20
 _BLOCK_BYTES = 1 << 20
@@ -146,13 +141,14 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
             raise Cancelled
 
     parts = Parts(store, check)
-    with _key_columns(store, width, n) as keys:
-        shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
-        for j in range(width):
-            table = np.empty((1 << slot_bits) + 1, np.uint32)
-            postings = np.empty(n, posting)
-            fill_table(np.ascontiguousarray(keys[j]), slot_bits, table, postings)
-            parts.put(Part.BAND, j, table.tobytes() + postings.tobytes())
+    keys = WorkSpace(store.path, _IN_MEMORY).empty((width, n), np.uint32)
+    shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
+    for j in range(width):
+        table = np.empty((1 << slot_bits) + 1, np.uint32)
+        postings = np.empty(n, posting)
+        fill_table(keys[j], slot_bits, table, postings)
+        parts.put(Part.BAND, j, table.tobytes() + postings.tobytes())
+    del keys
     order = np.argsort(content, kind="stable")
     parts.put(Part.OFFSETS, 0, offsets)
     parts.put(Part.ROW_NUMBERS, 0, source.row_numbers)
@@ -168,42 +164,6 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
 def slot_bits_of(rows: int) -> int:
     """Bits of a key that choose the slot of a band's table, in a run of so many rows: two to four rows a slot."""
     return min(24, max(4, (rows - 1).bit_length() - 2))
-
-
-@contextmanager
-def _key_columns(store: Store, width: int, n: int) -> Iterator[NDArray[np.uint32]]:
-    """(L, n) uint32 work space, in memory or in an unnamed temporary file.
-
-    Raises:
-        StorageFull: the disk has no room for the file. StorageError: it cannot be mapped.
-    """
-    if 4 * width * n <= _IN_MEMORY:
-        yield np.empty((width, n), np.uint32)
-        return
-    with ExitStack() as stack:
-        with translated():
-            file = stack.enter_context(tempfile.TemporaryFile(dir=store.path))
-            # Writing to a page of a map that the disk has no room for ends the process (SIGBUS): all room is taken now.
-            reserve(file.fileno(), 4 * width * n)
-            keys = np.memmap(file, np.uint32, "r+", shape=(width, n))
-        yield keys
-
-
-def reserve(descriptor: int, size: int) -> None:
-    """Take room on disk for an empty file, all or an error of the operating system."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-        except OSError as error:
-            if error.errno not in _NOT_RESERVED:
-                raise
-        else:
-            return
-    # macOS, some C libraries and some file systems cannot reserve: what is written has its room.
-    zeros = memoryview(bytes(_BLOCK_BYTES))
-    place = 0
-    while place < size:
-        place += os.pwrite(descriptor, zeros[: size - place], place)
 
 
 def _write_rows(

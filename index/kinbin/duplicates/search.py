@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.bands.build import reserve
 from kinbin.duplicates.buckets import Buckets, all_pairs, buckets_of
 from kinbin.duplicates.joining import COMPARED, DONE, FLAGS, FOUND, LISTED, MOST_SCORED, join_rows
 from kinbin.duplicates.planning import Plan
@@ -31,6 +30,7 @@ from kinbin.rows.scratch import Scratch
 from kinbin.segments.source import CHUNK, Source, iterate_rows, read_records
 from kinbin.spaces.space import Space
 from kinbin.storage.errors import translated
+from kinbin.storage.workspace import reserve
 
 __all__ = ["Budget", "Join", "Pairs", "chunks_of", "folded_keys"]
 

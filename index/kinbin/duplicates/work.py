@@ -17,9 +17,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kinbin.bands.build import reserve
 from kinbin.errors import InvalidInput
 from kinbin.storage.errors import translated
+from kinbin.storage.workspace import reserve
 
 __all__ = ["Appended", "Work"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from kinbin.links.walk import BUILDING, insert, reach, repair
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.rows.scratch import BYTES, PACKED, UNITS, Scratch
+from kinbin.storage.workspace import pieces
 
 __all__ = ["ENTRIES", "POOL", "Graph"]
 
@@ -51,8 +52,8 @@ class Graph:
 
     @classmethod
     def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool, *, units: bool = False) -> Graph:
-        """Nodes that are not linked yet."""
-        links = np.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
+        """Nodes that are not linked yet. Whatever is made has its room where the codes have theirs."""
+        links = codes.room.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
         return cls(codes, norms, links, np.empty(0, np.uint32), step, shapes, units)
 
     @property
@@ -89,7 +90,8 @@ class Graph:
         scratch = Scratch(wide=False)
         table = scratch.walk(len(self.codes), int(building["size"][0]), self.layout)
         keys = np.empty(2 * LINKS + 2, np.uint64)
-        order = np.random.default_rng(len(self.codes)).permutation(nodes)
+        order = self.codes.room.copy(nodes)
+        np.random.default_rng(len(self.codes)).shuffle(order)
         for start in range(0, len(order), _SLICE):
             some = order[start : start + _SLICE]
             if start + len(some) <= done:
@@ -115,38 +117,50 @@ class Graph:
         entries = renamed[self.entries]
         out.entries = entries[entries >= 0].astype(np.uint32)
         if not len(out.entries):
-            out.entries = np.sort(renamed[renamed >= 0])[:ENTRIES].astype(np.uint32)
+            for first, past in pieces(len(renamed)):
+                some = renamed[first:past]
+                out.entries = np.sort(np.concatenate([out.entries, some[some >= 0].astype(np.uint32)]))[:ENTRIES]
         return out
 
     def join_strays(self) -> int:
         """Link every node that no link leads to from one of its own neighbours. Returns how many there were."""
-        reached = np.zeros(len(self.codes), np.uint8)
-        queue = np.empty(len(self.codes), np.int64)
-        reach(self.links, self.entries, reached, queue)
-        strays = np.flatnonzero(reached == 0)
-        room = self.links.shape[1] - 1
-        for stray in strays.tolist():
-            if reached[stray]:
-                continue
-            own = self.links[stray, 1 : 1 + int(self.links[stray, 0])]
-            near = own[(reached[own] == 1) & (self.links[own, 0] < room)]
-            # One whose neighbours are strays themselves, or have no room, is linked from anywhere.
-            other = int(near[0]) if len(near) else int(np.flatnonzero((reached == 1) & (self.links[:, 0] < room))[0])
-            degree = int(self.links[other, 0])
-            self.links[other, 1 + degree] = stray
-            self.links[other, 0] = degree + 1
-            reach(self.links, np.array([stray], np.uint32), reached, queue)
-        return len(strays)
+        room = self.codes.room
+        reached, queue = room.zeros(len(self.codes), np.uint8), room.empty(len(self.codes), np.int64)
+        strays = len(reached) - int(reach(self.links, self.entries, reached, queue))
+        for first, past in pieces(len(reached)):
+            for stray in (first + np.flatnonzero(reached[first:past] == 0)).tolist():
+                if not reached[stray]:
+                    self._join(stray, reached)
+                    reach(self.links, np.array([stray], np.uint32), reached, queue)
+        return strays
 
-    def packed(self, shift: int) -> tuple[NDArray[np.uint32], list[NDArray[np.uint32]]]:
-        """Links as they are stored: each node's word in its block, and blocks of 2**shift nodes (number, links, number, links …)."""
-        degrees = self.links[:, 0].astype(np.int64)
-        offsets = np.empty(len(degrees), np.uint32)
-        blocks = []
+    def _join(self, stray: int, reached: NDArray[np.uint8]) -> None:
+        """Link a node from one of its own neighbours that is reached."""
+        most = self.links.shape[1] - 1
+        own = self.links[stray, 1 : 1 + int(self.links[stray, 0])]
+        near = own[(reached[own] == 1) & (self.links[own, 0] < most)]
+        # One whose neighbours are strays themselves, or have no room, is linked from anywhere.
+        other = int(near[0]) if len(near) else self._anyone(reached)
+        degree = int(self.links[other, 0])
+        self.links[other, 1 + degree] = stray
+        self.links[other, 0] = degree + 1
+
+    def _anyone(self, reached: NDArray[np.uint8]) -> int:
+        """The first node that is reached and has room for a link."""
+        for first, past in pieces(len(reached)):
+            there = np.flatnonzero((reached[first:past] == 1) & (self.links[first:past, 0] < self.links.shape[1] - 1))
+            if len(there):
+                return first + int(there[0])
+        raise AssertionError("every list of links is full")
+
+    def packed(self, shift: int, offsets: NDArray[np.uint32]) -> Iterator[NDArray[np.uint32]]:
+        """Links as they are stored: blocks of 2**shift nodes (number, links, number, links …), one after the other.
+
+        offsets (n,): each node's word in its block is written there.
+        """
         columns = np.arange(self.links.shape[1])
-        for start in range(0, len(degrees), 1 << shift):
+        for start in range(0, len(self.links), 1 << shift):
             part = self.links[start : start + (1 << shift)]
-            sizes = degrees[start : start + (1 << shift)] + 1
+            sizes = part[:, 0].astype(np.int64) + 1
             offsets[start : start + len(part)] = np.cumsum(sizes) - sizes
-            blocks.append(part[columns[None, :] < sizes[:, None]])
-        return offsets, blocks
+            yield part[columns[None, :] < sizes[:, None]]

@@ -45,9 +45,12 @@ class DeadRows:
         dead: NDArray[np.bool_] = (self.bits[locals_ >> 3] >> (locals_ & 7).astype(np.uint8) & 1).astype(np.bool_)
         return dead
 
-    def living(self) -> NDArray[np.int64]:
-        """The rows that are alive, ascending."""
-        return np.flatnonzero(~self._flags())
+    def living(self, first: int = 0, past: int | None = None) -> NDArray[np.int64]:
+        """The rows that are alive, ascending: all, or those from `first`, a multiple of 8, to past-1."""
+        past = self.rows if past is None else min(past, self.rows)
+        flags = np.unpackbits(self.bits[first >> 3 : (past + 7) >> 3], count=past - first, bitorder="little")
+        living: NDArray[np.int64] = np.flatnonzero(flags == 0)
+        return living + first if first else living
 
     def gone(self) -> NDArray[np.int64]:
         """The rows that are dead, ascending."""
@@ -70,9 +73,13 @@ class DeadRows:
 
     def with_range(self, first: int, past: int) -> DeadRows:
         """The same with the rows first … past-1 dead as well, as far as there are such rows."""
-        hidden = np.zeros(self.rows, np.bool_)
-        hidden[max(first, 0) : max(past, 0)] = True
-        return self.hiding(hidden)
+        first, past = (min(max(place, 0), self.rows) for place in (first, past))
+        bits = self.bits.copy()
+        for byte in {first >> 3, past >> 3} if first < past else ():
+            inside = np.arange(8 * byte, 8 * byte + 8)
+            bits[byte : byte + 1] |= np.packbits((inside >= first) & (inside < past), bitorder="little")
+        bits[(first >> 3) + 1 : past >> 3] = 0xFF
+        return DeadRows(self.rows, bits)
 
     def hiding(self, hidden: NDArray[np.bool_]) -> DeadRows:
         """The same without the rows whose place in hidden (rows,) is true. Cost: 0.2 ns a row."""

@@ -15,34 +15,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinbin.bands.build import Cancelled, Parts
-from kinbin.codes.coder import Coder, choose_coder
-from kinbin.codes.projected import drifted, projected_coder
-from kinbin.codes.table import Codes
 from kinbin.errors import Closed, CorruptData
-from kinbin.links.calibration import calibrate, neighbourhoods, uncalibrated
-from kinbin.links.graph import Graph
-from kinbin.links.linkset import Links, LinkSet
+from kinbin.links.calibration import calibrate, uncalibrated
+from kinbin.links.linkset import Links
 from kinbin.links.widths import CalibrationTable
-from kinbin.native.jit import strict
 from kinbin.query.view import View, Views
-from kinbin.segments.source import Recipe, Source, gather, iterate_rows, read_records
-from kinbin.spaces.space import SHAPES, UNIT_ROOTS
+from kinbin.segments.source import Recipe
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
+from kinbin.upkeep.drafts import Draft, Drafting, unpacked
 from kinbin.upkeep.election import elected, is_wanted
 from kinbin.upkeep.sealing import Upkeep, current
 
-__all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "is_enough", "unpacked"]
+__all__ = ["LEAST_ROWS", "Linker", "Progress", "is_due", "is_enough"]
 
 LEAST_ROWS = 4_096
 """Fewer rows than these are not linked by themselves: a scan of them takes a tenth of a millisecond."""
@@ -53,7 +45,6 @@ GONE_SHARE = 0.3
 _BLOCK_BYTES = 1 << 20
 _LINK_SHIFT = 12
 """A block holds the links of so many nodes, as a power of two."""
-_SAMPLE_ROWS = 8_192
 
 Progress = Callable[[int, int], None]
 
@@ -82,37 +73,6 @@ def _dead_linked(view: View, links: Links) -> int:
     return sum(run.rows - run.live for run, tail in zip(view.runs, links.tails, strict=True) if tail)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, not to be written."""
-    same = array.view()
-    same.flags.writeable = False
-    return same
-
-
-@dataclass(slots=True, eq=False)
-class _Draft:
-    """A link set that is being built."""
-
-    row_numbers: NDArray[np.uint64]
-    horizon: int
-    coder: Coder
-    errors: NDArray[np.float32]
-    graph: Graph
-    new: NDArray[np.int64]
-    """Nodes that are not linked yet."""
-    scratch_rows: int
-    """Rows there were when the coder was chosen."""
-    sets: list[int]
-    """The link sets that were listed when it was begun."""
-    linked: int = 0
-    """New nodes that are linked already."""
-    calibration: CalibrationTable | None = None
-
-    def __post_init__(self) -> None:
-        # As those of stored link sets are: kernels would be compiled again for arrays that may be written.
-        self.row_numbers, self.errors = _read_only(self.row_numbers), _read_only(self.errors)
-
-
 class _HandedOver(Exception):
     """A thread of this process waits for the work that is done in the background."""
 
@@ -134,7 +94,8 @@ class Linker:
         """Set it to end the build at hand early: nothing of it stays."""
         self._name = store.path.name
         self._lock = store.path.parent.parent / "linker.lock"
-        self._begun: _Draft | None = None
+        self._drafting = Drafting(store, recipe, dim, self._name)
+        self._begun: Draft | None = None
         """What was handed over, until somebody goes on with it or nothing is due any more."""
 
     def step(self, *, quiet: bool) -> bool:
@@ -190,14 +151,14 @@ class Linker:
         with self._store.read() as reader:
             view = current(self._views, reader)
             begun, self._begun = self._begun, None
-            if _is_whole(reader, view, self._recipe.space.shapes):
+            if self._is_whole(reader, view):
                 return False
             if begun is not None and begun.sets != reader.link_sets():
                 # Another process has linked meanwhile.
                 begun = None
             draft = begun
             if draft is None and any(run.live for run in view.runs):
-                draft = self._draft(reader, view, check)
+                draft = self._drafting.draft(reader, view, check)
         if draft is None:
             # No row is left to link.
             with self._upkeep.elected(wait=True):
@@ -211,7 +172,20 @@ class Linker:
             raise
         return begun is not None
 
-    def _complete(self, draft: _Draft, progress: Progress | None, check: Callable[[], None]) -> None:
+    def _is_whole(self, reader: Reader, view: View) -> bool:
+        """Whether the link set is sound and has just the living rows of all runs."""
+        links = view.links
+        if links is None:
+            return not view.unlinked_rows
+        if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links):
+            return False
+        try:
+            unpacked(reader, links.set, self._recipe.space.shapes, self._drafting.room_for(len(links.places)))
+        except CorruptData:
+            return False
+        return True
+
+    def _complete(self, draft: Draft, progress: Progress | None, check: Callable[[], None]) -> None:
         """Link the nodes of a draft that are not linked yet, and swap it in."""
         began, before = time.monotonic(), draft.linked
 
@@ -239,87 +213,19 @@ class Linker:
         new, seconds = len(draft.new) - before, time.monotonic() - began
         log.info("%s: linked %d rows, %d of them new, in link set %d in %.2f s", self._name, len(draft.row_numbers), new, number, seconds)
 
-    def _draft(self, reader: Reader, view: View, check: Callable[[], None]) -> _Draft:
-        """Codes of all rows in runs; of the rows that are linked already also their links, without the dead."""
-        source = gather(view.runs, None)
-        old = view.links.set if view.links is not None else None
-        if old is not None and len(source) < 8 * old.header.scratch_rows:
-            try:
-                kept = np.isin(old.row_numbers, source.row_numbers, assume_unique=True)
-                if kept.mean() > 0.5 and not self._has_drifted(source, old, kept):
-                    return self._extended(reader, view, source, old, kept, check)
-            except CorruptData as error:
-                log.warning("%s: link set %d is damaged (%s): it is built anew from the rows", self._name, old.number, error)
-        coder = self._chosen(source, view)
-        codes, errors, norms = self._encode(source, coder, check)
-        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes, units=coder.projection is not None)
-        return _Draft(source.row_numbers, _horizon(view), coder, errors, graph, np.arange(len(source)), len(source), reader.link_sets())
-
-    def _chosen(self, source: Source, view: View) -> Coder:
-        """Codes for these rows."""
-        space, sample = self._recipe.space, _sample(source, self._recipe.wide)
-        near = neighbourhoods(view, self._recipe)
-        if space.geometry == SHAPES:
-            return choose_coder(sample, self._dim, near, len(source))
-        roots = space.geometry == UNIT_ROOTS
-        return projected_coder(sample, self._dim, near, len(source), roots=roots, seed=self._recipe.sampler.seed)
-
-    def _has_drifted(self, source: Source, old: LinkSet, kept: NDArray[np.bool_]) -> bool:
-        """Whether the new rows are so unlike those that the codes of a link set were chosen by that these are chosen anew."""
-        new = np.flatnonzero(np.isin(source.row_numbers, old.row_numbers[kept], assume_unique=True, invert=True))
-        if old.coder.projection is None or not len(new):
-            return False
-        part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
-        if not drifted(old.coder, _sample(part, self._recipe.wide)):
-            return False
-        log.info("%s: new rows are unlike those that codes were chosen by: they are chosen anew", self._name)
-        return True
-
-    def _extended(
-        self, reader: Reader, view: View, source: Source, old: LinkSet, kept: NDArray[np.bool_], check: Callable[[], None]
-    ) -> _Draft:
-        """The old link set without its dead rows, and room for the new ones."""
-        was = unpacked(reader, old, self._recipe.space.shapes)
-        renamed = np.full(len(kept), -1, np.int64)
-        renamed[kept] = np.searchsorted(source.row_numbers, old.row_numbers[kept])
-        new = np.setdiff1d(np.arange(len(source)), renamed[kept], assume_unique=True)
-        part = Source(source.row_numbers[new], source.addresses[new], source.rooms[new])
-        errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
-        added, errors[new], norms[new] = self._encode(part, old.coder, check)
-        still = np.flatnonzero(kept)
-        codes = Codes.scattered(old.coder.width, len(source), [(renamed[still], was.codes.take(still)), (new, added)])
-        errors[renamed[kept]] = old.errors[kept]
-        norms[renamed[kept]] = was.norms[kept] if len(was.norms) == len(kept) else 1.0
-        graph = was.thinned(codes, norms, renamed)
-        return _Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
-
-    def _encode(self, source: Source, coder: Coder, check: Callable[[], None]) -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
-        """Codes, errors and norms of stored rows, each checked."""
-        errors, norms = np.empty(len(source), np.float32), np.empty(len(source), np.float32)
-
-        def parts() -> Iterator[Codes]:
-            for start, rows in iterate_rows(source, self._recipe.wide):
-                check()
-                here = slice(start, start + len(rows))
-                part, errors[here] = coder.encode(rows)
-                norms[here] = rows.norms
-                yield part
-
-        return Codes.joined(coder.width, len(source), parts()), errors, norms
-
-    def _write(self, draft: _Draft, calibration: CalibrationTable, check: Callable[[], None]) -> int:
+    def _write(self, draft: Draft, calibration: CalibrationTable, check: Callable[[], None]) -> int:
         """Write the link set in small transactions. Returns its number."""
         parts = Parts(self._store, check)
         graph = draft.graph
         code_shift, code_blocks, code_offsets = graph.codes.stored(_BLOCK_BYTES)
         link_shift = _LINK_SHIFT
-        offsets, blocks = graph.packed(link_shift)
+        offsets = graph.codes.room.empty(len(graph.codes), np.uint32)
         padding = np.zeros(CODE_PADDING, np.uint8)
         for i, codes in enumerate(code_blocks):
             parts.put(Part.CODES, i, np.concatenate([padding, codes]))
         if not graph.codes.width:
             parts.put(Part.CODE_OFFSETS, 0, code_offsets)
-        for i, block in enumerate(blocks):
+        for i, block in enumerate(graph.packed(link_shift, offsets)):
             parts.put(Part.LINKS, i, block)
         parts.put(Part.LINK_OFFSETS, 0, offsets)
         parts.put(Part.ROW_NUMBERS, 0, draft.row_numbers)
@@ -352,79 +258,3 @@ class Linker:
             writer.put_link_sets([] if number is None else [number])
             state = writer.state()
             writer.put_state(state.with_(manifest=state.manifest + 1))
-
-
-def _is_whole(reader: Reader, view: View, shapes: bool) -> bool:
-    """Whether the link set is sound and has just the living rows of all runs."""
-    links = view.links
-    if links is None:
-        return not view.unlinked_rows
-    if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links):
-        return False
-    try:
-        unpacked(reader, links.set, shapes)
-    except CorruptData:
-        return False
-    return True
-
-
-def _horizon(view: View) -> int:
-    """The last row number in any run."""
-    return max((int(run.row_numbers[-1]) for run in view.runs), default=-1)
-
-
-def _sample(source: Source, wide: bool) -> Any:
-    """Some random rows, to choose codes by."""
-    rng = np.random.default_rng(len(source))
-    picks = np.sort(rng.permutation(len(source))[:_SAMPLE_ROWS])
-    return read_records(source.addresses[picks], source.rooms[picks], wide)
-
-
-@strict
-def _unpack_links(block, links, start):  # type: ignore[no-untyped-def]
-    """Lay a block's lists out with a fixed stride. Returns the nodes read, -1 if a list is too long or names what is not there."""
-    place = 0
-    node = start
-    while place < len(block):
-        degree = int(block[place])
-        if node >= len(links) or degree >= links.shape[1] or place + 1 + degree > len(block):
-            return -1
-        links[node, 0] = np.uint32(degree)
-        for x in range(degree):
-            other = block[place + 1 + x]
-            if other >= len(links):
-                return -1
-            links[node, 1 + x] = other
-        place += 1 + degree
-        node += 1
-    return node - start
-
-
-def unpacked(reader: Reader, old: LinkSet, shapes: bool) -> Graph:
-    """A stored link set in arrays, its checksums verified.
-
-    Raises:
-        CorruptData.
-    """
-    blocks = [np.frombuffer(part, np.uint8, offset=CODE_PADDING) for part in reader.run_parts(old.number, Part.CODES, verify=True)]
-    offsets = np.empty(0, np.uint32)
-    if not old.coder.width:
-        offsets = np.frombuffer(reader.run_part(old.number, Part.CODE_OFFSETS, verify=True), "<u4")
-    try:
-        codes = Codes.of_blocks(old.coder.width, old.header.code_shift, blocks, offsets)
-    except ValueError as error:
-        raise CorruptData("codes are not what their header says") from error
-    norms = np.ones(1, np.float32)
-    if not shapes:
-        norms = np.frombuffer(reader.run_part(old.number, Part.NORMS, verify=True), "<f4")
-    graph = Graph.empty(codes, norms, old.coder.step, shapes, units=old.coder.projection is not None)
-    start = 0
-    for part in reader.run_parts(old.number, Part.LINKS, verify=True):
-        read = _unpack_links(np.frombuffer(part, "<u4"), graph.links, start)
-        if read < 0:
-            raise CorruptData("a list of links is out of bounds")
-        start += int(read)
-    if start != len(graph.codes):
-        raise CorruptData("some lists of links are missing")
-    graph.entries = old.entries.copy()
-    return graph

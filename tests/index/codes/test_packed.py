@@ -235,7 +235,8 @@ def test_codes_taken_apart_and_put_together(form: Any, rng: np.random.Generator)
     halves = [table.take(np.arange(0, 120)), table.take(np.arange(120, 120)), table.take(np.arange(120, 300))]
     assert Codes.joined(table.width, 300, iter(halves)).equals(table)
     parts = [(order[:100], form(codes[order[:100]])), (order[100:], form(codes[order[100:]]))]
-    assert Codes.scattered(table.width, 300, parts).equals(table)
+    assert Codes.scattered(table.width, 300, lambda: parts).equals(table)
+    assert Codes.joined(table.width, 300, (part for _, part in table.pieces())).equals(table)
     for size in (1, 1_000, 4_096, 10**9):
         shift, blocks, offsets = table.stored(size)
         assert len(blocks) == -(-300 >> shift)

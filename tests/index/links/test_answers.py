@@ -129,7 +129,7 @@ def on_a_grid(*_: Any) -> Coder:
 @pytest.mark.parametrize("kernel", ["ngmm", "gmm"])
 def test_the_error_of_a_query_counts_as_well(kernel: str, mode: str, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nearest row is found though its code is exact, and farther from the query's code than that of another row."""
-    monkeypatch.setattr("kinbin.upkeep.linking.choose_coder", on_a_grid)
+    monkeypatch.setattr("kinbin.upkeep.drafts.choose_coder", on_a_grid)
     signs = np.tile([1.0, -1.0], 32)
     flat = np.full(64, 32.0)
     # Rounded away from the flat row: 64 steps instead of 32.6. The other is 14 steps from the query's code, and 45 from the query.

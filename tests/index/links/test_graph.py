@@ -291,7 +291,8 @@ def test_strays_are_joined() -> None:
 def test_packed_links_are_the_links(shift: int) -> None:
     """What is stored of the links, read back by place and number, is what they are."""
     graph = built(codes_of(300))
-    offsets, blocks = graph.packed(shift)
+    offsets = np.empty(300, np.uint32)
+    blocks = list(graph.packed(shift, offsets))
     assert len(blocks) == -(-300 >> shift)
     for node in range(300):
         block, place = blocks[node >> shift], int(offsets[node])

@@ -38,6 +38,10 @@ def test_each_row_is_dead_or_alive(case: tuple[int, set[int]]) -> None:
     assert dead.gone().tolist() == sorted(gone)
     assert dead.living().tolist() == sorted(set(range(rows)) - gone)
     assert (dead.count, dead.live) == (len(gone), rows - len(gone))
+    alive = [row for row in range(rows) if row not in gone]
+    assert dead.living().tolist() == alive
+    for first in range(0, rows, 24):
+        assert dead.living(first, first + 24).tolist() == [row for row in alive if first <= row < first + 24]
     assert [dead.is_dead(row) for row in range(rows)] == [row in gone for row in range(rows)]
     assert int.from_bytes(dead.bits.tobytes(), "little") == sum(1 << row for row in gone)
 

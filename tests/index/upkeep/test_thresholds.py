@@ -46,12 +46,21 @@ def test_what_was_set_is_told() -> None:
     assert before == kinbin.Thresholds()
     assert kinbin.set_upkeep(**asdict(before)) == kinbin.Thresholds(seal_rows=7)
     assert kinbin.set_upkeep() == before
-    assert {one.name for one in fields(before)} == {"seal_rows", "quiet_seal_rows", "link_rows", "quiet_seconds"}
+    assert {one.name for one in fields(before)} == {"seal_rows", "quiet_seal_rows", "link_rows", "quiet_seconds", "link_bytes"}
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"seal_rows": 0}, {"seal_rows": 1.5}, {"link_rows": True}, {"quiet_seconds": 0.0}, {"quiet_seconds": 1e9}, {"rows": 3}],
+    [
+        {"seal_rows": 0},
+        {"seal_rows": 1.5},
+        {"link_rows": True},
+        {"quiet_seconds": 0.0},
+        {"quiet_seconds": 1e9},
+        {"rows": 3},
+        {"link_bytes": 1_000_000},
+        {"link_bytes": 2e9},
+    ],
     ids=str,
 )
 def test_what_is_out_of_range_is_refused(wrong: dict[str, Any]) -> None:

@@ -1,0 +1,88 @@
+"""Processes that link with little memory, or in files until they are killed."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+import kinbin
+import kinbin.upkeep.drafts
+from linked import names, still
+
+__all__ = ["data_bytes", "link_in_files", "link_with_little_memory", "take_memory_anew", "unlinked"]
+
+ROWS = 60_000
+DIM = 8
+ROOM = 20 << 20
+"""What linking may take here beyond what the process has, link_bytes of 1 MiB in it. In memory a row takes 400 bytes, 24 MB in all."""
+
+
+def data_bytes() -> int:
+    """Private memory that this process may write to: what RLIMIT_DATA limits."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1_024 * next(int(line.split()[1]) for line in lines if line.startswith("VmData:"))
+
+
+def take_memory_anew() -> None:
+    """From now on arrays are memory of their own, given back when they are let go of: what was free before would hide what they take."""
+    # M_MMAP_THRESHOLD of glibc, which else grows with what is let go of.
+    ctypes.CDLL(None).mallopt(-3, 65_536)
+
+
+def link_with_little_memory(connection: Connection, path: str, most: int, steps: str) -> None:
+    """Link rows under a limit; sends "linked", or the name of the error. steps: "anew", or "extended": most were linked before."""
+    take_memory_anew()
+    with still(), kinbin.open(path) as database:
+        collection = unlinked(database, steps)
+        kinbin.set_upkeep(link_bytes=most)
+        resource.setrlimit(resource.RLIMIT_DATA, (data_bytes() + ROOM, resource.RLIM_INFINITY))
+        try:
+            collection.link()
+            links = collection.stats()["links"]
+            connection.send("linked" if links["rows"] == ROWS and links["unlinked_rows"] == 0 else str(links))
+        except (MemoryError, kinbin.KinbinError) as error:
+            connection.send(type(error).__name__)
+
+
+def unlinked(database: kinbin.Database, steps: str) -> kinbin.Collection:
+    """A collection whose rows are to be linked, in a process that has linked others before, so that kernels are loaded."""
+    rows = np.random.default_rng(3).gamma(0.7, size=(ROWS, DIM)).astype(np.float32) + np.float32(1e-3)
+
+    def grow(collection: kinbin.Collection, first: int, past: int) -> None:
+        for start in range(first, past, 10_000):
+            stop = min(start + 10_000, past)
+            collection.add(names(range(start, stop)), rows[start:stop])
+        collection.compact()
+
+    small, collection = (database.create_collection(name, dim=DIM, seed=1, bands=8, rows=1) for name in ("small", "c"))
+    grow(small, 0, 8_000)
+    small.link()
+    grow(small, 8_000, 9_000)
+    small.link()
+    before = ROWS - 1_000 if steps == "extended" else 0
+    if before:
+        grow(collection, 0, before)
+        collection.link()
+    grow(collection, before, ROWS)
+    # The rows of the journal, which lay in memory, are let go of with the first look at the run that they are in now.
+    assert collection.query(rows[0], k=1, mode="exact").ids == ["0"]
+    gc.collect()
+    return collection
+
+
+def link_in_files(connection: Connection, path: str) -> None:
+    """Link all in files; sends, when nodes are put in, how many maps of this process are files without a name, and waits for the end."""
+
+    def progress(_done: int, _total: int) -> None:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+        connection.send(sum(path in line and line.endswith("(deleted)") for line in maps))
+        connection.recv()
+
+    kinbin.upkeep.drafts.LINK_BYTES = 0
+    with still(), kinbin.open(path) as database:
+        database.collection("c").link(progress)
