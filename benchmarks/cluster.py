@@ -20,6 +20,7 @@ from common import SPREAD, K, Options, all_cores, data_set, ids_of, latencies, r
 from kinbin_client import Client
 from kinbin_cluster.dev import DevCluster
 from report import paragraphs, table
+from running_parts import Parts, wait_until_linked
 from servers import serving, until_ready
 
 NAME = "histograms"
@@ -27,8 +28,6 @@ PATH = f"/v1/collections/{NAME}"
 SHARDS = 3
 GATEWAYS = 2
 WRITERS = (1, 4)
-BATCH = 1_000
-LINK_SECONDS = 900.0
 SETTLED = 60.0
 QUIET = {"KINBIN_ACCESS_LOG": "false"}
 
@@ -137,15 +136,8 @@ def _fill(name: str, address: str, rows: NDArray[Any]) -> None:
     """Add all rows, and wait until those that are to be linked are."""
     _create(address, NAME, rows.shape[1], 1 if name == "gateway" else None)
     with Client(address) as client:
-        remote = client.collection(NAME)
-        remote.add(ids_of(0, len(rows)), rows)
-        give_up = time.monotonic() + LINK_SECONDS
-        while len(rows) > 12_288 and time.monotonic() < give_up:
-            stats = remote.stats()
-            parts = [one["stats"] for one in stats["shards"]] if "shards" in stats else [stats]
-            if all(one["links"] is not None and not one["links"]["unlinked_rows"] for one in parts):
-                return
-            time.sleep(1.0)
+        client.collection(NAME).add(ids_of(0, len(rows)), rows)
+    wait_until_linked(Parts(address, {}, {}), len(rows), NAME)
 
 
 def _wire(address: str) -> http.client.HTTPConnection:

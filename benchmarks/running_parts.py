@@ -42,6 +42,7 @@ __all__ = [
     "cluster_of",
     "dropped",
     "filled",
+    "is_linked",
     "moved",
     "node_bodies",
     "one_server",
@@ -161,17 +162,15 @@ def shapes(counts: Any) -> NDArray[np.float32]:
 
 
 def wait_until_linked(parts: Parts, rows: int, name: str = NAME) -> float:
-    """Seconds until all items are counted, and linked where shards are large enough to be. Raises RuntimeError."""
+    """Seconds until all items are counted, and linked where shards are large enough to be. Raises RuntimeError with what is left."""
     started = time.perf_counter()
     with Client(parts.address, read_your_writes=False) as client:
         collection = client.collection(name)
-        while time.perf_counter() - started < PATIENCE:
-            stats = collection.stats()
-            held = [one["stats"] for one in stats["shards"]] if "shards" in stats else [stats]
-            if all(map(_linked, held)) and sum(one["count"] for one in held) == rows:
-                return time.perf_counter() - started
+        while not is_linked(stats := collection.stats(), rows):
+            if time.perf_counter() - started > PATIENCE:
+                raise RuntimeError(f"{rows:,} rows are not counted and linked after {PATIENCE:g} s: {_left_to_link(stats)}")
             time.sleep(0.1)
-    raise RuntimeError(f"{rows} rows are not linked after {PATIENCE:g} s")
+    return time.perf_counter() - started
 
 
 def wait_until_settled(parts: Parts) -> None:
@@ -183,10 +182,28 @@ def wait_until_settled(parts: Parts) -> None:
     raise RuntimeError(f"the parts still work after {PATIENCE:g} s")
 
 
-def _linked(stats: Mapping[str, Any]) -> bool:
-    """Whether nothing is left to link: the newest rows wait until they are enough for a run, and one in 64."""
+def is_linked(stats: Mapping[str, Any], rows: int) -> bool:
+    """Whether so many items are counted, and nothing of them is left to link. stats: of a collection, at a server or a gateway.
+
+    The newest rows of a shard wait until they are enough for a run, and one in 64 waits for the next merge: there may be as many for ever.
+    """
+    held = _by_shard(stats)
+    return sum(one["count"] for one in held) == rows and all(map(_nothing_left, held))
+
+
+def _by_shard(stats: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one["stats"] for one in stats["shards"]] if "shards" in stats else [stats]
+
+
+def _nothing_left(stats: Mapping[str, Any]) -> bool:
     count, links = stats["count"], stats["links"]
     return count < LINKED_FROM or (links is not None and links["unlinked_rows"] <= FRESH + count / 64)
+
+
+def _left_to_link(stats: Mapping[str, Any]) -> str:
+    """For people: of each shard its items, and those without links."""
+    told = [(one["count"], one["count"] if one["links"] is None else one["links"]["unlinked_rows"]) for one in _by_shard(stats)]
+    return ", ".join(f"{unlinked:,} of {count:,} have no links" for count, unlinked in told)
 
 
 def dropped(parts: Parts, names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ import kinbin
 from kinbin_cluster.connecting import Connection, ended
 from kinbin_cluster.gateway.fanout import Fanout
 from kinbin_cluster.gateway.schemas import Schemas
+from kinbin_cluster.gateway.warming import load_kernels
 from kinbin_cluster.joining import see_that_key_is_theirs
 from kinbin_cluster.log import Log
 from kinbin_cluster.numbers import Numbers
@@ -108,6 +109,7 @@ class Gateway:
 
         Raises LogUnavailable when NATS does not answer, OtherKey when nodes that live have another key.
         """
+        loading = asyncio.create_task(asyncio.to_thread(load_kernels), name="kinbin gateway kernels")
         async with await Connection.open(cluster_settings, "gateway") as connection:
             registry = Registry(connection)
             await registry.start()
@@ -122,6 +124,7 @@ class Gateway:
             beating = asyncio.create_task(gateway._beat(registry), name="kinbin gateway beat")
             try:
                 async with gateway.serving():
+                    await loading
                     ready()
                     yield gateway
             finally:
