@@ -15,7 +15,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig, StorageType
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError
 
-from kinbin_cluster.connecting import may_pass, until_answered
+from kinbin_cluster.connecting import code_of, may_pass, until_answered
 from kinbin_cluster.errors import Changed, LogRefused, LogUnavailable, NotThere
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Bucket:
             try:
                 return await self._connection.js.create_key_value(config)
             except APIError as error:
-                if error.err_code != _BUCKET_IS_THERE:
+                if code_of(error) != _BUCKET_IS_THERE:
                     raise
                 return await self._connection.js.key_value(self._name)
 
@@ -170,7 +170,7 @@ class Bucket:
             try:
                 await self._connection.js.publish(f"$KV.{self._name}.{key}", headers=headers)
             except APIError as error:
-                if error.err_code not in _WRONG_REVISION:
+                if code_of(error) not in _WRONG_REVISION:
                     raise
                 newest = await self._newest(key)
                 return (newest.headers or {}).get(_ID) == mine  # this very call, whose answer was lost

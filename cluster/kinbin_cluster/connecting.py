@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kinbin_cluster.settings import ClusterSettings
 
-__all__ = ["NO_STREAM", "Connection", "ended", "may_pass", "quoted", "unquoted", "until_answered"]
+__all__ = ["NO_STREAM", "Connection", "code_of", "ended", "may_pass", "quoted", "unquoted", "until_answered"]
 
 T = TypeVar("T")
 
@@ -177,11 +177,17 @@ async def ended(task: asyncio.Task[Any]) -> None:
         await asyncio.wait({task}, timeout=0.1)
 
 
+def code_of(error: APIError) -> int | None:
+    """NATS' code of a refusal; None: those that the client makes itself, for a key that is not there, have none."""
+    return getattr(error, "err_code", None)
+
+
 def may_pass(error: APIError) -> bool:
     """Whether the next try may do what this one was refused."""
-    if error.err_code == FULL:
+    if code_of(error) == FULL:
         return "exceeded" not in (error.description or "")
-    return error.err_code in NOT_NOW or (error.code or 0) >= 500
+    # One without a status is the client's own: what NATS holds changed between two of its questions.
+    return code_of(error) in NOT_NOW or (getattr(error, "code", 500) or 0) >= 500
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], seconds: float) -> T:
@@ -191,7 +197,7 @@ async def until_answered(ask: Callable[[], Awaitable[T]], seconds: float) -> T:
         try:
             return await ask()
         except NotFoundError as error:
-            if error.err_code == NO_STREAM:
+            if code_of(error) == NO_STREAM:
                 raise NotThere("there is no such stream") from error
             last: Exception = error
         except APIError as error:

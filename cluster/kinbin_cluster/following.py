@@ -18,7 +18,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from kinbin_cluster.connecting import NO_STREAM
+from kinbin_cluster.connecting import NO_STREAM, code_of
 from kinbin_cluster.errors import LogBehind, LogTruncated, NotThere
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def follow_latest(connection: Connection, stream: str) -> AsyncIterator[Me
 
 
 def _gone(stream: str, error: Exception) -> None:
-    if isinstance(error, NotFoundError) and error.err_code == NO_STREAM:
+    if isinstance(error, NotFoundError) and code_of(error) == NO_STREAM:
         raise NotThere(f"there is no stream {stream}") from error
     _log.debug("reading of %s begins anew: %s", stream, error)
 

@@ -18,7 +18,7 @@ from nats.errors import MaxPayloadError
 from nats.js.api import DiscardPolicy, StorageType, StoreCompression, StreamConfig
 from nats.js.errors import APIError
 
-from kinbin_cluster.connecting import may_pass, until_answered
+from kinbin_cluster.connecting import code_of, may_pass, until_answered
 from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
 from kinbin_cluster.following import follow
 
@@ -104,7 +104,7 @@ class Log:
             try:
                 await self._js.add_stream(replace(config))
             except APIError as error:
-                if error.err_code != NAME_IN_USE:
+                if code_of(error) != NAME_IN_USE:
                     raise
 
         await until_answered(make, seconds)
@@ -193,7 +193,7 @@ class Log:
         try:
             answer = await self._js.publish(_subject(uid, shard), b"", timeout=seconds, stream=_stream(uid, shard), headers=headers)
         except APIError as error:
-            if error.err_code == WRONG_LAST_ID:
+            if code_of(error) == WRONG_LAST_ID:
                 raise TimeoutError("the id was forgotten meanwhile") from error
             raise
         return Published(answer.seq, duplicate=True)

@@ -30,6 +30,7 @@ class Collections:
 
 
 def test_newest_rows_without_links_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's worth of rows stays without links for ever, and is no reason to wait."""
     rows = np.random.default_rng(5).random((LINKED_FROM + NEWEST, 4), np.float32)
     ids = [str(i) for i in range(len(rows))]
     with kinbin.open(tmp_path / "data") as database:

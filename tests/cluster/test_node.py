@@ -146,6 +146,7 @@ async def test_both_replicas_apply_and_tell_alike(shard: Shard) -> None:
     assert one == other
     assert one["done"] | {"applied": 0} == {
         "indexed": 2, "updated": 0, "unchanged": 0, "count": 2, "skipped": 0, "problems": [], "replayed": False, "applied": 0,
+        "next_row": 2,
     }  # fmt: skip
     one, other = await shard.verdicts(again)
     assert one["refused"] == other["refused"]

@@ -3,9 +3,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
+from nats.js.errors import KeyDeletedError, KeyNotFoundError
 
+from kinbin_cluster.bucket import Bucket
 from kinbin_cluster.connecting import Connection, quoted, unquoted
 from kinbin_cluster.errors import Exists, NotThere
 from kinbin_cluster.picture import Collection, Gateway, Node, Picture, Replica, Snapshot
@@ -28,6 +31,28 @@ def test_names_are_quoted(name: str) -> None:
     """A quoted name has no byte that means something to NATS, and comes back; other names are quoted otherwise."""
     assert unquoted(quoted(name)) == name
     assert set(quoted(name)) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=")
+
+
+class Raced:
+    """A bucket of nats-py in which a record is found and then is not, as where the server that is asked does not know it yet."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error: Exception | None = error
+
+    async def create(self, _key: str, _data: bytes) -> int:
+        """Fails once."""
+        if (error := self.error) is not None:
+            self.error = None
+            raise error
+        return 7
+
+
+@pytest.mark.parametrize("error", [KeyNotFoundError(), KeyDeletedError()])
+async def test_a_record_that_comes_and_goes_is_asked_for_again(error: Exception) -> None:
+    """Errors that the client of NATS makes itself have no code, and mean nothing for good."""
+    bucket = Bucket(cast("Any", None), "raced")
+    bucket._bucket = cast("Any", Raced(error))
+    assert await bucket.create("key", b"data") == 7
 
 
 async def test_collections_are_seen_by_all(registry: Registry, other: Registry) -> None:

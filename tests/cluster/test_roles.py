@@ -23,7 +23,8 @@ OF = "/v1/collections/{name}"
 NEEDED = {
     "metrics": {("get", "/metrics")},
     "read": {
-        ("get", "/v1/limits"), ("get", "/v1/collections"), ("get", OF), ("get", f"{OF}/limits"), ("get", f"{OF}/recall"),
+        ("get", "/v1/cluster"), ("get", "/v1/limits"), ("get", "/v1/collections"), ("get", OF), ("get", f"{OF}/limits"),
+        ("get", f"{OF}/recall"),
         ("post", "/query"), *(("post", f"{OF}/{word}") for word in ("query", "get", "scroll", "count", "facets", "explain")),
         *(("post", f"{OF}/{word}") for word in ("map", "duplicates", "tune", "recall")),
     },

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 import kinbin
+from kinbin_cluster import joining
 from kinbin_cluster.gateway import service
 from kinbin_cluster.gateway.service import Gateway
 from kinbin_cluster.gateway.warming import load_kernels
@@ -48,6 +49,8 @@ def test_adds_find_their_kernels_loaded() -> None:
 
 
 def test_what_cannot_be_loaded_ends_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A gateway starts without them, and says so."""
+
     def broken(**_: object) -> None:
         raise OSError("no code")
 
@@ -57,6 +60,7 @@ def test_what_cannot_be_loaded_ends_nothing(monkeypatch: pytest.MonkeyPatch, cap
 
 
 async def test_a_gateway_is_ready_once_they_are_loaded(settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins while they load, and takes requests behind both."""
     happened: list[str] = []
     joined, ready = threading.Event(), threading.Event()
 
@@ -70,7 +74,7 @@ async def test_a_gateway_is_ready_once_they_are_loaded(settings: ClusterSettings
         happened.append("ready")
         ready.set()
 
-    real = service.see_that_key_is_theirs
+    real = joining.see_that_key_is_theirs
 
     async def seen(*given: object) -> None:
         await real(*given)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 
 import kinbin
 from kinbin.storage.store import Store
+from nursery import until
 
 PLAIN: dict[str, Any] = {"kernel": "minmax", "dim": 2, "seed": 5}
 FIELDS: dict[str, Any] = {"fields": {"one": {"dim": 2}, "two": {"dim": 3}}, "seed": 5}
@@ -106,18 +107,26 @@ def test_problems_name_places_of_the_batch_as_it_came(tmp_path: Path) -> None:
         assert (done.indexed, done.skipped, [one.position for one in done.problems]) == (1, 1, [9])
 
 
-def test_indexes_and_limits_count_for_the_edits_behind_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [PLAIN, FIELDS])
+def test_indexes_and_limits_count_for_the_edits_behind_them(tmp_path: Path, options: dict[str, Any]) -> None:
     """Declarations and limits are part of the transaction, and what follows in it is held against them."""
     with kinbin.open(tmp_path) as database:
-        collection: Any = database.create_collection("c", **PLAIN)
+        collection: Any = database.create_collection("c", **options)
         group = collection.together().change_indexes({"x": "number"}).change_indexes({"x": "keyword"}).change_indexes({}, ["y"])
-        group.set_limits(items=1).add(*checked(PLAIN, ["a", "b"]), now=NOW).add(*checked(PLAIN, ["a"], payload={"x": 4}), now=NOW)
-        outcomes = group.set_limits(items=None).add(*checked(PLAIN, ["b"], 4.0, {"x": 5}), now=NOW).commit(lambda _: {})
+        group.set_limits(items=1).add(*checked(options, ["a", "b"]), now=NOW).add(*checked(options, ["a"], payload={"x": 4}), now=NOW)
+        outcomes = group.set_limits(items=None).add(*checked(options, ["b"], 4.0, {"x": 5}), now=NOW).commit(lambda _: {})
         codes = [getattr(one, "code", None) for one in outcomes]
         assert codes == [None, "bad_parameter", "bad_parameter", None, "over_limit", None, None, None]
         assert collection.count(filter={"x": {"$gte": 5}}) == 1
         assert list(collection.stats()["indexes"]["fields"]) == ["x"]
         assert collection.limits() == {"items": None, "bytes": None}
+        until(lambda: collection.stats()["indexes"]["ready"])
+        collection.together().change_indexes({"z": "keyword"}, ["x"]).commit(lambda _: {})
+        until(lambda: collection.stats()["indexes"]["ready"])
+        assert list(collection.stats()["indexes"]["fields"]) == ["z"]
+        collection.together().change_indexes({}, ["z"]).commit(lambda _: {})
+        assert not (collection.stats()["indexes"] or {}).get("fields")
+        assert collection.check().ok
 
 
 @pytest.mark.parametrize(

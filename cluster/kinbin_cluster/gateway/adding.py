@@ -15,6 +15,7 @@ from kinbin_cluster.gateway.creating import created_default
 from kinbin_cluster.gateway.cutting import Part, add_parts, derived_ids
 from kinbin_cluster.gateway.publishing import Written, written
 from kinbin_cluster.gateway.schemas import collection_named
+from kinbin_cluster.measures import Worked
 from kinbin_cluster.numbers import Numbers
 from kinbin_cluster.picture import Collection
 from kinbin_service.objects import KEYS, VECTOR
@@ -67,7 +68,7 @@ async def added(service: Any, name: str, batch: Batch, size: int, key: str | Non
         numbering.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             cut = await service.parsed(size, lambda: _cut(schema, collection.shards, batch, terms))
-            parts = await _numbered(cut.parts, numbering)
+            parts = await _numbered(service.fanout.work, collection.uid, cut.parts, numbering)
             done = await written(service.log, (service.picture, service.fanout), collection, parts, place, until - time.monotonic())
         finally:
             numbering.cancel()
@@ -79,13 +80,16 @@ def _count(batch: Batch) -> int:
     return len(next(iter(batch.vectors.values()))) if isinstance(batch.vectors, dict) else len(batch.vectors)
 
 
-async def _numbered(parts: list[Part], numbering: asyncio.Task[int]) -> list[Part]:
-    """The parts of an add, with the numbers of their rows."""
+async def _numbered(work: Worked, uid: str, parts: list[Part], numbering: asyncio.Task[int]) -> list[Part]:
+    """The parts of an add, with the numbers of their rows. Without numbers none of the shards is written to, which `work` hears of."""
     if not parts:
         return parts
+    started = time.monotonic()
     try:
         first = await numbering
     except LogUnavailable as error:
+        for part in parts:
+            work.note((uid, part.shard), "write", time.monotonic() - started, good=False)
         text = f"the log does not tell which place the items have among others: {error}; nothing was written"
         raise Refusal("storage_busy", text) from error
     return [part.numbered(first) for part in parts]

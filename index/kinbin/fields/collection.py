@@ -43,7 +43,7 @@ from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactR
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
-from kinbin.storage.group import GroupCommit
+from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.shrinking import shrink as shrink_store
 from kinbin.storage.store import FIELDS, Store
 from kinbin.storage.survey import survey_store
@@ -79,7 +79,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
             self._filters = Filters(self._indexing.at)
             self._moments = Moments(self._store, self._fields, self._filters)
             self._writing = Writing(name, self._store, self._fields)
-            self._writes = GroupCommit(self._writing.commit)
+            self._writes = GroupCommit(self._commit)
             self._depths = Depths(self._store)
             self._duplicates = Opened()
             self._writing.recover()
@@ -88,6 +88,12 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
             raise
 
     # -- writing
+
+    def _commit(self, edits: list[Edit[Any]]) -> None:
+        """Apply a group of edits; payload indexes hear of it."""
+        self._writing.commit(edits)
+        if self._writing.logs:
+            self._indexing.wake()
 
     def add(
         self, ids: Sequence[str | int] | None, vectors: Mapping[str, Any], payloads: Sequence[Any] | None = None, mode: str = "upsert", *,
@@ -152,8 +158,6 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
     def _wake(self, items: int) -> None:
         for field in self._fields.values():
             field._wake(items)
-        if self._writing.logs:
-            self._indexing.wake()
 
     # -- searching
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kinbin.collection import Collection
 from kinbin.edits import NewItems, append_rows, bury_rows, living_rows
-from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, KinbinError
+from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
 from kinbin.fields.moment import pending_rows
 from kinbin.query.filters import Predicate
 from kinbin.query.view import View
@@ -39,6 +39,7 @@ from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader, Writer
 from kinbin.terms import Known, Versions, following, refuse_conflicts, refuse_versions
 from kinbin.upkeep.election import elected
+from kinbin.upkeep.indexing import put_declared, redeclared
 from kinbin.upkeep.sealing import current
 
 __all__ = ["Prepared", "Writing"]
@@ -137,7 +138,10 @@ class Writing:
     def _name_them(self, batch: Batch) -> None:
         """Step 2: the commit."""
         with self._store.write() as writer:
-            state, declared = writer.state(), writer.declared_indexes()
+            state = writer.state()
+            if batch.kinds is not None:
+                put_declared(writer, batch.kinds, state.sequence)
+            declared = writer.declared_indexes()
             self.logs = declared is not None and bool(declared.kinds)
             touched = _touched(writer, list(batch.items)) if self.logs else []
             writer.put_items((key, *item) for key, item in batch.items.items() if item is not None)
@@ -214,11 +218,13 @@ class Batch:
         self.notes: dict[bytes, bytes | None] = {}
         self.quota: Quota | None = None
         """What the collection may hold from now on."""
+        self.kinds: dict[str, str] | None = None
+        """The payload indexes from now on, by field; None: no edit names any."""
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.items or self.answers or self.notes or self.quota)
+        return bool(self.items or self.answers or self.notes or self.quota) or self.kinds is not None
 
     @property
     def sequence(self) -> int:
@@ -259,14 +265,16 @@ class Batch:
         self.quota = quota
 
     def change_indexes(self, add: Mapping[str, str], drop: Sequence[str]) -> None:
-        """Not beside other edits, of items with several vectors.
+        """Drop and declare payload indexes.
 
         Raises:
-            InvalidInput: always, if anything is asked for.
+            InvalidInput: one is malformed, is to be dropped and not there, or has another kind.
         """
-        if add or drop:
-            text = "indexes of items with several vectors are not changed together with other edits: use change_indexes of the collection"
-            raise InvalidInput.of("bad_parameter", text, field="indexes")
+        before = self.kinds
+        if before is None:
+            declared = self._reader.declared_indexes()
+            before = {} if declared is None else declared.kinds
+        self.kinds = redeclared(before, add, drop)
 
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, number, payload)."""

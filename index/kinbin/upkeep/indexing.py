@@ -30,7 +30,7 @@ from kinbin.storage.transactions import Reader, Writer
 from kinbin.upkeep.background import IndexThread
 from kinbin.upkeep.election import elected
 
-__all__ = ["FILE", "Indexing", "checked_kinds", "declare"]
+__all__ = ["FILE", "Indexing", "checked_kinds", "declare", "put_declared", "redeclared"]
 
 FILE = "indexes.bin"
 """Of a collection, beside its store."""
@@ -71,9 +71,19 @@ def declare(writer: Writer, add: Mapping[str, str], drop: Sequence[str], sequenc
     Raises:
         InvalidInput: see `Indexing.change`. Nothing is changed then.
     """
-    wanted = checked_kinds(add)
     known = writer.declared_indexes()
-    before = {} if known is None else known.kinds
+    after = redeclared({} if known is None else known.kinds, add, drop)
+    put_declared(writer, after, sequence)
+    return after
+
+
+def redeclared(before: Mapping[str, str], add: Mapping[str, str], drop: Sequence[str]) -> dict[str, str]:
+    """What is declared after a change of `before`.
+
+    Raises:
+        InvalidInput: see `Indexing.change`.
+    """
+    wanted = checked_kinds(add)
     for field in drop:
         if field not in before:
             there = f"indexed are {', '.join(before)}" if before else "no field is indexed"
@@ -84,12 +94,17 @@ def declare(writer: Writer, add: Mapping[str, str], drop: Sequence[str], sequenc
         if kept.get(field, kind) != kind:
             text = f"{field!r} is indexed as {kept[field]}; drop that index first"
             raise InvalidInput.of("bad_parameter", text, field="indexes")
-    after = checked_kinds({**kept, **wanted})
-    if after != before:
-        writer.put_declared_indexes(Declared.of(after))
-        if not after:
-            writer.trim_changes(sequence + 1)
-    return after
+    return checked_kinds({**kept, **wanted})
+
+
+def put_declared(writer: Writer, kinds: Mapping[str, str], sequence: int) -> None:
+    """Declare these indexes and no others; what is so already stays untouched. sequence: of the last commit in the transaction."""
+    known = writer.declared_indexes()
+    if kinds == ({} if known is None else known.kinds):
+        return
+    writer.put_declared_indexes(Declared.of(kinds))
+    if not kinds:
+        writer.trim_changes(sequence + 1)
 
 
 class Indexing:

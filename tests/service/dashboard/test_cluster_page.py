@@ -35,14 +35,13 @@ def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """One NATS server, two nodes in two zones, a gateway, and a collection of three shards with two replicas."""
     extra = {"KINBIN_CLUSTER_LOST_SECONDS": "3"}
     folder = tmp_path_factory.mktemp("cluster-page")
-    with DevCluster(folder, nodes=0, servers=1, extra=extra) as cluster:
-        for name, zone in (("node-0", "east"), ("node-1", "west")):
-            cluster.add_node(name, zone).start()
-        for node in cluster.nodes.values():
-            node.wait()
-        made = {"dim": 2, "cluster": {"shards": 3, "replicas": 2}}
+    made = DevCluster(folder, nodes=0, servers=1, extra=extra)
+    for name, zone in (("node-0", "east"), ("node-1", "west")):
+        made.add_node(name, zone)
+    with made as cluster:
+        wanted = {"dim": 2, "cluster": {"shards": 3, "replicas": 2}}
         deadline = time.monotonic() + LONG / 1_000
-        while httpx.put(f"{cluster.address}/v1/collections/things", json=made, timeout=30).status_code not in {200, 201}:
+        while httpx.put(f"{cluster.address}/v1/collections/things", json=wanted, timeout=30).status_code not in {200, 201}:
             assert time.monotonic() < deadline, "the nodes are not known to the gateway"
             time.sleep(0.1)
         items = [{"id": f"i{number}", "vector": [number, 1]} for number in range(40)]
