@@ -59,7 +59,8 @@ def lines(made: Plan) -> list[str]:
     if not made.moves:
         return [*told, "no move would even that"]
     before, after = made.worst
-    told.append(f"{len(made.moves)} moves; the most loaded node has {before:.2f} times its share, and then {after:.2f}")
+    count = f"{len(made.moves)} move{'s' * (len(made.moves) > 1)}"
+    told.append(f"{count}; the most loaded node has {before:.2f} times its share, and then {after:.2f}")
     return told + [
         f"  shard {one.shard} of {one.collection}: {one.source} to {one.target} ({_number(one.weight)} {made.by})" for one in made.moves
     ]

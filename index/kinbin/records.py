@@ -272,6 +272,9 @@ class Answer:
     """With `cursor`, that of the next page; None: this is the last."""
     times: tuple[tuple[str, float], ...] | None = None
     """With `debug`, what was done and how many milliseconds it took, in order."""
+    row_numbers: NDArray[np.uint64] | None = field(default=None, repr=False)
+    """Of the rows of `ids`: what has the same score is in their order, as `Collection.numbers_of` tells them. None: not kept, as of
+    groups, of examples, of batches and of several fields."""
 
     @property
     def distances(self) -> NDArray[np.float64] | None:

@@ -18,7 +18,7 @@ from kinbin.options import AllOptions, QueryOptions, check_cancel, options_of, o
 from kinbin.options import Asked as OptionsAsked
 from kinbin.parameters import at_most
 from kinbin.query.alone import Alone
-from kinbin.query.answers import Names, answer_batch, answer_one, limit_of
+from kinbin.query.answers import Names, answer_batch, answer_one, limit_of, row_numbers_of
 from kinbin.query.asking import answer_in, one_of_kind, shaped_in
 from kinbin.query.contents import Contents
 from kinbin.query.each import answer_each, read_each
@@ -202,7 +202,8 @@ class Searched:
         except CorruptData:
             self._space.raise_failure()
             raise
-        answer = answer_one(found, self._names.of_one(reader, view, found), asked.k, limit, passing, self._space)
+        named = self._names.of_one(reader, view, found), row_numbers_of(view, found)
+        answer = answer_one(found, named, asked.k, limit, passing, self._space)
         return told_times(answer, wanted.times, began) if asked.debug else answer
 
     def _search(

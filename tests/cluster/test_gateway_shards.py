@@ -106,6 +106,20 @@ def test_the_short_way_of_a_query_takes_the_token_too(cluster: Cluster, tied: st
     assert seen == [[("/cluster/query", told)] for told in ("5", None, "77")]
 
 
+def test_ties_of_the_short_way_need_no_second_question(cluster: Cluster, tied: str) -> None:
+    """Answers of the short way tell the numbers of rows; where one does not, as a node of before, all who tie are asked for theirs."""
+    body = {"vector": TIED[5].tolist(), "k": 40, "mode": "exact"}
+    for node in cluster.nodes.values():
+        node.seen.clear()
+    quick = cluster.ask("POST", f"/v1/collections/{tied}/query", body).content["results"]
+    assert len({one["score"] for one in quick}) < len(quick), "there are ties"
+    assert all("rows" not in one for one in quick)
+    assert {path for name in cluster.nodes for path, _ in asked(cluster, name)} == {"/cluster/query"}
+    plain = cluster.ask("POST", f"/v1/collections/{tied}/query", body | {"offset": 0}).content["results"]
+    assert "/cluster/rows" in {path for name in cluster.nodes for path, _ in asked(cluster, name)}
+    assert quick == plain
+
+
 @pytest.mark.parametrize("wrong", ["x", "!", "W10", "WyJ4IixbXV0"])
 def test_what_is_no_token_of_the_collection_is_refused(cluster: Cluster, tied: str, untied: str, wrong: str) -> None:
     """Neither garbage nor a token of another collection is taken for one."""

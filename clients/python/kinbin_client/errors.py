@@ -157,10 +157,12 @@ class ApiError(KinbinClientError):
 
     def _text(self) -> str:
         text = f"{self.status} {self.code or type(self).__name__}: {self.detail}"
-        # What the detail says already is not said again, but its place is.
+        # What the detail says already is not said again, but its place is, unless that is the whole body.
+        said = [(problem, self.detail.startswith(problem.detail.removesuffix("…"))) for problem in self.errors]
         places = "; ".join(
-            problem.pointer if self.detail.startswith(problem.detail.removesuffix("…")) else f"{problem.pointer}: {problem.detail}"
-            for problem in self.errors
+            problem.pointer if again else f"{problem.pointer}: {problem.detail}"
+            for problem, again in said
+            if not (again and problem.pointer == "#")
         )
         return f"{text} [{places}]" if places else text
 

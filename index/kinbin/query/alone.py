@@ -92,9 +92,11 @@ class Alone:
         if ids is None:
             return desk, found
         space = searcher.space
-        scores = space.printed(found.scores.copy())
+        scores, rows = space.printed(found.scores.copy()), view.runs[run].row_numbers[found.rows]
         searcher.give_back(desk)
-        return Answer(ids, scores, None, WALKED, numbers[-2], numbers[-3], [], _MODE, way.steps, far, ascending=space.ascending)
+        return Answer(
+            ids, scores, None, WALKED, numbers[-2], numbers[-3], [], _MODE, way.steps, far, ascending=space.ascending, row_numbers=rows
+        )
 
     def _way(self, reader: Reader, view: View, asked: QueryOptions) -> _Way | None:
         """Find the way, and keep it with the view; None: it is not a walk alone. Cost: 30 µs, once."""

@@ -19,7 +19,7 @@ from kinbin.rows.topk import NOTHING
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
-__all__ = ["WALKED", "Epoch", "Names", "answer_batch", "answer_one", "epoch_of", "limit_of"]
+__all__ = ["WALKED", "Epoch", "Names", "answer_batch", "answer_one", "epoch_of", "limit_of", "row_numbers_of"]
 
 _MOST_NAMES = 500_000
 """Rows whose ids are remembered in a process."""
@@ -160,6 +160,19 @@ class Names:
         return out
 
 
+def row_numbers_of(view: View, found: FoundOne) -> NDArray[np.uint64]:
+    """The numbers of the rows of a single answer. Cost: 2 µs where all are of one run."""
+    runs, rows = found.runs, found.rows
+    if runs and runs.count(runs[0]) == len(runs):
+        return _numbers(view, runs[0])[rows]
+    each = [_numbers(view, run)[row] for run, row in zip(runs, rows.tolist(), strict=True)]
+    return np.array(each, np.uint64)
+
+
+def _numbers(view: View, run: int) -> NDArray[np.uint64]:
+    return (view.fresh if run == len(view.runs) else view.runs[run]).row_numbers
+
+
 def _decoded(ids: list[bytes]) -> _Name:
     """The name of a row by its owners.
 
@@ -219,16 +232,22 @@ def answer_batch(
 
 
 def answer_one(
-    found: FoundOne, names: list[_Name | None], k: int, limit: float | None, allowed: Container[bytes] | None, space: Space
-) -> Answer:
-    """The one answer of a search for one query: what `answer_batch` gives, without arrays. names: as of `Names.of_one`."""
+    found: FoundOne, named: tuple[list[_Name | None], NDArray[np.uint64]], k: int, limit: float | None, allowed: Container[bytes] | None,
+    space: Space,
+) -> Answer:  # fmt: skip
+    """The one answer of a search for one query: what `answer_batch` gives, without arrays.
+
+    named: the ids of the rows, as of `Names.of_one`, and their numbers.
+    """
+    names, rows = named
     ids: list[str] = []
     if limit is None and len(names) <= k and set(map(type, names)) == _PLAIN:
         ids = names  # type: ignore[assignment]
         scores = space.printed(found.scores)
     else:
         kept: list[float] = []
-        for name, one_score in zip(names, found.scores.tolist(), strict=True):
+        numbers: list[int] = []
+        for name, number, one_score in zip(names, rows.tolist(), found.scores.tolist(), strict=True):
             if name is None:
                 continue
             score = space.printed(one_score)
@@ -240,14 +259,15 @@ def answer_one(
                 if len(ids) < k and (allowed is None or isinstance(name, str) or one.encode() in allowed):
                     ids.append(one)
                     kept.append(score)
-        scores = np.array(kept)
+                    numbers.append(number)
+        scores, rows = np.array(kept), np.array(numbers, np.uint64)
     cut, path = found.truncated, found.path
     bound = 1.0 if path == EXACT else found.certificate
     short = limit is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
         ids, scores, None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
-        PATHS[path], found.steps, found.far, ascending=space.ascending,
+        PATHS[path], found.steps, found.far, ascending=space.ascending, row_numbers=rows,
     )  # fmt: skip
 
 

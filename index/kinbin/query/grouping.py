@@ -83,5 +83,5 @@ def _told(answer: Answer, groups: Mapping[Any, list[int]], values: Mapping[str, 
     parts = None if answer.parts is None else {name: scores[places] for name, scores in answer.parts.items()}
     return replace(
         answer, ids=[answer.ids[place] for place in places], scores=answer.scores[places], parts=parts, groups=named,
-        recall_lower_bound=1.0 if proved else None, no_bound=None if proved else answer.no_bound or NO_BOUND,
+        recall_lower_bound=1.0 if proved else None, no_bound=None if proved else answer.no_bound or NO_BOUND, row_numbers=None,
     )  # fmt: skip

@@ -86,6 +86,8 @@ def leave_out(answer: Answer, own: str, k: int) -> None:
     # A copy of all its fields would take as long as everything else here.
     object.__setattr__(answer, "ids", ids[:k])
     object.__setattr__(answer, "scores", scores[:k])
+    rows = answer.row_numbers
+    object.__setattr__(answer, "row_numbers", None if rows is None else np.concatenate([rows[:place], rows[place + 1 :]])[:k])
 
 
 def stored_of(reader: Reader, ids: Iterable[Any]) -> set[str]:
@@ -100,7 +102,8 @@ def _kept(answer: Answer, places: Sequence[int]) -> Answer:
     """The answer with the hits at these places alone."""
     which = np.array(places, np.int64)
     parts = None if answer.parts is None else {name: scores[which] for name, scores in answer.parts.items()}
-    return replace(answer, ids=[answer.ids[place] for place in places], scores=answer.scores[which], parts=parts)
+    rows = None if answer.row_numbers is None else answer.row_numbers[which]
+    return replace(answer, ids=[answer.ids[place] for place in places], scores=answer.scores[which], parts=parts, row_numbers=rows)
 
 
 def as_batch(answers: Sequence[Answer], k: int) -> AnswerBatch:

@@ -6,6 +6,7 @@ What they do is kinbin_cluster's, which is loaded by its name: no other command 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import os
 import signal
@@ -115,7 +116,10 @@ def dev_command(
                     tell(console, f"{gateway.name}: {gateway.address} (the REST API; {gateway.address}/docs)", "bold")
                 tell(console, "kinbin cluster status needs: export " + _exported(cluster.environment), "")
                 tell(console, "Ctrl-C ends all", "")
-                _until_stopped(cluster)
+                # It is how it is ended: no failure.
+                with contextlib.suppress(KeyboardInterrupt):
+                    _until_stopped(cluster)
+                tell(console, "ending all; files stay", "")
         except (RuntimeError, FileNotFoundError) as error:
             raise Failure(str(error)) from None
 

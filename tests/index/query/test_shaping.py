@@ -191,3 +191,21 @@ def test_an_unknown_option_is_a_type_error(collection: kinbin.Collection) -> Non
     """A keyword that is no option is told as Python tells it."""
     with pytest.raises(TypeError, match="excluding"):
         collection.query([1] * 12, excluding=["a"])  # type: ignore[call-arg]
+
+
+SHAPES: list[dict[str, Any]] = [
+    {}, {"filter": {"odd": 1}}, {"min_score": 0.2}, {"offset": 7}, {"exclude": ["0303", "2003", "nobody"]}, {"cursor": ""}, {"k": 60},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(shape) or "plain")
+def test_answers_tell_the_numbers_of_their_rows(mode: str, shape: dict[str, Any], collection: kinbin.Collection) -> None:
+    """Those of all hits in their order, of runs and of fresh rows, of rows that several items share; by a vector and by an id."""
+    for identifier in ("0303", "2003"):
+        asked: dict[str, Any] = {"k": 20, **shape, "mode": mode}
+        for answer in (collection.query(vector(collection, identifier), **asked), collection.query_id(identifier, **asked)):
+            assert answer.row_numbers is not None
+            assert len(answer) > 3
+            assert answer.row_numbers.tolist() == collection.numbers_of(answer.ids)
+    assert collection.query_id("0303", group_by={"field": "odd"}).row_numbers is None

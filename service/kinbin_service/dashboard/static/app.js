@@ -60,7 +60,8 @@ async function show() {
   if (!first) main.focus({ preventScroll: true });
   first = false;
   if (!listed.includes(page)) {
-    replace(holder, h("p", {}, h("a", { href: "#/" }, "All collections")));
+    const why = page === "cluster" && name === null ? h("p", {}, "This is one server. Gateways of a cluster have the page Cluster.") : "";
+    replace(holder, why, h("p", {}, h("a", { href: "#/" }, "All collections")));
     holder.removeAttribute("aria-busy");
     return;
   }
