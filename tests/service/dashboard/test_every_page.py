@@ -64,6 +64,12 @@ def test_addresses_that_are_no_page_are_told(look: Any, place: str) -> None:
     page.get_by_role("heading", name="Collections").wait_for()
 
 
+def test_the_page_of_a_cluster_is_not_of_one_server(look: Any) -> None:
+    """Whoever goes to it is told where it is."""
+    page = look().open("cluster")
+    page.get_by_text("This is one server. Gateways of a cluster have the page Cluster.").wait_for()
+
+
 def test_a_dialog_goes_with_its_page(look: Any) -> None:
     """A dialog about an item is closed when another page is gone to by address, and by the browser's back and forward."""
     looked = look()

@@ -120,3 +120,34 @@ def test_all_duplicates_can_be_seen(site: Site, look: Any) -> None:
     page.get_by_role("button", name="More").click()
     expect(groups).to_have_count(32)
     assert page.get_by_text("hidden").count() == page.get_by_role("button", name="More").count() == 0
+
+
+@pytest.fixture(scope="module")
+def many(site: Site) -> str:
+    """A collection of two vectors an item, enough of them to be measured."""
+    address, rng = f"{site.open}/v1/collections/many", np.random.default_rng(3)
+    made = {"fields": {"colour": {"dim": 8}, "size": {"dim": 4}}}
+    assert httpx.put(address, json=made).status_code == 201
+    items = [{"id": f"i{i}", "vectors": {"colour": rng.random(8).tolist(), "size": [1, 2, 3, 4 + i % 5]}} for i in range(120)]
+    assert httpx.post(f"{address}/index", json={"items": items}, timeout=60).status_code == 200
+    return "many"
+
+
+@pytest.mark.parametrize(
+    ("page", "route", "button"), [("scores", "tune", "Measure"), ("duplicates", "duplicates", "Find"), ("map", "map", "Draw")]
+)
+def test_of_several_vectors_one_is_chosen(look: Any, many: str, page: str, route: str, button: str) -> None:
+    """Pages that look at one vector ask which, the first of them at once, and say nothing of an error."""
+    shown = look().open(f"c/{many}/{page}")
+    shown.get_by_label("Vector").select_option("size")
+    with shown.expect_response(lambda answer: answer.url.endswith(f"/{route}")) as answered:
+        shown.get_by_role("button", name=button, exact=True).click()
+    assert answered.value.status == 200
+    assert answered.value.request.post_data_json["field"] == "size"
+    assert shown.locator(".trouble").count() == 0
+
+
+def test_recall_of_several_vectors_is_of_them_together(look: Any, many: str) -> None:
+    """It is measured, and no request of the page is refused."""
+    shown = look().open(f"c/{many}/recall")
+    shown.get_by_role("table", name="Measured by mode").wait_for()

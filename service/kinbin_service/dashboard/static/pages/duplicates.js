@@ -9,13 +9,14 @@ const SHOWN = 30;
 const MEMBERS = 8;
 const MOST = 500;
 
-export async function show({ holder, name, signal }) {
+export async function show({ holder, name, info, signal }) {
   const least = h("input", { type: "number", min: 0, max: 1, step: 0.01, value: 0.95 });
   const as = select(["clusters", "pairs"], "clusters");
+  const of = info.fields ? select(Object.keys(info.fields)) : null;
   const results = h("div", { "aria-live": "polite" });
   const button = h("button", { class: "primary" }, "Find");
   const run = async () => {
-    const body = { min_score: Number(least.value), as: as.value, limit: 1000 };
+    const body = { min_score: Number(least.value), as: as.value, limit: 1000, ...(of ? { field: of.value } : {}) };
     const path = collectionPath(name, "duplicates");
     button.disabled = true;
     replace(results, h("p", {}, "Comparing what shares buckets …"));
@@ -41,6 +42,7 @@ export async function show({ holder, name, signal }) {
       },
       field("Least score", least),
       field("As", as),
+      of && field("Vector", of),
       button,
     ),
     results,

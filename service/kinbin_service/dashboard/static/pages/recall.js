@@ -54,6 +54,8 @@ export async function show({ holder, name, info, signal }) {
 // What `tune` predicts of each mode; nothing where it cannot say.
 async function predictions(name, k, info, signal) {
   const found = { exact: 1 };
+  // Of several vectors each alone could be predicted, and not what they come to together.
+  if (info.fields) return found;
   try {
     const { current, walks } = await ask(
       "POST",

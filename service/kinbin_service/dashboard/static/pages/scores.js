@@ -2,7 +2,7 @@
 import { ask, collectionPath } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
-import { bytes, dialog, field, h, hashes, integer, percent, replace, say, short, table } from "../dom.js";
+import { bytes, dialog, field, h, hashes, integer, percent, replace, say, select, short, table } from "../dom.js";
 import { snippets } from "../snippets.js";
 
 const POINTS = 400;
@@ -13,7 +13,8 @@ const grid = Array.from({ length: POINTS + 1 }, (_, at) => at / POINTS);
 export const sCurve = (rows, bands) => grid.map((s) => 1 - (1 - s ** rows) ** bands);
 
 export async function show({ holder, name, info, signal }) {
-  const run = (info.stats.runs || []).at(-1);
+  const of = info.fields ? select(Object.keys(info.fields)) : null;
+  const run = ((of ? info.stats.fields[of.value] : info.stats).runs || []).at(-1);
   const slider = (most, value) => h("input", { type: "range", min: 1, max: most, value });
   const rows = slider(8, run?.r || 4);
   const bands = slider(255, run?.bands || 64);
@@ -54,7 +55,7 @@ export async function show({ holder, name, info, signal }) {
   };
   rows.addEventListener("input", move);
   bands.addEventListener("input", move);
-  const measure = formOf(name, signal, results, (made) => {
+  const measure = formOf(name, of, signal, results, (made) => {
     histogram = made.similarity_histogram;
     draw();
   });
@@ -95,20 +96,21 @@ function stepped(edges, counts) {
   });
 }
 
-function formOf(name, signal, results, drawn) {
+// of: which of several vectors is looked at; null where there is one.
+function formOf(name, of, signal, results, drawn) {
   const k = h("input", { type: "number", min: 1, max: 1000, value: 10 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: 0.9 });
   const sample = h("input", { type: "number", min: 1, max: 10000, value: 200 });
   const button = h("button", { class: "primary" }, "Measure");
   const run = async () => {
-    const body = { k: Number(k.value), target_recall: Number(recall.value), sample: Number(sample.value) };
+    const body = { k: Number(k.value), target_recall: Number(recall.value), sample: Number(sample.value), ...(of ? { field: of.value } : {}) };
     const path = collectionPath(name, "tune");
     button.disabled = true;
     replace(results, h("p", {}, "Measuring on a sample …"));
     try {
       const made = await ask("POST", path, body, { signal });
       drawn(made);
-      replace(results, ...tuned(name, made), snippets("POST", path, body));
+      replace(results, ...tuned(name, body.field, made), snippets("POST", path, body));
     } catch (error) {
       if (!signal.aborted) replace(results, trouble(error), snippets("POST", path, body));
     } finally {
@@ -127,14 +129,15 @@ function formOf(name, signal, results, drawn) {
     field("k", k),
     field("Target recall", recall),
     field("Sample", sample),
+    of && field("Vector", of),
     button,
   );
   return { form, run };
 }
 
-function tuned(name, made) {
+function tuned(name, of, made) {
   const { current, suggested, bands, walks } = made;
-  const better = h("button", { type: "button", onclick: () => rebuild(name, suggested) }, "Rebuild so");
+  const better = h("button", { type: "button", onclick: () => rebuild(name, of, suggested) }, "Rebuild so");
   const now =
     current && current.bands
       ? `Now: ${layout(current)}, recall ${percent(current.recall)} predicted and ${percent(current.measured_recall)} measured.`
@@ -193,9 +196,9 @@ function recallAndTime({ bands, walks, current }) {
   });
 }
 
-async function rebuild(name, { rows, bands }) {
+async function rebuild(name, of, { rows, bands }) {
   const path = collectionPath(name, "rebuild");
   const text = `All rows are laid out in ${bands} bands of ${rows} ${hashes(rows)}. Queries and adds go on meanwhile.`;
-  const done = await dialog("Rebuild", h("p", {}, text), { action: "Rebuild", submit: () => ask("POST", path, { rows, bands }) });
+  const done = await dialog("Rebuild", h("p", {}, text), { action: "Rebuild", submit: () => ask("POST", path, { rows, bands, ...(of ? { field: of } : {}) }) });
   if (done) say(`${integer(done.count)} rows lie in new bands.`);
 }
