@@ -137,6 +137,16 @@ def test_groups_are_those_whose_nearest_items_are_nearest() -> None:
     assert ids(answer) == ["a", "e", "d"]
 
 
+def test_groups_whose_nearest_items_tie_in_one_shard_keep_its_order() -> None:
+    """Whichever groups other shards told before; over shards the ages tell."""
+    one = part([("a0", 0.5)], groups=[group("a", "a0")])
+    two = part([("c1", 0.7), ("a1", 0.7)], groups=[group("c", "c1"), group("a", "a1")])
+    assert first_groups([one, two], 9) == ["c", "a"]
+    tied = part([("b0", 0.7)], groups=[group("b", "b0")])
+    assert first_groups([tied, two], 9, {"c1": 4, "b0": 5, "a1": 6}) == ["c", "b", "a"]
+    assert first_groups([tied, two], 2, {"c1": 4, "b0": 9, "a1": 6}) == ["c", "a"]
+
+
 def test_members_that_are_told_twice_count_once() -> None:
     """A shard that is asked again about a group tells the same items, which are answered once."""
     once = part([("a", 0.9), ("b", 0.8)], groups=[group(1, "a", "b")])

@@ -77,14 +77,13 @@ def merged_groups(parts: Sequence[Answer], values: Sequence[Any], size: int, age
 
 def first_groups(parts: Sequence[Answer], most: int, ages: Ages | None = None) -> list[Any]:
     """The values of the groups whose nearest items are nearest. A shard's groups hold every one of these whose nearest item it has."""
-    best: dict[tuple[bool, Any], tuple[Any, Any]] = {}
     hits = {one["id"]: one for part in parts for one in part["results"]}
-    for part in parts:
-        for group in part["groups"]:
-            key, first = _key(group["value"]), hits[group["ids"][0]]
-            if key not in best or _place(first, ages) < _place(best[key][1], ages):
-                best[key] = group["value"], first
-    return [value for value, _ in sorted(best.values(), key=lambda one: _place(one[1], ages))[:most]]
+    values = {group["ids"][0]: group["value"] for part in parts for group in part["groups"]}
+    found: dict[tuple[bool, Any], Any] = {}
+    for first in _sorted([[hits[group["ids"][0]] for group in part["groups"]] for part in parts], ages):
+        value = values[first["id"]]
+        found.setdefault(_key(value), value)
+    return list(found.values())[:most]
 
 
 def merged_facets(parts: Sequence[Answer], limit: int) -> Answer | None:
