@@ -9,6 +9,7 @@ __all__ = [
     "Damaged",
     "Exists",
     "LogBehind",
+    "LogClosed",
     "LogRefused",
     "LogTruncated",
     "LogUnavailable",
@@ -30,6 +31,10 @@ class LogUnavailable(ClusterError):
 
 class LogRefused(ClusterError):
     """NATS refused what it was sent, for good: nothing was written. The stream is full, the message too large, the stream is not there."""
+
+
+class LogClosed(LogRefused):
+    """The log takes no edits any more, or is not there: nothing was written."""
 
 
 class LogTruncated(ClusterError):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError
+from nats.errors import MaxPayloadError, NoRespondersError
 from nats.js.api import DiscardPolicy, StorageType, StoreCompression, StreamConfig
-from nats.js.errors import APIError
+from nats.js.errors import APIError, NoStreamResponseError
 
 from kinbin_cluster.connecting import code_of, may_pass, until_answered
-from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
+from kinbin_cluster.errors import LogClosed, LogRefused, LogUnavailable, NotThere
 from kinbin_cluster.following import follow
 
 if TYPE_CHECKING:
@@ -123,16 +123,18 @@ class Log:
 
         await until_answered(change, seconds)
 
-    async def publish(self, uid: str, shard: int, payload: bytes | Sequence[bytes], message_id: str, deadline: float) -> Published:
+    async def publish(
+        self, uid: str, shard: int, payload: bytes | Sequence[bytes], message_id: str, deadline: float,
+        closed: Callable[[], bool] = lambda: False,
+    ) -> Published:  # fmt: skip
         """Append an edit, and wait until a quorum of the servers has it on disk. Several parts lie in the log together, or not at all.
 
         message_id: a second publish with the same id, within two minutes, appends nothing and tells where the first one lies.
         deadline: by `time.monotonic`. Until then it is sent again with the same id.
-        Raises LogUnavailable (the outcome is unknown), LogRefused (nothing was appended).
+        closed: whether the log takes no edits on purpose; asked where no server takes them, as when the stream's leader is not elected yet.
+        Raises LogUnavailable (the outcome is unknown), LogRefused (nothing was appended), LogClosed (so, and `closed` says why).
         """
-        parts = [payload] if isinstance(payload, bytes) else list(payload)
-        if not 1 <= len(parts) <= MAX_PARTS or max(map(len, parts)) > MAX_MESSAGE:
-            raise LogRefused(f"an edit has 1 to {MAX_PARTS} parts of at most {MAX_MESSAGE} bytes")
+        parts = _parts(payload)
         sent, began = False, time.monotonic()
         last: Exception | None = None
         while (left := deadline - time.monotonic()) > 0:
@@ -150,6 +152,14 @@ class Log:
                     raise LogRefused(f"NATS refused an edit: {error.description}") from error
             except MaxPayloadError as error:
                 raise LogRefused(f"the NATS servers take no message of {max(map(len, parts))} bytes: raise max_payload") from error
+            except (NoRespondersError, NoStreamResponseError) as error:
+                # It was given to nobody.
+                last = error
+                if closed() and not sent:
+                    raise LogClosed("the log takes no edits any more") from error
+                if closed():
+                    break
+                await self._connection.suspect(began)
             except (TimeoutError, OSError, NatsError) as error:
                 last, sent = error, True
                 await self._connection.suspect(began)
@@ -262,6 +272,14 @@ class Log:
             return [(uid, int(shard)) for _, uid, shard in cut]
 
         return await until_answered(ask, seconds)
+
+
+def _parts(payload: bytes | Sequence[bytes]) -> list[bytes]:
+    """The messages of an edit. Raises LogRefused where NATS does not take them."""
+    parts = [payload] if isinstance(payload, bytes) else list(payload)
+    if not 1 <= len(parts) <= MAX_PARTS or max(map(len, parts)) > MAX_MESSAGE:
+        raise LogRefused(f"an edit has 1 to {MAX_PARTS} parts of at most {MAX_MESSAGE} bytes")
+    return parts
 
 
 def _stream(uid: str, shard: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kinbin_cluster.connecting import Connection, ended
-from kinbin_cluster.errors import LogBehind, LogRefused, LogTruncated, LogUnavailable, NotThere
+from kinbin_cluster.errors import LogBehind, LogClosed, LogRefused, LogTruncated, LogUnavailable, NotThere
 from kinbin_cluster.log import MAX_MESSAGE, Entry, Log
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
@@ -140,6 +140,18 @@ async def test_deleted_log_is_not_there(log: Log) -> None:
         await taken(log, uid, 0, 1)
     with pytest.raises(LogUnavailable):
         await log.publish(uid, 0, b"x", "x", time.monotonic() + 0.5)
+
+
+async def test_closed_log_refuses_at_once(log: Log) -> None:
+    """A log that takes no edits on purpose refuses them without waiting for the deadline; opened, it takes the same edit."""
+    uid = await shard(log)
+    await log.take(uid, 0, edits=False)
+    with pytest.raises(LogClosed):
+        await asyncio.wait_for(log.publish(uid, 0, b"x", "x", time.monotonic() + 3_600, lambda: True), 60)
+    with pytest.raises(LogClosed):
+        await asyncio.wait_for(log.publish(uid, 0, [b"x", b"y"], "xy", time.monotonic() + 3_600, lambda: True), 60)
+    await log.take(uid, 0, edits=True)
+    assert (await log.publish(uid, 0, b"x", "x", soon(), lambda: True)).sequence == 1
 
 
 async def test_full_log_refuses(nats_one: NatsServers) -> None:

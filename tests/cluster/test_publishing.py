@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import orjson
 import pytest
 
 import kinbin
-from kinbin_cluster.errors import LogRefused, LogUnavailable
+from kinbin_cluster.errors import LogClosed, LogRefused, LogUnavailable
 from kinbin_cluster.gateway import publishing
 from kinbin_cluster.gateway.cutting import Part
 from kinbin_cluster.gateway.publishing import Written, written
@@ -51,11 +52,18 @@ class World:
     """Nodes that take a question and never answer."""
     dropped: bool = False
     """Whether the collection is there no more."""
+    another: bool = False
+    """Whether another collection has its name."""
+    closed: list[bool] = field(default_factory=list)
+    """What the log was told of it."""
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     work: Worked = field(default_factory=Worked)
 
-    async def publish(self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float) -> Published:
+    async def publish(
+        self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float, closed: Callable[[], bool]
+    ) -> Published:
         """As the log does."""
+        self.closed.append(closed())
         if shard in self.failing:
             raise self.failing[shard]
         return Published(100 + shard, duplicate=False)
@@ -75,6 +83,8 @@ class World:
         picture = Picture(3.0)
         picture.nodes = {name: Node(name, name) for name in ("n1", "n2")}
         picture.collections = {} if self.dropped else {COLLECTION.name: COLLECTION}
+        if self.another:
+            picture.collections = {COLLECTION.name: replace(COLLECTION, uid="ba9876543210")}
         picture.shards = {(UID, shard): Shard(("n1", "n2"), holder="n1") for shard in range(3)}
         return picture, self
 
@@ -143,6 +153,28 @@ async def test_a_write_to_what_is_dropped_meanwhile_says_so(failing: dict[int, E
     async with asyncio.timeout(60):
         with pytest.raises(kinbin.CollectionNotFound):
             await World({0: done(7)}, failing=failing, dropped=True).write(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("world", "code", "text"),
+    [
+        (World({}, failing={0: LogClosed("x"), 1: LogClosed("x")}), "storage_busy", "nothing was written"),
+        (World({}, failing={0: LogClosed("x"), 1: LogClosed("x")}, another=True), "storage_busy", "nothing was written"),
+        (World({0: done(7)}, failing={1: LogClosed("x")}), "outcome_unknown", "1 of the write's 2 parts (one a shard) were not written"),
+        (World({}, failing={1: LogClosed("x")}, another=True), "outcome_unknown", "look for it before you send it again"),
+    ],
+)
+async def test_a_write_to_what_is_cut_into_other_shards_meanwhile(
+    world: World, code: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused as one that comes while writes pause where nothing of it was written; else it says that it may be there."""
+    monkeypatch.setattr(publishing, "VERDICT_SECONDS", 3_600.0)
+    async with asyncio.timeout(60):
+        with pytest.raises(Refusal) as refused:
+            await world.write(0, 1)
+    assert refused.value.code == code
+    assert text in refused.value.detail
+    assert world.closed == [world.another, world.another]
 
 
 async def test_another_replica_tells_where_the_first_is_silent() -> None:

@@ -86,6 +86,17 @@ def held(gateway: httpx.Client, name: str) -> Contents:
     return {one["id"]: (one["vector"], one.get("payload")) for one in items}
 
 
+def all_of(gateway: httpx.Client, name: str) -> Iterator[dict[str, Any]]:
+    """All items of a collection, page by page."""
+    after = None
+    while True:
+        asked = {"limit": 1_000, **({"after": after} if after else {})}
+        page = gateway.post(f"/v1/collections/{name}/scroll", json=asked).raise_for_status().json()
+        yield from page["items"]
+        if (after := page["next"]) is None:
+            return
+
+
 def settings_of(cluster: DevCluster) -> ClusterSettings:
     """Of a command."""
     return ClusterSettings(nats=cluster.servers.addresses, nats_replicas=1)
@@ -214,6 +225,38 @@ def test_the_command_tells_and_drops(cluster: DevCluster, gateway: httpx.Client)
     until(lambda: not left_over(gateway, name))
     answer = CliRunner().invoke(app, ["cluster", "reshard", "nobody", "--shards", "1"], env=cluster.environment)
     assert (answer.exit_code, "there is no collection nobody" in answer.stderr) == (1, True)
+
+
+def test_writers_never_hear_that_it_is_not_there(cluster: DevCluster, gateway: httpx.Client) -> None:
+    """Beside cuts that drop what it was, a write is done, or refused for the time being, and then nothing of it is there."""
+    name, _ = filled(gateway, 20)
+    ends, told = threading.Event(), list[tuple[list[str], int, dict[str, Any]]]()
+
+    def run(writer: int) -> None:
+        with httpx.Client(base_url=cluster.address, timeout=60) as client:
+            for number in itertools.count():
+                if ends.is_set():
+                    return
+                ids = [f"w{writer}-{number}-{one}" for one in range(3)]
+                items = [{"id": one, "vector": [1.0, number + 1.0]} for one in ids]
+                answer = client.post(f"/v1/collections/{name}/index", json={"items": items})
+                told.append((ids, answer.status_code, answer.json()))
+
+    writers = [threading.Thread(target=run, args=(writer,)) for writer in range(8)]
+    for one in writers:
+        one.start()
+    try:
+        for shards in (3, 2):
+            reshard(cluster, name, shards, drop_old=True)
+            until(lambda shards=shards: has_shards(gateway, name, shards))  # type: ignore[misc]
+    finally:
+        ends.set()
+        for one in writers:
+            one.join()
+    there = {one["id"] for one in all_of(gateway, name)}
+    assert {status for _, status, _ in told} <= {200, 503}
+    assert {one for ids, status, _ in told if status == 200 for one in ids} <= there
+    assert not {one for ids, status, body in told if status == 503 and "nothing was written" in body["detail"] for one in ids} & there
 
 
 def test_items_of_several_fields(cluster: DevCluster, gateway: httpx.Client) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import kinbin
 from kinbin.errors import KinbinError
-from kinbin_cluster.errors import LogRefused, LogUnavailable
+from kinbin_cluster.errors import LogClosed, LogRefused, LogUnavailable
 from kinbin_cluster.gateway.cutting import Part
 from kinbin_cluster.gateway.fanout import Fanout
 from kinbin_cluster.gateway.tokens import Token
@@ -31,6 +31,7 @@ VERDICT_SECONDS = 10.0
 """Longest wait for a replica to tell what came of what the log holds."""
 COUNT_SECONDS = 2.0
 _NOTHING = "; nothing was written"
+_ANOTHER = "another collection took this one's name, or is about to, while it was written to: "
 
 
 @dataclass(slots=True)
@@ -41,6 +42,8 @@ class Outcome:
     """Acknowledged by a quorum."""
     refused_by_log: dict[int, str] = field(default_factory=dict)
     """Not written, for good."""
+    closed: set[int] = field(default_factory=set)
+    """Not written: the shard takes no edits any more."""
     unknown: set[int] = field(default_factory=set)
     """Not acknowledged in time: written or not."""
     seconds: dict[int, float] = field(default_factory=dict)
@@ -75,14 +78,23 @@ class Written:
         return {"count": self.count, "atomic": self.atomic, "token": self.token}
 
 
-async def published(log: Log, uid: str, parts: Sequence[Part], deadline: float) -> Outcome:
-    """Publish all parts at once, and wait for each to be acknowledged, or not. deadline: by `time.monotonic`."""
+async def published(log: Log, picture: Picture, uid: str, parts: Sequence[Part], deadline: float) -> Outcome:
+    """Publish all parts at once, and wait for each to be acknowledged, or not. deadline: by `time.monotonic`.
+
+    picture: of the registry, which knows whether the collection is closed, or dropped.
+    """
     outcome = Outcome()
+
+    def closed() -> bool:
+        held = picture.collection_of(uid)
+        return held is None or bool(held.closed)
 
     async def one(part: Part) -> None:
         started = time.monotonic()
         try:
-            outcome.where[part.shard] = await log.publish(uid, part.shard, part.messages, part.message_id, deadline)
+            outcome.where[part.shard] = await log.publish(uid, part.shard, part.messages, part.message_id, deadline, closed)
+        except LogClosed:
+            outcome.closed.add(part.shard)
         except LogRefused as error:
             outcome.refused_by_log[part.shard] = str(error)
         except LogUnavailable:
@@ -105,12 +117,12 @@ async def written(
     others = [shard for shard in range(collection.shards) if shard not in {part.shard for part in parts}]
     counting = asyncio.create_task(counts_of(nodes, uid, others, COUNT_SECONDS))
     try:
-        outcome = await published(log, uid, parts, time.monotonic() + seconds)
+        outcome = await published(log, nodes[0], uid, parts, time.monotonic() + seconds)
         for shard, took in outcome.seconds.items():
             nodes[1].work.note((uid, shard), "write", took, good=shard in outcome.where)
         await _judged(nodes, uid, outcome, time.monotonic() + VERDICT_SECONDS)
         if len(outcome.verdicts) < len(parts) and nodes[0].collection_of(uid) is None:
-            raise kinbin.CollectionNotFound(f"{collection.name!r} was dropped while it was written to")
+            _refuse_gone(nodes[0], collection, outcome)
         _refuse(outcome, len(parts), place)
         counts = await counting
     finally:
@@ -131,6 +143,15 @@ def _refuse_closed(collection: Collection) -> None:
         raise Refusal("storage_busy", text + _NOTHING)
     if collection.closed:
         raise Refusal("not_in_cluster", "the collection is kept as it was before it was cut into other shards: it takes no writes")
+
+
+def _refuse_gone(picture: Picture, collection: Collection, outcome: Outcome) -> None:
+    """Refuse a write whose collection went away meanwhile, unless nothing of it was written."""
+    if picture.resolved(collection.name) is None:
+        raise kinbin.CollectionNotFound(f"{collection.name!r} was dropped while it was written to")
+    if outcome.where:
+        text = "it is durable if the collection was cut into other shards, and gone if it was dropped: look for it before you send it again"
+        raise Refusal("outcome_unknown", _ANOTHER + text)
 
 
 async def _judged(nodes: tuple[Picture, Fanout], uid: str, outcome: Outcome, deadline: float) -> None:
@@ -154,6 +175,10 @@ def _refuse(outcome: Outcome, parts: int, place: Place) -> None:
             "Idempotency-Key that it had; without one, an upsert or a delete may be sent again as well, and all else needs a look first"
         )
         raise Refusal("outcome_unknown", text)
+    if outcome.closed:
+        if not outcome.where:
+            raise Refusal("storage_busy", _ANOTHER + "send it again" + _NOTHING)
+        raise Refusal("outcome_unknown", f"{_ANOTHER}{_of(len(outcome.closed), parts)} not written, the others may be there")
     if outcome.refused_by_log:
         text = f"{_of(len(outcome.refused_by_log), parts)} refused by the log: {next(iter(outcome.refused_by_log.values()))}"
         raise Refusal("storage_full", text + ("" if outcome.where else _NOTHING))
