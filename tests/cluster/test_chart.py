@@ -17,7 +17,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from helm_subset import render
+from helm_subset import notes, render
 from kinbin_client import Client
 from kinbin_cluster.connecting import Connection
 from kinbin_cluster.dev import DevCluster
@@ -242,6 +242,17 @@ def test_values_reach_what_they_are_for() -> None:
     assert {"ports": [{"port": 4318}]} in policy["egress"]
     assert not any(kind == "Job" for kind, _ in chart())
     assert yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"] == VERSION
+
+
+@pytest.mark.parametrize("secret", ["", "our-tls"])
+def test_who_installs_it_is_told_what_to_do(secret: str) -> None:
+    """The names are those of the objects, and TLS is told where there is some."""
+    text = notes(CHART, {"gateways": {"tlsSecret": secret}}, "near", "search")
+    names = {(one["kind"].lower(), one["metadata"]["name"]) for one in render(CHART, release="near", namespace="search")}
+    assert {("deployment", "near-gateway"), ("service", "near-gateway")} <= names
+    assert "-n search exec deploy/near-gateway -- kinbin cluster status" in text
+    assert "-n search port-forward service/near-gateway 8080" in text
+    assert ("the certificate of our-tls" in text) == bool(secret)
 
 
 @pytest.mark.parametrize("values", [{}, ALL], ids=["own", "all"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from helm_subset import render
+from helm_subset import notes, render
 from kinbin_service.collection_metrics import COLLECTION_METRICS
 from kinbin_service.connections import DETAILS
 from kinbin_service.gate import OPEN_PATHS
@@ -259,6 +259,13 @@ def test_the_policy_takes_more_sources_and_ways_out() -> None:
     assert policy["ingress"][0]["from"] == own["ingress"][0]["from"] + added["from"]
     assert policy["ingress"][0]["ports"] == own["ingress"][0]["ports"]
     assert policy["egress"] == added["egress"]
+
+
+def test_who_installs_the_chart_is_told_what_to_do() -> None:
+    """The service that is named is there."""
+    text = notes(CHART, release="near", namespace="search")
+    assert "-n search port-forward service/near 8080" in text
+    assert ("Service", "near") in {(one["kind"], one["metadata"]["name"]) for one in render(CHART, release="near", namespace="search")}
 
 
 @pytest.mark.parametrize("values", [{}, VALUES], ids=["own", "all"])

@@ -17,14 +17,24 @@ _TAG = re.compile(r"(?P<trim>[ \t\n]*\{\{-|\{\{)\s*(?P<body>.*?)\s*\}\}")
 
 def render(chart: Path, values: dict[str, Any] | None = None, release: str = "kinbin", namespace: str = "default") -> list[dict[str, Any]]:
     """The objects of a chart with these values over its own."""
-    about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
-    given = _merged(yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8")), values or {})
-    scope = {"Values": given, "Release": {"Name": release, "Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
+    scope = _scope(chart, values, release, namespace)
     objects = []
     for path in sorted((chart / "templates").glob("*.yaml")):
         rendered = _render(list(_tokens(path.read_text(encoding="utf-8"))), scope)
         objects += [one for one in yaml.safe_load_all(rendered) if one]
     return objects
+
+
+def notes(chart: Path, values: dict[str, Any] | None = None, release: str = "kinbin", namespace: str = "default") -> str:
+    """What Helm tells people who installed it."""
+    text = (chart / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    return _render(list(_tokens(text)), _scope(chart, values, release, namespace))
+
+
+def _scope(chart: Path, values: dict[str, Any] | None, release: str, namespace: str) -> dict[str, Any]:
+    about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
+    given = _merged(yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8")), values or {})
+    return {"Values": given, "Release": {"Name": release, "Namespace": namespace}, "Chart": {"AppVersion": about["appVersion"]}}
 
 
 def _merged(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
