@@ -8,12 +8,13 @@ capacity of --cache, so a run that ended goes on there. CAPACITY_PARTS names som
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from running_parts import (
     moved,
     node_bodies,
     one_server,
+    rested,
     wait_until_linked,
     wait_until_settled,
     weighed,
@@ -55,6 +57,8 @@ STEPS = 200
 MODES = {"auto": 1_000, "exact": 100}
 """Modes of queries, and how many are timed."""
 CONNECTIONS = 8
+RESTED = {"server": (50.0, 150.0, 300.0), "cluster": (50.0, 125.0, 250.0)}
+"""Queries a second of parts that rest between them."""
 LEAST = 1e-6
 """Seconds of processor: what a quick run takes is less than the kernel counts."""
 CARRIED = 64 << 20
@@ -195,7 +199,11 @@ def _server(options: Options) -> dict[str, Any]:
         wait_until_linked(parts, rows.shape[0])
         linked = time.perf_counter() - started
         alone, together = weighed(parts, requests, seconds), weighed(parts, requests, seconds, CONNECTIONS)
-    return {"own": own, "adds": adds, "linked": linked, "alone": _told(alone), "together": _told(together)}
+        slow = [_told(rested(parts, requests, seconds, rate)) for rate in RESTED["server"]]
+        files = parts.file_bytes("server")
+    return {
+        "own": own, "adds": adds, "linked": linked, "alone": _told(alone), "together": _told(together), "rested": slow, "files": files,
+    }  # fmt: skip
 
 
 def _cluster(options: Options) -> dict[str, Any]:
@@ -206,29 +214,32 @@ def _cluster(options: Options) -> dict[str, Any]:
     with workspace(options) as folder, cluster_of(folder / "cluster", 2) as parts:
         assert parts.cluster is not None
         own = {kind: value / len(parts.pids[kind]) for kind, value in parts.own_bytes().items()}
-        before = parts.file_bytes("log")
         adds = _adds(parts, rows, options, shards=1)
-        logged = (parts.file_bytes("log") - before) / len(_names(options))
         dropped(parts, _names(options))
         wait_until_settled(parts)
         started = time.perf_counter()
         filled(parts, rows, shards=1)
         wait_until_linked(parts, rows.shape[0])
         linked = time.perf_counter() - started
-        filled(parts, rows, name="many", shards=SHARDS)
-        filled(parts, rows[: options.pick(SMALL, 300)], name="small", shards=1)
+        files, small = parts.file_bytes("node"), options.pick(SMALL, 300)
+        logs = [parts.file_bytes("log")]
+        for name, count, shards in (("small", small, 1), ("large", rows.shape[0], 1), ("many", rows.shape[0], SHARDS)):
+            filled(parts, rows[:count], name=name, shards=shards)
+            logs.append(parts.file_bytes("log"))
+        dropped(parts, ["large"])
         requests, port, own_requests = node_bodies(parts, queries)
         found = {
             "node": _told(weighed(parts, own_requests, seconds, port=port)),
             "alone": _told(weighed(parts, requests, seconds)),
             "together": _told(weighed(parts, requests, seconds, CONNECTIONS)),
             "many": _told(weighed(parts, bodies(queries, "many"), seconds)),
+            "rested": [_told(rested(parts, bodies(queries, "many"), seconds, rate)) for rate in RESTED["cluster"]],
         }
         moves = {name: moved(parts, 0, name=name) for name in ("small", "histograms")}
         carry = carried(parts, folder, options.pick(CARRIED, 1 << 20))
     return {
-        "own": own, "adds": adds, "linked": linked, "log_bytes": logged / rows.shape[0], "carried": carry,
-        "moves": [[options.pick(SMALL, 300), moves["small"]], [rows.shape[0], moves["histograms"]]], **found,
+        "own": own, "adds": adds, "linked": linked, "logged": [later - before for before, later in itertools.pairwise(logs)],
+        "carried": carry, "files": files, "moves": [[small, moves["small"]], [rows.shape[0], moves["histograms"]]], **found,
     }  # fmt: skip
 
 
@@ -265,6 +276,8 @@ def _assembled(sizes: list[dict[str, Any]], server: dict[str, Any], cluster: dic
     wire = max(0.0, alone["mean"] - alone["client"] - at_gateway - alone["processor"]["node"] - hop)
     # What a query through a gateway differs by, without what the node's part of it differs by.
     left = np.maximum.accumulate(np.subtract(alone["quantiles"], node["quantiles"]))
+    (few, _), (count, _) = cluster["moves"]
+    log = max(0.0, (cluster["logged"][1] - cluster["logged"][0]) / (count - few))
     return {
         "k": K, "dim": DIMENSION, "nonzeros": sizes[-1]["nonzeros"], "base": rows, "sizes": sizes,
         "server": {
@@ -272,19 +285,41 @@ def _assembled(sizes: list[dict[str, Any]], server: dict[str, Any], cluster: dic
             "wire": max(0.0, server["alone"]["mean"] - server["alone"]["client"] - at_server - engine),
             "crowded": (server["together"]["processor"]["server"] - engine) / at_server, "own": server["own"],
             "adds": server["adds"], "linked": server["linked"], "alone": server["alone"], "together": server["together"],
+            "cold": _cold(server["rested"], server["alone"], "server"), "client_cold": _cold(server["rested"], server["alone"], ""),
+            "rested": server["rested"], "files": server["files"],
         },
         "node": {
             "seconds": at_node, "spread": _spread(node["quantiles"], at_node), "wire": hop, "own": cluster["own"]["node"],
             "crowded": (cluster["together"]["processor"]["node"] - engine) / at_node, "client": node["client"], "alone": node,
+            "cold": _cold(cluster["rested"], many, "node"), "client_cold": _cold(cluster["rested"], many, ""), "files": cluster["files"],
         },
         "gateway": {
             "seconds": at_gateway - each, "each_shard": each, "spread": _spread(left, at_gateway), "client": alone["client"], "wire": wire,
             "crowded": cluster["together"]["processor"]["gateway"] / at_gateway, "own": cluster["own"]["gateway"],
             "adds": cluster["adds"], "linked": cluster["linked"], "alone": alone, "together": cluster["together"], "many": many,
+            "cold": _cold(cluster["rested"], many, "gateway"), "client_cold": _cold(cluster["rested"], many, ""),
+            "rested": cluster["rested"],
         },
-        "log": {"bytes": cluster["log_bytes"], "own": cluster["own"]["log"], "moves": cluster["moves"], "carried": cluster["carried"]},
+        "log": {
+            "bytes": log, "stream": max(0.0, cluster["logged"][0] - few * log), "own": cluster["own"]["log"], "moves": cluster["moves"],
+            "carried": cluster["carried"], "logged": cluster["logged"],
+        },
         "parts": {name: {"took": part["took"], "others": part["others"]} for name, part in {"server": server, "cluster": cluster}.items()},
     }  # fmt: skip
+
+
+def _cold(rests: Sequence[Mapping[str, Any]], works: Mapping[str, Any], kind: str) -> list[tuple[float, float]]:
+    """`simulator.events.Cold` of a kind of part, or of who asks (""): processor of a query where parts rest, by that where they work."""
+
+    def of(told: Mapping[str, Any]) -> float:
+        return max(LEAST, float(told["processor"][kind] if kind else told["client"]))
+
+    def share(told: Mapping[str, Any]) -> float:
+        return float((sum(told["processor"].values()) + told["client"]) * told["rate"] / (os.cpu_count() or 1))
+
+    points = sorted((share(one), max(1.0, of(one) / of(works))) for one in rests)
+    # One connection keeps one part at work at a time: where more work comes at random moments, parts rest less than that, or as much.
+    return [*points, *([(share(works), 1.0)] if share(works) > points[-1][0] else [])]
 
 
 def _spread(times: Any, handling: float) -> list[float]:
@@ -305,10 +340,12 @@ def render(result: dict[str, Any]) -> str:
         f"Histograms of {result['dim']} numbers, {figure(result['nonzeros'])} not zero; k = {result['k']}. One core, in process.",
         _engine_table(result["sizes"]),
         _bytes_table(result["sizes"]),
-        f"Over HTTP, of {result['base']:,} rows. Crowded: times so much where it had to wait for another query.",
+        f"Over HTTP, of {result['base']:,} rows. Crowded: times so much where it had to wait for another query. "
+        "Rested: times so much, engine and all, at so many queries/s at random moments, which leave caches cold and cores asleep.",
         _parts_table(result),
         _adds_table(result),
-        f"The log takes {figure(log['bytes'])} bytes a row on all three servers together. A node replays {moves}. "
+        f"The log takes {figure(log['bytes'])} bytes a row on all three servers together, and {figure(log['stream'] / 1e6)} MB a shard. "
+        f"A node replays {moves}. "
         f"The snapshot store takes {figure(log['carried']['in'] / 1e6)} MB/s and gives {figure(log['carried']['out'] / 1e6)} MB/s.",
         "Other programs used, in cores: "
         + ", ".join(
@@ -349,12 +386,22 @@ def _bytes_table(sizes: list[dict[str, Any]]) -> str:
 
 
 def _parts_table(result: dict[str, Any]) -> str:
-    head = ("processor of a query", "µs besides the engine", "for each shard", "crowded", "on the way, µs", "memory of its own, MiB")
+    head = (
+        "processor of a query",
+        "µs besides the engine",
+        "for each shard",
+        "crowded",
+        "rested (at queries/s)",
+        "on the way, µs",
+        "memory of its own, MiB",
+    )
     lines = []
     for name in ("server", "gateway", "node"):
         one = result[name]
         each = 1e6 * one["each_shard"] if "each_shard" in one else None
-        lines.append((name, 1e6 * one["seconds"], each, one["crowded"], 1e6 * one["wire"], one["own"] / (1 << 20)))
+        rates = RESTED["server" if name == "server" else "cluster"]
+        cold = ", ".join(f"{figure(times)} ({rate:g})" for rate, (_, times) in zip(rates, one["cold"], strict=False))
+        lines.append((name, 1e6 * one["seconds"], each, one["crowded"], cold, 1e6 * one["wire"], one["own"] / (1 << 20)))
     return table(head, lines)
 
 

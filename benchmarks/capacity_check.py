@@ -91,8 +91,10 @@ def _filled_and_asked(parts: Parts, options: Options, rows: int, most: int, who:
     if who == "cluster":
         found["log"] = parts.file_bytes("log")
     wait_until_settled(parts)
-    # Each request once: the files' pages are mapped then.
-    asked_in_turn(parts.port, requests, 3.0)
+    # Each request twice: the files' pages are mapped then.
+    seconds = 3.0
+    while len(asked_in_turn(parts.port, requests, seconds).seconds) < 2 * len(requests):
+        seconds *= 2.0
     seconds, queries = options.pick(SECONDS, 2.0), []
     for seed, rate in enumerate(RATES[who]):
         answered = asked_openly(parts.port, requests, seconds, rate, seed)

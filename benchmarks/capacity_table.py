@@ -57,10 +57,10 @@ def needed(times: Times, assumed: Mapping[str, Any], case: Mapping[str, Any], ra
     # Where they are full, one more holds what a lost one held.
     count = machines_for(list(needs.values())) + (decided in ("memory", "disk"))
     nodes = min(_each(machine), math.ceil(case["shards"] * copies / count))
-    added = assumed["adds"] * copies / (count * nodes)
+    added, held = assumed["adds"] * copies / (count * nodes), case["rows"] * copies / (count * nodes)
     return {
         "machines": count, "each": nodes, "decided": decided,
-        "memory": needs["memory"][0] / count + nodes * (times.figure("node", "own") + times.own),
+        "memory": needs["memory"][0] / count + nodes * (times.figure("node", "own") + times.of_rows("own", held)),
         "disk": needs["disk"][0] / count, "applying": added * times.figure("gateway", "adds", "processor", "node"),
         "behind": added * times.linking(shard) / shard, "log": 2 * times.of_rows("snapshot_bytes", shard) * case["shards"],
         "whole": _whole(times, assumed, case, count), "cost": count * _price(assumed, machine) + 3 * assumed["prices"]["log server"],

@@ -41,6 +41,7 @@ BENCHMARKS = (
     "cluster",
     "capacity",
     "capacity_check",
+    "against",
 )
 """In the order in which they run and stand in the document."""
 

@@ -46,6 +46,7 @@ __all__ = [
     "moved",
     "node_bodies",
     "one_server",
+    "rested",
     "settings_of",
     "shapes",
     "wait_until_linked",
@@ -266,6 +267,19 @@ def weighed(parts: Parts, requests: Sequence[bytes], seconds: float, connections
     count = len(answered.seconds)
     each = {kind: max(0.0, used[kind] - rest[kind] * passed / 2.0) / count for kind in used}
     return Weighed(answered.seconds, each, float(answered.processor.sum()) / count, answered.rate(float(answered.at.max())))
+
+
+def rested(parts: Parts, requests: Sequence[bytes], seconds: float, rate: float) -> Weighed:
+    """The same at random moments, so many a second: what a query takes of parts that rest between."""
+    asked_openly(parts.port, requests, 1.0, rate)
+    wait_until_settled(parts)
+    rest = _difference(parts, lambda: time.sleep(2.0))
+    found: list[Answered] = []
+    used = _difference(parts, lambda: found.append(asked_openly(parts.port, requests, seconds, rate, 1)))
+    answered = found[0]
+    count = len(answered.seconds)
+    each = {kind: max(0.0, used[kind] - rest[kind] * seconds / 2.0) / count for kind in used}
+    return Weighed(answered.seconds, each, float(answered.processor.sum()) / count, count / seconds)
 
 
 def _difference(parts: Parts, work: Callable[[], object]) -> dict[str, float]:

@@ -141,9 +141,10 @@ def _fluid(times: Times, rows: float, nodes: int, cores: int, who: str, replicas
     adds = times.measured[who]["adds"]
     processor = dict(adds["processor"])
     applied = processor.get("node", 0.0)
-    # One after the other: who adds waits for the slowest node of each batch.
-    added = rows * (adds["seconds"] - applied + applied * replicas / min(nodes, cores))
-    busy = rows * (sum(processor.values()) - applied + applied * replicas)
+    merging = times.merging(rows * replicas / nodes)
+    busy = rows * (sum(processor.values()) - applied + (applied + merging) * replicas)
+    # One after the other: who adds waits for the slowest node of each batch. But nobody works faster than all cores do.
+    added = max(busy / cores, rows * (adds["seconds"] - applied + applied * replicas / min(nodes, cores)))
     idle = max(0.0, cores - busy / added)
     each = times.linking(rows * replicas / nodes)
     done = min(idle, nodes) * added
@@ -155,18 +156,20 @@ def rebuilt(times: Times, rows: float, *, snapshot: bool, bandwidth: float = flo
     """Seconds until a copy of a shard answers on another node: from its log, or from a snapshot. bandwidth: bytes/s of the network."""
     if not snapshot:
         (few, least), (many, most) = times.measured["log"]["moves"]
-        return float(max(least, least + (most - least) * (rows - few) / (many - few)))
+        each = max(0.0, (most - least) / (many - few))
+        # Of few rows no runs are made yet; of many that is most of the work, as where a snapshot is restored.
+        return float(max(least - few * each, 0.0) + max(rows * each, times.of_rows("restore", rows)))
     rate = min(bandwidth, times.figure("log", "carried", "out"))
     return times.of_rows("snapshot_bytes", rows) / rate + times.of_rows("restore", rows)
 
 
 def weighed(times: Times, rows: float, shards: int = 1, replicas: int = 1, nodes: int = 1, *, who: str = "server") -> Weight:
-    """What a collection weighs, on disk and in memory. The log holds all of it where no snapshot was made."""
+    """What a collection weighs, on disk and in memory. The log holds all of it where no snapshot was made. who: "server" or "node"."""
     shard, held = rows / shards, shards * replicas / nodes
     return Weight(
-        files=times.of_rows("file", shard) * shards * replicas,
-        log=times.figure("log", "bytes") * rows,
-        own=times.figure(who, "own") + times.own,
+        files=times.files(who, shard) * shards * replicas,
+        log=times.figure("log", "bytes") * rows + times.figure("log", "stream") * shards,
+        own=times.figure(who, "own") + times.of_rows("own", held * shard),
         hot=held * HOT * times.of_rows("live", shard),
         linking=shard * LINKED,
     )

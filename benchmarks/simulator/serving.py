@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simulator.draws import Draw
-from simulator.events import Clock, Cores, Planned, Process
+from simulator.events import WARM, Clock, Cold, Cores, Planned, Process
 
 __all__ = ["Client", "ClusterModel", "Handling", "Load", "Machine", "Outcome", "ServerModel", "simulated"]
 
@@ -39,6 +39,8 @@ class Handling:
     spread: Draw = lambda _: 1.0
     crowded: float = 1.0
     """Times so much where the query had to wait for others: threads take Python's lock from each other, but share system calls."""
+    cold: Cold = WARM
+    """Of a machine that rests, the engine's work there too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Client:
     wire: float
     elsewhere: bool = False
     """Whether it has machines of its own, as many as it needs."""
+    cold: Cold = WARM
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class ServerModel:
         self._handling = handling
         self._engine = engine
         self._wire = wire
-        self._process = Process(machine.cores, handling.crowded)
+        self._process = Process(machine.cores, handling.crowded, handling.cold)
         self.owed = 0
         if applying:
             _repeated(clock, PIECE / applying, lambda: self._process.hold(PIECE, _nothing))
@@ -124,7 +127,7 @@ class ServerModel:
             self._clock.later(self._wire / 2, then)
 
         def search() -> None:
-            self._machine.cores.use(engine, lambda: self._process.hold(half, back))
+            self._machine.cores.use(engine, lambda: self._process.hold(half, back), self._handling.cold)
 
         self._clock.later(self._wire / 2, lambda: self._process.hold(half, search))
 
@@ -136,7 +139,7 @@ class ClusterModel:
         self.clock = clock
         self.replicas = replicas
         self.handling = handling
-        self.process = Process(machine.cores, handling.crowded)
+        self.process = Process(machine.cores, handling.crowded, handling.cold)
         self.mean = LEAST_LATE
         self.saved = HEDGES_SAVED
         self.hedged = 0
@@ -223,7 +226,7 @@ def simulated(clock: Clock, machines: Sequence[Machine], client: Client, ask: As
     arrivals = random.Random(load.seed + 1)
     outcome = Outcome()
     begun = load.queries // 10
-    asking = Process(machines[0].cores)
+    asking = Process(machines[0].cores, cold=client.cold)
     half, wire = client.seconds / 2, client.wire / 2
 
     def work(then: Then) -> None:

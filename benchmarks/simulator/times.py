@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.draws import Draw, of_quantiles
+from simulator.events import Cold
 from simulator.serving import Client, Handling
 
 __all__ = ["Times", "between"]
@@ -59,10 +60,21 @@ class Times:
         """A figure of a collection of so many rows: seconds of building it, bytes."""
         return between([(size["rows"], size[what]) for size in self._sizes], rows)
 
-    @property
-    def own(self) -> float:
-        """Bytes by which a process grows that holds a collection, whatever its size: the most that was seen."""
-        return float(max(size["own"] for size in self._sizes))
+    def files(self, who: str, rows: float) -> float:
+        """Bytes of the file of a collection of so many rows that "server" or "node" holds.
+
+        Of free pages there are as many, by those of a collection that was built in process, as there were in one of `base` rows.
+        """
+        base = self.figure("base")
+        least, most = self.of_rows("live", base), self.of_rows("file", base)
+        free = max(0.0, (self.figure(who, "files") - least) / max(1.0, most - least))
+        live = self.of_rows("live", rows)
+        return live + free * max(0.0, self.of_rows("file", rows) - live)
+
+    def merging(self, rows: float) -> float:
+        """Seconds of processor a row that merges take beyond what they take in a collection of `base` rows."""
+        base = self.figure("base")
+        return max(0.0, self.of_rows("filled", rows) / rows - self.of_rows("filled", base) / base)
 
     def linking(self, rows: float) -> float:
         """Seconds of linking so many rows, with one thread.
@@ -109,7 +121,7 @@ class Times:
     def client(self, who: str, *, elsewhere: bool = False) -> Client:
         """Who asks one server ("server"), or a gateway ("gateway")."""
         part = self.measured[who]
-        return Client(part["client"], part["wire"], elsewhere)
+        return Client(part["client"], part["wire"], elsewhere, _cold(part["client_cold"]))
 
     @property
     def hop(self) -> float:
@@ -125,4 +137,8 @@ class Times:
 
 
 def _handling(part: Mapping[str, Any]) -> Handling:
-    return Handling(part["seconds"], part.get("each_shard", 0.0), of_quantiles(part["spread"]), part["crowded"])
+    return Handling(part["seconds"], part.get("each_shard", 0.0), of_quantiles(part["spread"]), part["crowded"], _cold(part["cold"]))
+
+
+def _cold(points: Sequence[Sequence[float]]) -> Cold:
+    return Cold(tuple((share, times) for share, times in points))

@@ -20,7 +20,10 @@ from simulator.serving import Load
 from simulator.times import CROWD, Times, between
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-PART = {"seconds": 1e-3, "spread": [1.0, 1.0], "crowded": 1.0, "client": 1e-4, "wire": 2e-4, "own": 100e6}
+PART = {
+    "seconds": 1e-3, "spread": [1.0, 1.0], "crowded": 1.0, "client": 1e-4, "wire": 2e-4, "own": 100e6, "cold": [], "client_cold": [],
+    "files": 20e6,
+}  # fmt: skip
 
 
 def times(**changes: Any) -> Times:
@@ -29,13 +32,14 @@ def times(**changes: Any) -> Times:
         {
             "rows": rows, "engine": {"auto": [1e-4, 1e-4]}, "linking": rows * (1e-4 if rows <= CROWD else 2e-4), "file": 2_000.0 * rows,
             "own": 100.0 * rows, "live": 1_000.0 * rows, "snapshot_bytes": 1_000.0 * rows, "restore": 1e-5 * rows,
+            "filled": 5e-6 * rows,
         }
         for rows in (10_000, 100_000, 200_000)
     ]  # fmt: skip
     adds = {"seconds": 5e-5, "processor": {"client": 1e-5, "gateway": 1e-5, "node": 2e-5, "log": 1e-5}}
     gateway = {**PART, "each_shard": 1e-4, "adds": adds, "linked": 0.0}
     server = {**PART, "adds": {"seconds": 5e-5, "processor": {"client": 1e-5, "server": 4e-5}}, "linked": 0.0}
-    log = {"bytes": 300.0, "moves": [[1_000, 1.0], [11_000, 2.0]], "carried": {"in": 50e6, "out": 100e6}}
+    log = {"bytes": 300.0, "stream": 5e6, "moves": [[1_000, 1.0], [11_000, 2.0]], "carried": {"in": 50e6, "out": 100e6}}
     return Times({"sizes": sizes, "base": 10_000, "server": server, "gateway": gateway, "node": PART, "log": log, **changes})
 
 
@@ -66,15 +70,24 @@ def test_weights_are_sums_over_shards_and_copies() -> None:
     """Files count for every copy, the log once, memory for what a node holds."""
     weight = weighed(times(), 400_000, shards=4, replicas=2, nodes=4, who="node")
     assert weight.files == pytest.approx(2 * 400_000 * 2_000)
-    assert weight.log == pytest.approx(400_000 * 300)
+    assert weight.log == pytest.approx(400_000 * 300 + 4 * 5e6)
     assert weight.own == pytest.approx(100e6 + 200_000 * 100)
     assert weight.linking == pytest.approx(100_000 * 516)
     assert weight.hot == pytest.approx(2 * 100_000 * 400)
 
 
+def test_files_have_free_pages_as_served_ones_had() -> None:
+    """A served file that had none of base rows has none of more; one that had half of what building in process leaves, half."""
+    for held, each in ((10e6, 1_000.0), (9e6, 1_000.0), (15e6, 1_500.0), (25e6, 2_500.0)):
+        found = times(server={**PART, "files": held})
+        assert weighed(found, 200_000).files == pytest.approx(200_000 * each)
+
+
 def test_a_copy_is_made_of_log_or_snapshot() -> None:
     """The log is replayed as fast as it was; a snapshot is carried by the slower of store and network, then restored."""
     assert rebuilt(times(), 21_000, snapshot=False) == pytest.approx(3.0)
+    quick = times(log={"moves": [[1_000, 1.0], [11_000, 1.01]]})
+    assert rebuilt(quick, 100_000, snapshot=False) == pytest.approx(0.999 + 1.0), "many rows are made runs of"
     assert rebuilt(times(), 100_000, snapshot=True) == pytest.approx(100e6 / 100e6 + 1.0)
     assert rebuilt(times(), 100_000, snapshot=True, bandwidth=10e6) == pytest.approx(100e6 / 10e6 + 1.0)
 
@@ -88,6 +101,38 @@ def test_links_are_built_with_what_adding_leaves() -> None:
     assert both.added == pytest.approx(200_000 * 4e-5)
     idle = 2.0 - 200_000 * 5e-5 / both.added
     assert both.linked == pytest.approx(both.added + (2 * 10.0 - idle * both.added) / 2)
+
+
+def test_adds_are_no_faster_than_all_cores() -> None:
+    """Where each part works beside the others, what all of them work is shared by the cores."""
+    adds = {"seconds": 2e-5, "processor": {"client": 1e-5, "gateway": 1e-5, "node": 2e-5, "log": 1e-5}}
+    found = times(gateway={**PART, "each_shard": 1e-4, "adds": adds, "linked": 0.0})
+    assert built_cluster(found, 100_000, Layout(2, 1, 2, 2, together=True)).added == pytest.approx(100_000 * 5e-5 / 2)
+    assert built_cluster(found, 100_000, Layout(2, 2, 2, 2, together=True)).added == pytest.approx(100_000 * 7e-5 / 2)
+
+
+def test_merges_of_many_rows_slow_adds_down() -> None:
+    """What merges take of each row beyond those of base rows is work of the nodes besides."""
+    found = times(base=10_000)
+    for size in found.measured["sizes"]:
+        size["filled"] = 1e-5 * size["rows"] * (1 if size["rows"] == 10_000 else 5)
+    assert found.merging(100_000) == pytest.approx(4e-5)
+    assert found.merging(10_000) == 0.0
+    assert built_server(found, 100_000, 2).added == pytest.approx(100_000 * max(5e-5, 9e-5 / 2))
+    assert built_server(found, 100_000, 1).added == pytest.approx(100_000 * 9e-5)
+    assert built_cluster(found, 20_000, Layout(2, 1, 2, 1, together=True)).added == pytest.approx(20_000 * 5e-5)
+    assert (
+        built_cluster(found, 20_000, Layout(2, 1, 2, 1, together=True)).added
+        < built_cluster(found, 200_000, Layout(2, 1, 2, 1, together=True)).added / 10
+    )
+
+
+def test_parts_that_rest_take_longer() -> None:
+    """A lone query takes each part's work so many times; that of who asks, of the gateway, of nodes and engine each its own."""
+    cold = {"gateway": {**PART, "each_shard": 1e-4, "cold": [[0.1, 2.0], [0.5, 1.0]], "client_cold": [[0.1, 4.0], [0.5, 1.0]]}}
+    found = times(**cold, node={**PART, "cold": [[0.1, 3.0], [0.5, 1.0]]})
+    outcome = asked_cluster(found, 30_000, Layout(3, 1, 3, 8, together=True), Load(0.01, 20))
+    assert outcome.seconds == pytest.approx([4 * 1e-4 + 2e-4 + 2 * (1e-3 + 3e-4) + 2e-4 + 3 * (1e-3 + 1e-4)] * 18)
 
 
 def test_machines_are_those_of_the_largest_need() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from simulator.draws import Draw, constant, exponential, of_quantiles, quantile
-from simulator.events import SLICE, Clock, Cores, Process
+from simulator.events import SLICE, WINDOW, Clock, Cold, Cores, Process
 from simulator.serving import HEDGE_SHARE, HEDGES_SAVED, Client, ClusterModel, Handling, Load, Machine, Outcome, ServerModel, simulated
 
 NOBODY = Client(0.0, 0.0, elsewhere=True)
@@ -151,6 +152,34 @@ def test_who_waits_takes_as_long_as_was_measured_in_a_crowd() -> None:
         process.hold(2.0, lambda: ended.append(clock.now))
     clock.run()
     assert ended == [2.0, 5.0]
+
+
+def test_work_takes_longer_on_a_machine_that_rests() -> None:
+    """Between measured shares it is a straight line, and beyond them it stays."""
+    cold = Cold(((0.2, 3.0), (0.3, 1.5), (0.5, 1.0)))
+    shares = (0.0, 0.2, 0.25, 0.3, 0.4, 0.5, 0.9)
+    assert [cold.at(share) for share in shares] == pytest.approx([3.0, 3.0, 2.25, 1.5, 1.25, 1.0, 1.0])
+    assert (Cold().at(0.0), Cold(((0.3, 2.0),)).at(0.0), Cold(((0.3, 2.0),)).at(1.0)) == (1.0, 2.0, 2.0)
+    # One core, work of a hundredth of the window: at the first it has rested, in the end it never does.
+    clock, ended = Clock(), [0.0]
+    process = Process(Cores(clock, 1), cold=Cold(((0.1, 3.0), (0.9, 1.0))))
+
+    def again() -> None:
+        ended.append(clock.now)
+        if len(ended) < 1_000:
+            process.hold(WINDOW / 100, again)
+
+    process.hold(WINDOW / 100, again)
+    clock.run()
+    took = [later - earlier for earlier, later in itertools.pairwise(ended)]
+    assert took[0] == pytest.approx(3 * WINDOW / 100)
+    assert took[-1] == pytest.approx(WINDOW / 100)
+    assert sorted(took, reverse=True) == pytest.approx(took)
+    clock.run(clock.now + 10 * WINDOW)
+    begun = clock.now
+    process.hold(WINDOW / 100, lambda: ended.append(clock.now))
+    clock.run()
+    assert ended[-1] - begun == pytest.approx(3 * WINDOW / 100), "it has rested"
 
 
 def test_background_work_takes_what_is_left() -> None:
