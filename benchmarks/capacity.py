@@ -8,7 +8,6 @@ capacity of --cache, so a run that ended goes on there. CAPACITY_PARTS names som
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 import os
 import statistics
@@ -42,15 +41,18 @@ from running_parts import (
     wait_until_settled,
     weighed,
 )
+from simulator.plans import Layout, asked_cluster, asked_server
+from simulator.serving import Load
+from simulator.times import Times
 
 __all__ = ["kept", "measure", "render", "taken"]
 
 SIZES = (30_000, 100_000, 300_000)
 ROWS = 1_000_000
 """Histograms that are made, of which sizes are the first."""
-BASE, SMALL = 30_000, 6_000
-"""Rows of what is asked and filled over HTTP, and of a shard that is replayed besides."""
-SHARDS = 4
+BASE, SMALL, LARGE = 30_000, 6_000, 200_000
+"""Rows of what is asked and filled over HTTP, of a shard that is replayed besides, and of one whose log is weighed besides."""
+SHARDS, NODES = 4, 2
 """Of the collection that tells what each shard costs a gateway."""
 BATCH = 5_000
 STEPS = 200
@@ -71,7 +73,8 @@ def measure(options: Options) -> dict[str, Any]:
     parts: dict[str, Callable[[], dict[str, Any]]] = {f"size-{rows}": lambda rows=rows: _size(options, rows) for rows in sizes}  # type: ignore[misc]
     parts |= {"server": lambda: _server(options), "cluster": lambda: _cluster(options)}
     found = kept(options, "capacity", parts)
-    return _assembled([found[f"size-{rows}"] for rows in sizes], found["server"], found["cluster"]) | {"taken": taken(found)}
+    assembled = _assembled([found[f"size-{rows}"] for rows in sizes], found["server"], found["cluster"])
+    return _with_ways(assembled, found["server"], found["cluster"]) | {"taken": taken(found)}
 
 
 def kept(options: Options, name: str, parts: Mapping[str, Callable[[], dict[str, Any]]]) -> dict[str, dict[str, Any]]:
@@ -200,10 +203,7 @@ def _server(options: Options) -> dict[str, Any]:
         linked = time.perf_counter() - started
         alone, together = weighed(parts, requests, seconds), weighed(parts, requests, seconds, CONNECTIONS)
         slow = [_told(rested(parts, requests, seconds, rate)) for rate in RESTED["server"]]
-        files = parts.file_bytes("server")
-    return {
-        "own": own, "adds": adds, "linked": linked, "alone": _told(alone), "together": _told(together), "rested": slow, "files": files,
-    }  # fmt: skip
+    return {"own": own, "adds": adds, "linked": linked, "alone": _told(alone), "together": _told(together), "rested": slow}
 
 
 def _cluster(options: Options) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _cluster(options: Options) -> dict[str, Any]:
     all_cores()
     rows = open_matrix(_histograms(options), options.pick(BASE, 1_000))
     queries, seconds = query_histograms(1_000), options.pick(6.0, 1.0)
-    with workspace(options) as folder, cluster_of(folder / "cluster", 2) as parts:
+    with workspace(options) as folder, cluster_of(folder / "cluster", NODES) as parts:
         assert parts.cluster is not None
         own = {kind: value / len(parts.pids[kind]) for kind, value in parts.own_bytes().items()}
         adds = _adds(parts, rows, options, shards=1)
@@ -221,12 +221,14 @@ def _cluster(options: Options) -> dict[str, Any]:
         filled(parts, rows, shards=1)
         wait_until_linked(parts, rows.shape[0])
         linked = time.perf_counter() - started
-        files, small = parts.file_bytes("node"), options.pick(SMALL, 300)
-        logs = [parts.file_bytes("log")]
-        for name, count, shards in (("small", small, 1), ("large", rows.shape[0], 1), ("many", rows.shape[0], SHARDS)):
-            filled(parts, rows[:count], name=name, shards=shards)
-            logs.append(parts.file_bytes("log"))
+        small, logs = options.pick(SMALL, 300), []
+        for name, some in (("small", rows[:small]), ("large", open_matrix(_histograms(options), options.pick(LARGE, 2_000)))):
+            before = parts.file_bytes("log")
+            filled(parts, some, name=name, shards=1)
+            logs.append((some.shape[0], parts.file_bytes("log") - before))
         dropped(parts, ["large"])
+        filled(parts, rows, name="many", shards=SHARDS)
+        wait_until_settled(parts)
         requests, port, own_requests = node_bodies(parts, queries)
         found = {
             "node": _told(weighed(parts, own_requests, seconds, port=port)),
@@ -238,8 +240,8 @@ def _cluster(options: Options) -> dict[str, Any]:
         moves = {name: moved(parts, 0, name=name) for name in ("small", "histograms")}
         carry = carried(parts, folder, options.pick(CARRIED, 1 << 20))
     return {
-        "own": own, "adds": adds, "linked": linked, "logged": [later - before for before, later in itertools.pairwise(logs)],
-        "carried": carry, "files": files, "moves": [[small, moves["small"]], [rows.shape[0], moves["histograms"]]], **found,
+        "own": own, "adds": adds, "linked": linked, "logged": logs, "carried": carry,
+        "moves": [[small, moves["small"]], [rows.shape[0], moves["histograms"]]], **found,
     }  # fmt: skip
 
 
@@ -276,8 +278,6 @@ def _assembled(sizes: list[dict[str, Any]], server: dict[str, Any], cluster: dic
     wire = max(0.0, alone["mean"] - alone["client"] - at_gateway - alone["processor"]["node"] - hop)
     # What a query through a gateway differs by, without what the node's part of it differs by.
     left = np.maximum.accumulate(np.subtract(alone["quantiles"], node["quantiles"]))
-    (few, _), (count, _) = cluster["moves"]
-    log = max(0.0, (cluster["logged"][1] - cluster["logged"][0]) / (count - few))
     return {
         "k": K, "dim": DIMENSION, "nonzeros": sizes[-1]["nonzeros"], "base": rows, "sizes": sizes,
         "server": {
@@ -286,12 +286,12 @@ def _assembled(sizes: list[dict[str, Any]], server: dict[str, Any], cluster: dic
             "crowded": (server["together"]["processor"]["server"] - engine) / at_server, "own": server["own"],
             "adds": server["adds"], "linked": server["linked"], "alone": server["alone"], "together": server["together"],
             "cold": _cold(server["rested"], server["alone"], "server"), "client_cold": _cold(server["rested"], server["alone"], ""),
-            "rested": server["rested"], "files": server["files"],
+            "rested": server["rested"],
         },
         "node": {
             "seconds": at_node, "spread": _spread(node["quantiles"], at_node), "wire": hop, "own": cluster["own"]["node"],
             "crowded": (cluster["together"]["processor"]["node"] - engine) / at_node, "client": node["client"], "alone": node,
-            "cold": _cold(cluster["rested"], many, "node"), "client_cold": _cold(cluster["rested"], many, ""), "files": cluster["files"],
+            "cold": _cold(cluster["rested"], many, "node"), "client_cold": _cold(cluster["rested"], many, ""),
         },
         "gateway": {
             "seconds": at_gateway - each, "each_shard": each, "spread": _spread(left, at_gateway), "client": alone["client"], "wire": wire,
@@ -301,11 +301,26 @@ def _assembled(sizes: list[dict[str, Any]], server: dict[str, Any], cluster: dic
             "rested": cluster["rested"],
         },
         "log": {
-            "bytes": log, "stream": max(0.0, cluster["logged"][0] - few * log), "own": cluster["own"]["log"], "moves": cluster["moves"],
-            "carried": cluster["carried"], "logged": cluster["logged"],
+            "sizes": cluster["logged"], "own": cluster["own"]["log"], "moves": cluster["moves"], "carried": cluster["carried"],
         },
         "parts": {name: {"took": part["took"], "others": part["others"]} for name, part in {"server": server, "cluster": cluster}.items()},
     }  # fmt: skip
+
+
+def _with_ways(assembled: dict[str, Any], server: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to the ways of a query what it took of parts that rest beyond what the simulator says: cores that are woken, for each step."""
+    times, cores = Times(assembled), os.cpu_count() or 1
+    for who, part in (("server", server), ("gateway", cluster)):
+        slow = part["rested"][0]
+        load = Load(slow["rate"], 5_000)
+        layout = Layout(SHARDS, 1, NODES, cores, together=True)
+        said = (
+            asked_server(times, assembled["base"], cores, load)
+            if who == "server"
+            else asked_cluster(times, assembled["base"], layout, load)
+        )
+        assembled[who]["wire"] += max(0.0, slow["mean"] - statistics.fmean(said.seconds))
+    return assembled
 
 
 def _cold(rests: Sequence[Mapping[str, Any]], works: Mapping[str, Any], kind: str) -> list[tuple[float, float]]:
@@ -335,6 +350,7 @@ def _spread(times: Any, handling: float) -> list[float]:
 def render(result: dict[str, Any]) -> str:
     """By rows: engine, building, bytes. By part: processor of a query, and of an added row."""
     log = result["log"]
+    logged = ", ".join(f"{figure(size / rows)} bytes a row of {rows:,}" for rows, size in log["sizes"])
     moves = ", ".join(f"{rows:,} rows in {figure(seconds)} s" for rows, seconds in log["moves"])
     return paragraphs(
         f"Histograms of {result['dim']} numbers, {figure(result['nonzeros'])} not zero; k = {result['k']}. One core, in process.",
@@ -344,7 +360,7 @@ def render(result: dict[str, Any]) -> str:
         "Rested: times so much, engine and all, at so many queries/s at random moments, which leave caches cold and cores asleep.",
         _parts_table(result),
         _adds_table(result),
-        f"The log takes {figure(log['bytes'])} bytes a row on all three servers together, and {figure(log['stream'] / 1e6)} MB a shard. "
+        f"The log takes {logged} on all three servers together. "
         f"A node replays {moves}. "
         f"The snapshot store takes {figure(log['carried']['in'] / 1e6)} MB/s and gives {figure(log['carried']['out'] / 1e6)} MB/s.",
         "Other programs used, in cores: "

@@ -168,7 +168,7 @@ def weighed(times: Times, rows: float, shards: int = 1, replicas: int = 1, nodes
     shard, held = rows / shards, shards * replicas / nodes
     return Weight(
         files=times.files(who, shard) * shards * replicas,
-        log=times.figure("log", "bytes") * rows + times.figure("log", "stream") * shards,
+        log=times.log(shard) * shards,
         own=times.figure(who, "own") + times.of_rows("own", held * shard),
         hot=held * HOT * times.of_rows("live", shard),
         linking=shard * LINKED,

@@ -22,7 +22,6 @@ from simulator.times import CROWD, Times, between
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 PART = {
     "seconds": 1e-3, "spread": [1.0, 1.0], "crowded": 1.0, "client": 1e-4, "wire": 2e-4, "own": 100e6, "cold": [], "client_cold": [],
-    "files": 20e6,
 }  # fmt: skip
 
 
@@ -39,7 +38,7 @@ def times(**changes: Any) -> Times:
     adds = {"seconds": 5e-5, "processor": {"client": 1e-5, "gateway": 1e-5, "node": 2e-5, "log": 1e-5}}
     gateway = {**PART, "each_shard": 1e-4, "adds": adds, "linked": 0.0}
     server = {**PART, "adds": {"seconds": 5e-5, "processor": {"client": 1e-5, "server": 4e-5}}, "linked": 0.0}
-    log = {"bytes": 300.0, "stream": 5e6, "moves": [[1_000, 1.0], [11_000, 2.0]], "carried": {"in": 50e6, "out": 100e6}}
+    log = {"sizes": [[1_000, 600e3], [100_000, 30e6]], "moves": [[1_000, 1.0], [11_000, 2.0]], "carried": {"in": 50e6, "out": 100e6}}
     return Times({"sizes": sizes, "base": 10_000, "server": server, "gateway": gateway, "node": PART, "log": log, **changes})
 
 
@@ -70,17 +69,17 @@ def test_weights_are_sums_over_shards_and_copies() -> None:
     """Files count for every copy, the log once, memory for what a node holds."""
     weight = weighed(times(), 400_000, shards=4, replicas=2, nodes=4, who="node")
     assert weight.files == pytest.approx(2 * 400_000 * 2_000)
-    assert weight.log == pytest.approx(400_000 * 300 + 4 * 5e6)
+    assert weight.log == pytest.approx(4 * 30e6)
+    assert weighed(times(), 4_000, shards=4, who="node").log == pytest.approx(4 * 600e3)
     assert weight.own == pytest.approx(100e6 + 200_000 * 100)
     assert weight.linking == pytest.approx(100_000 * 516)
     assert weight.hot == pytest.approx(2 * 100_000 * 400)
 
 
-def test_files_have_free_pages_as_served_ones_had() -> None:
-    """A served file that had none of base rows has none of more; one that had half of what building in process leaves, half."""
-    for held, each in ((10e6, 1_000.0), (9e6, 1_000.0), (15e6, 1_500.0), (25e6, 2_500.0)):
-        found = times(server={**PART, "files": held})
-        assert weighed(found, 200_000).files == pytest.approx(200_000 * each)
+def test_files_of_nodes_have_free_pages() -> None:
+    """A server that is filled with large adds has hardly any."""
+    assert weighed(times(), 200_000).files == pytest.approx(200_000 * 1_000)
+    assert weighed(times(), 200_000, who="node").files == pytest.approx(200_000 * 2_000)
 
 
 def test_a_copy_is_made_of_log_or_snapshot() -> None:
