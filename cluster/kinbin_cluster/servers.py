@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-__all__ = ["NatsServers", "Process", "free_port"]
+__all__ = ["ROUTE_PINGS", "NatsServers", "Process", "free_port"]
 
 _PORTS = range(10_000, 16_000)
 """Systems give none of these to connections by themselves, so that a server that was killed finds its own free when it starts again."""
@@ -101,6 +101,11 @@ class Process:
         return self.log.read_text(encoding="utf-8", errors="replace")[-characters:] if self.log.exists() else ""
 
 
+ROUTE_PINGS = 'ping_interval: "1s", ping_max: 2'
+"""Of servers to each other. A server that hears nobody and is heard calls elections without end, and no log takes a write: one whose route
+carries one way alone is left out by the others after some seconds. By default that takes a minute and a half."""
+
+
 class NatsServers:
     """One or three NATS servers with JetStream in a folder. Ports and files stay over restarts."""
 
@@ -131,7 +136,7 @@ class NatsServers:
         ]
         if len(self.ports) > 1:
             routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._routes)
-            lines.append(f"cluster {{ name: kinbin, listen: 127.0.0.1:{self._routes[number]}, routes: [{routes}] }}")
+            lines.append(f"cluster {{ name: kinbin, listen: 127.0.0.1:{self._routes[number]}, routes: [{routes}], {ROUTE_PINGS} }}")
         return "\n".join(lines) + "\n"
 
     @property

@@ -173,9 +173,9 @@ class ShardReplica:
         Raises:
             _ThrowAway, LogTruncated: the local collection is of no use. Others: try again.
         """
-        found = await asyncio.to_thread(self._found)
+        found = await self._of_files(self._found)
         self.collection = found or await self._made()
-        applier = await asyncio.to_thread(Applier, self.collection, self._loop, self._reached)
+        applier = await self._of_files(Applier, self.collection, self._loop, self._reached)
         self.opened = None if found is None else applier.progress.applied
         self.state = "replaying" if self.state == "live" else self.state
         applier.start()
@@ -194,6 +194,13 @@ class ShardReplica:
         finally:
             await asyncio.gather(*map(ended, tasks))
             await applier.stop()
+
+    async def _of_files(self, read: Callable[..., Any], *arguments: object) -> Any:
+        """What a function reads of the local collection, in a thread. Damage that it meets is judged."""
+        try:
+            return await asyncio.to_thread(read, *arguments)
+        except kinbin.CorruptData as error:
+            raise self._judged(error) from error
 
     def _judged(self, failure: Exception) -> Exception:
         """What a failure of the thread that applies means."""
@@ -217,7 +224,7 @@ class ShardReplica:
                 self.state, self.problem, self.applier = "replaying", None, applier
                 going.set()
 
-        applied, stored = applier.progress.applied, await asyncio.to_thread(stored_of, self.collection)
+        applied, stored = applier.progress.applied, await self._of_files(stored_of, self.collection)
         async for entry in self.means.log.read(self.uid, self.shard, applied, stored, goes_on):
             await applier.feed(entry)
 
@@ -243,8 +250,6 @@ class ShardReplica:
             return self.means.database.collection(self.name)
         except kinbin.CollectionNotFound:
             return None
-        except kinbin.CorruptData as error:
-            raise self._judged(error) from error
 
     async def _thrown_away(self) -> None:
         """Remove the local collection. If that fails it is found as it was, and the same follows again."""
@@ -315,12 +320,16 @@ class ShardReplica:
                 await asyncio.to_thread(work)
             except kinbin.KinbinError as error:
                 log.warning("%s: %s has failed: %s", self.name, what, error)
-                if isinstance(self._judged(error), _ThrowAway):
-                    self.throw_away()
+                self.failed_at(error)
             finally:
                 self._busy.discard(what)
 
         asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def failed_at(self, error: Exception) -> None:
+        """Something beside the log has read the files, and failed: begin anew where they are damaged, and another node has the shard."""
+        if isinstance(self._judged(error), _ThrowAway):
+            self.throw_away()
 
     def snapshot(self, path: Path) -> int:
         """Write a snapshot to a new file; returns the sequence up to which it holds everything. Called in a thread."""

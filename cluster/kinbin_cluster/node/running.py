@@ -228,6 +228,7 @@ class RunningNode:
         except (ClusterError, kinbin.KinbinError, OSError) as error:
             self.means.counts["node_snapshot_failures"] += 1
             log.warning("%s: no snapshot was made: %s", replica.name, error)
+            replica.failed_at(error)
             await asyncio.sleep(self.settings.beat_seconds)
         finally:
             await asyncio.to_thread(file.unlink, missing_ok=True)

@@ -16,7 +16,7 @@ import httpx
 
 from faults.disks import SmallDisk, may_mount
 from faults.links import Link, Links
-from kinbin_cluster.servers import NatsServers, Process, free_port
+from kinbin_cluster.servers import ROUTE_PINGS, NatsServers, Process, free_port
 
 __all__ = ["KEY", "Cluster", "Program", "until"]
 
@@ -92,7 +92,7 @@ class Cluster:
         lines = [line for line in file.read_text().splitlines() if not line.startswith("cluster ")]
         routes = ", ".join(f'"nats://127.0.0.1:{link.port}"' for (one, _), link in self.routes.items() if one == number)
         listen = f"listen: 127.0.0.1:{self.nats._routes[number]}, advertise: 127.0.0.1:1"
-        lines.append(f"cluster {{ name: kinbin, no_advertise: true, {listen}, routes: [{routes}] }}")
+        lines.append(f"cluster {{ name: kinbin, no_advertise: true, {listen}, routes: [{routes}], {ROUTE_PINGS} }}")
         file.write_text("\n".join(lines) + "\n")
 
     def data(self, node: Program) -> Path:

@@ -1,0 +1,134 @@
+"""A replica whose files turn out to be damaged is made anew where another node has the shard, wherever that is noticed. Without servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+pytest.importorskip("nats", reason="the extra cluster is not installed")
+
+import kinbin
+from kinbin_cluster.applying import Applier, stored_of
+from kinbin_cluster.connecting import ended
+from kinbin_cluster.node import replica as replicas
+from kinbin_cluster.node.replica import Means, ShardReplica
+from kinbin_cluster.picture import Collection, Node, Picture, Shard
+from kinbin_cluster.shards import local_name
+
+UID = "0123456789ab"
+DAMAGE = kinbin.CorruptData("the store's pages are damaged")
+
+
+class Log:
+    """A log that holds nothing."""
+
+    async def last(self, uid: str, shard: int) -> int:
+        """Of a shard."""
+        return 0
+
+    async def read(self, uid: str, shard: int, after: int, stored: float | None, goes_on: Callable[[], None]) -> AsyncIterator[Any]:
+        """Nothing comes."""
+        goes_on()
+        await asyncio.Event().wait()
+        yield None
+
+
+class Registry:
+    """What is known of nodes: this one is a, and b tells of its own copy."""
+
+    def __init__(self, other: str) -> None:
+        self.picture = Picture(3_600.0)
+        self.picture.nodes = {name: Node(name, name) for name in ("a", "b")}
+        self.picture.collections = {"photos": Collection("photos", UID, 1, 2, {"dim": 2}, 0.0)}
+        self.picture.shards = {(UID, 0): Shard(("a", "b"), holder="b")}
+        self.picture.hear("b", orjson.dumps({"shards": {f"{UID}.0": {"state": other}}}))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[kinbin.Database]:
+    """That of a node whose replica holds an item."""
+    with kinbin.open(tmp_path) as opened:
+        opened.create_collection(local_name(UID, 0), dim=2).add(["held"], [[1.0, 2.0]])
+        yield opened
+
+
+def failing(times: int, read: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that meets damage so many times."""
+    left = [times]
+
+    def meet(*arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise DAMAGE
+        return read(*arguments)
+
+    return meet
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - other threads change it
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("name", "read"), [("Applier", Applier), ("stored_of", stored_of)])
+async def test_a_damaged_copy_is_made_anew(name: str, read: Any, database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a node reads of the copy before it follows the log is damaged: the copy is thrown away, once, and the new one goes live."""
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(replicas, name, failing(1, read))
+    log: Any = Log()
+    registry: Any = Registry("live")
+    means = Means("a", database, registry, log, log, lambda: True)
+    replica = ShardReplica(means, UID, 0)
+    running = asyncio.create_task(replica.run())
+    try:
+        await until(lambda: replica.state == "live")
+        assert means.counts["node_copies_thrown_away"] == 1
+        assert database.collection(replica.name).count() == 0
+        assert replica.problem is None
+    finally:
+        await ended(running)
+
+
+async def test_the_last_copy_is_kept(database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no other node has the shard live, damage is told, and nothing is thrown away; once it can be read again, it goes on."""
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(replicas, "Applier", failing(5, Applier))
+    log: Any = Log()
+    registry: Any = Registry("replaying")
+    means = Means("a", database, registry, log, log, lambda: True)
+    replica = ShardReplica(means, UID, 0)
+    running = asyncio.create_task(replica.run())
+    try:
+        await until(lambda: replica.problem == str(DAMAGE))
+        await until(lambda: replica.state == "live")
+        assert means.counts["node_copies_thrown_away"] == 0
+        assert database.collection(replica.name).count() == 1
+    finally:
+        await ended(running)
+
+
+async def test_damage_that_a_snapshot_meets(database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of which no snapshot can be made, as it is damaged, is made anew; what has nothing to do with its files changes nothing."""
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
+    log: Any = Log()
+    registry: Any = Registry("live")
+    means = Means("a", database, registry, log, log, lambda: True)
+    replica = ShardReplica(means, UID, 0)
+    running = asyncio.create_task(replica.run())
+    try:
+        await until(lambda: replica.state == "live")
+        replica.failed_at(kinbin.StorageFull("no room for a snapshot"))
+        assert not replica._thrown.is_set()
+        replica.failed_at(DAMAGE)
+        await until(lambda: means.counts["node_copies_thrown_away"] == 1)
+        await until(lambda: replica.state == "live")
+        assert database.collection(replica.name).count() == 0
+    finally:
+        await ended(running)
