@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 import ssl
 import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -19,9 +20,10 @@ from nats.js.errors import APIError, NotFoundError
 from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
+    from nats.aio.client import Server
     from nats.js import JetStreamContext
 
     from kinbin_cluster.settings import ClusterSettings
@@ -57,6 +59,10 @@ class Connection:
         self._blind = 0.0
         self._well = time.monotonic()
         """When the log last acknowledged something by this connection, or it went to another server."""
+        self._suspected: dict[str, float] = {}
+        """By the address of a server, when it was left as it was suspected."""
+        self.hears: Callable[[], bool] = lambda: True
+        """Whether most of the others are heard of. The registry knows."""
 
     @classmethod
     async def open(cls, settings: ClusterSettings, name: str, *, seconds: float = 15.0) -> Self:
@@ -92,6 +98,7 @@ class Connection:
                 reconnected_cb=again,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.1,  # type: ignore[arg-type]
+                reconnect_to_server_handler=lambda servers, _: _chosen(servers, held[0]._suspected if held else {}),
                 connect_timeout=1,
                 ping_interval=1,
                 max_outstanding_pings=3,
@@ -127,11 +134,15 @@ class Connection:
     async def suspect(self, since: float) -> None:
         """What was sent to the log at a time (of `time.monotonic`) is not acknowledged: go to another server if nothing is for long.
 
-        A server that is cut off from the others answers pings, and takes what it cannot store.
+        A server that is cut off from the others answers pings, and takes what it cannot store. Who hears of the others waits for longer:
+        then it is rather a log's leader that is cut off, and the servers elect another one.
         """
-        if time.monotonic() - max(since, self._well) >= SUSPECT_SECONDS and not self.client.is_reconnecting:
+        patience = SUSPECT_SECONDS * (2 if self.hears() else 1)
+        if time.monotonic() - max(since, self._well) >= patience and not self.client.is_reconnecting:
             self._well = time.monotonic()
             url = self.client.connected_url
+            if url is not None:
+                self._suspected[url.netloc] = self._well
             _log.warning("the log acknowledges nothing by %s: another server is asked", url.netloc if url is not None else "this server")
             await self.client.force_reconnect()
 
@@ -144,6 +155,12 @@ class Connection:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+def _chosen(servers: Sequence[Server], suspected: Mapping[str, float]) -> tuple[Server, float]:
+    """The server to connect to, and seconds to wait before: of those that were not tried in vain the one that was suspected longest ago."""
+    best = min(servers, key=lambda one: (one.reconnects, suspected.get(one.uri.netloc, 0.0), secrets.randbelow(1 << 30)))
+    return best, 0.1 if best.reconnects else 0.0
 
 
 async def _connected(connecting: asyncio.Task[None], client: Client, seconds: float) -> None:

@@ -150,6 +150,9 @@ class _Heard:
     more: dict[str, Any] = field(default_factory=dict)
 
 
+_KNOWN_SECONDS = 30.0
+
+
 class Picture:
     """The records by name, and who was heard of when. `clock` is the time that counts for silence; `lost_seconds` how long it may last."""
 
@@ -247,6 +250,13 @@ class Picture:
         """Take in what a gateway told."""
         told = Gateway.from_json(data)
         self.gateways[told.name] = (self._clock(), told)
+
+    def hears_most(self, seconds: float) -> bool:
+        """Whether at least half of the nodes and gateways that told something in the last half minute did so in the last seconds."""
+        now = self._clock()
+        ages = [now - one.at for one in self._heard.values()] + [now - at for at, _ in self.gateways.values()]
+        known = [age for age in ages if age <= _KNOWN_SECONDS]
+        return 2 * sum(age <= seconds for age in known) >= len(known)
 
     def live_gateways(self) -> list[Gateway]:
         """The gateways that were heard of lately, by name."""

@@ -26,6 +26,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -51,6 +52,8 @@ _log = logging.getLogger("kinbin.cluster.registry")
 
 R = TypeVar("R", bound=Record)
 BUCKET = "kinbin"
+_HEARD_SECONDS = 2.5
+"""Nodes and gateways tell more often that they live, as it is set by default."""
 
 
 class Registry:
@@ -59,6 +62,7 @@ class Registry:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.picture = Picture(connection.settings.lost_seconds, connection.clock)
+        connection.hears = partial(self.picture.hears_most, max(_HEARD_SECONDS, 3 * connection.settings.beat_seconds))
         self._revisions: dict[str, int] = {}
         self._told = asyncio.Event()
         self._moved = asyncio.Condition()
