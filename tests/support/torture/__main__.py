@@ -8,15 +8,17 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import kinbin
 from nursery import Nursery
+from torture import locks
 from torture.background import background_campaign
 from torture.campaign import GRAVE, Case, Tally, damage_campaign
 from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
 from torture.disk import compile_disk
+from torture.locks import lock_campaign
 
 _OF_ONE = 500
 """Harms to one specimen, and disks of one story; then another one is made."""
@@ -34,6 +36,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--flips", type=int, default=400)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--count", type=int, default=1_000, help="disks after a power failure")
+    parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks")
     parser.add_argument("--every", type=int, default=1, help="disturb every n-th call")
     parser.add_argument("--first", type=int, default=0, help="the call to begin with")
     parser.add_argument("--seed", type=int, default=None)
@@ -109,13 +112,40 @@ def _points(what: str, asked: argparse.Namespace, work: Path, _: int) -> bool:
     return not found.wrong
 
 
+def _again(what: str, asked: argparse.Namespace, work: Path, once: Callable[[Path, int, float], Verdicts], seed: int) -> bool:
+    """A campaign again and again, with a seed more each time, until there were `--kills` or the time is over, or something was wrong."""
+    began, total = time.monotonic(), Verdicts()
+    while not total.wrong and total.good < asked.kills and (rest := asked.seconds - (time.monotonic() - began)) > 0:
+        found = once(work, seed, rest)
+        total = Verdicts(total.good + found.good, total.wrong + found.wrong, total.kinds + found.kinds)
+        seed += 1
+    _log(asked, total.wrong)
+    _say(f"{what}: {time.monotonic() - began:.0f} s, through seed {seed - 1}: {total.table()}")
+    return not total.wrong
+
+
+def _locks(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    with _watched(work) as nursery:
+        good = _again("locks", asked, work, lambda work, seed, rest: lock_campaign(nursery, work, seed, seconds=rest), seed)
+        for (plant, name), told in locks.PLANTS.items():
+            good &= _control(f"{plant}, {name}", lock_campaign(nursery, work, seed, [name], plant=plant, patience=5.0), (told,))
+    return good
+
+
+def _control(plant: str, found: Verdicts, told: Sequence[str]) -> bool:
+    """Say what was told of a planted bug; returns whether it was told as what it is."""
+    fitting = [one for one in found.wrong if any(text in one for text in told)]
+    _say(f"control, {plant}: {'found' if fitting else 'NOT FOUND'}: {(fitting or found.wrong)[:1]}")
+    return bool(fitting)
+
+
 def _watched(work: Path) -> Nursery:
     return Nursery({"LD_PRELOAD": str(compile_disk(work))})
 
 
 _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
-    "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background,
+    "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
 }  # fmt: skip
 
 

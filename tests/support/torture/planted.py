@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ import pytest
 
 import kinbin
 from kinbin.collection import Collection
+from kinbin.storage.store import Store
 from torture import verdict
 from torture.specimen import Specimen
 
-__all__ = ["PLANTS", "judge_with", "planted_background"]
+__all__ = ["PLANTS", "judge_with", "planted_background", "planted_locks"]
 
 
 def _nothing_of_one(original: Any) -> Any:
@@ -116,6 +119,53 @@ def judge_with(connection: Connection, specimen: Specimen) -> None:
         for method, plant in PLANTS[name]:
             patch.setattr(Collection, method, plant(getattr(Collection, method)))
         connection.send(verdict.used(path, specimen, specimen.kernel))
+
+
+@contextmanager
+def _outliving(path: Path, *, wait: bool) -> Iterator[bool]:
+    """An election by a file that is there, which does not die with its holder."""
+    taken = path.with_suffix(".taken")
+    while True:
+        try:
+            taken.touch(exist_ok=False)
+        except FileExistsError:
+            if not wait:
+                yield False
+                return
+            time.sleep(0.01)
+        else:
+            break
+    try:
+        yield True
+    finally:
+        taken.unlink()
+
+
+@contextmanager
+def planted_locks(name: str) -> Iterator[None]:
+    """For the block a bug in processes of `torture.locks`: elections "outlive" their holder, adds are "lost", reader slots "kept"."""
+    with pytest.MonkeyPatch.context() as patch:
+        if name == "outlive":
+            # First where others take it from.
+            patch.setattr("kinbin.upkeep.election.elected", _outliving)
+            for module in ("fields.writing", "upkeep.sealing", "upkeep.linking", "upkeep.indexing"):
+                patch.setattr(f"kinbin.{module}.elected", _outliving)
+        elif name == "lost":
+            patch.setattr(Collection, "add", _loses_writes(Collection.add))
+        elif name == "kept":
+            patch.setattr("kinbin.storage.store.Store.write", _frees_nothing(Store.write))
+        else:
+            assert not name
+        yield
+
+
+def _frees_nothing(original: Any) -> Any:
+    def write(self: Store) -> Any:
+        # Never the first of 64.
+        self._writes = 1
+        return original(self)
+
+    return write
 
 
 @contextmanager
