@@ -81,12 +81,17 @@ class Copy:
         return sum(int.from_bytes(one, "big") for known in self._known for one in known.values()) % MODULUS
 
     async def caught_up(self, seconds: float | None = None) -> None:
-        """Wait until the replicas have applied what the old logs hold now. Raises Refused when they have not in time; ClusterError."""
+        """Wait until the replicas have applied what the old logs hold now.
+
+        Raises Refused when they have not in time, and when the collection was dropped; ClusterError.
+        """
         began = told = time.monotonic()
         for number, replica in enumerate(self._replicas):
             last = await self.session.log.last(self.old.uid, number)
             while replica.state != "live" or replica.applied < last:
                 now = time.monotonic()
+                if self.session.picture.collection_of(self.old.uid) is None:
+                    raise Refused(f"{self.old.name} was dropped meanwhile")
                 if seconds is not None and now - began > seconds:
                     raise Refused(f"shard {number} was not read to its end in {seconds:.0f} s: {replica.problem or 'try again'}")
                 if now - told > _TELL_SECONDS:

@@ -18,7 +18,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -67,10 +67,14 @@ async def reshard(
         old = _named(session, name)
         async with _alone(session, old.name):
             job = _job(session, old.name)
-            if not _only_names(old, job):
-                await _begun_anew(session, old, job)
-                job = await _copied(session, old, (shards, replicas), tell, scratch)
-            pause = await _swapped(session, job)
+            try:
+                if not _only_names(old, job):
+                    await _begun_anew(session, old, job)
+                    job = await _copied(session, old, (shards, replicas), tell, scratch)
+                pause = await _swapped(session, job)
+            except (Refused, ClusterError):
+                await _cleared(session, old.name)
+                raise
             if drop_old:
                 await session.registry.drop_collection(job["kept"])
             became = "is dropped" if drop_old else f"is kept as {job['kept']}, and takes no writes"
@@ -140,6 +144,19 @@ async def _begun_anew(session: Session, old: Collection, job: Job) -> None:
     await session.registry.put_job(f"reshard.{old.name}", {"state": "none"})
 
 
+async def _cleared(session: Session, name: str) -> None:
+    """Remove what was made for a collection that was dropped meanwhile, or has another one's name; nothing where it is there."""
+    job, held = _job(session, name), session.picture.collections.get(name)
+    if job["state"] == "none" or (held is not None and held.uid in (job["old"], job.get("new"))):
+        return
+    kept, new = (session.picture.collections.get(job[what]) for what in ("kept", "into"))
+    if kept is not None and kept.uid == job["old"]:
+        await session.registry.drop_name(job["kept"])
+    if new is not None:
+        await session.registry.drop_collection(job["into"])
+    await session.registry.put_job(f"reshard.{name}", {"state": "none"})
+
+
 # ----------------------------------------------------------------------------------------------- copying
 
 
@@ -205,7 +222,7 @@ async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
     alike = False
     try:
         async with asyncio.timeout(_PAUSE_SECONDS):
-            await session.registry.change_collection(copy.old.name, lambda held: replace(held, closed="pause"))
+            await _paused(session, copy.old)
             await asyncio.gather(*(session.log.take(copy.old.uid, number, edits=False) for number in range(copy.old.shards)))
             await copy.caught_up(_PAUSE_SECONDS)
             written = await copy.round()
@@ -222,9 +239,24 @@ async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
         if not alike:
             # First of all, so that nobody takes it for copied once it takes writes again.
             await session.registry.put_job(f"reshard.{copy.old.name}", job)
-            await _opened(session, copy.old)
-            tell("writes go on")
+            if session.picture.collection_of(copy.old.uid) is not None:
+                await _opened(session, copy.old)
+                tell("writes go on")
     return done
+
+
+async def _paused(session: Session, old: Collection) -> None:
+    """Have gateways refuse writes. Raises Refused where the name is gone, or another collection's."""
+
+    def paused(held: Collection) -> Collection:
+        if held.uid != old.uid:
+            raise Refused(f"{old.name} was dropped meanwhile, and another collection has its name")
+        return replace(held, closed="pause")
+
+    try:
+        await session.registry.change_collection(old.name, paused)
+    except NotThere:
+        raise Refused(f"{old.name} was dropped meanwhile") from None
 
 
 async def _opened(session: Session, old: Collection) -> None:
@@ -273,7 +305,10 @@ async def _swapped(session: Session, job: Job) -> float:
             raise ClusterError(f"{job['into']}, which has all of {job['name']}, is not there any more")
         await registry.put_name(replace(held, name=job["kept"], closed="kept"))
         leads_to = replace(new, name=job["name"], created=held.created)
-        await registry.change_collection(job["name"], lambda now: leads_to if now.uid == job["old"] else now)
+        with suppress(NotThere):
+            held = await registry.change_collection(job["name"], lambda now: leads_to if now.uid == job["old"] else now)
+    if held is None or held.uid != job["new"]:
+        raise Refused(f"{job['name']} was dropped meanwhile: the collection that was made of it is dropped as well")
     pause = round(time.time() - float(job["closed"]), 3)
     await registry.drop_name(job["into"])
     await registry.put_job(f"reshard.{job['name']}", {"state": "none"})

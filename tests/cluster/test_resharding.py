@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
-from kinbin_cluster import resharding, rounds
+from kinbin_cluster import copying, registry, resharding, rounds
 from kinbin_cluster.commands import Refused
 from kinbin_cluster.dev import DevCluster
+from kinbin_cluster.errors import ClusterError
 from kinbin_cluster.message import Edit
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.cli import app
@@ -303,6 +304,53 @@ def test_what_differs_is_found_and_the_old_one_takes_writes_again(
     reshard(cluster, name, 3)
     until(lambda: has_shards(gateway, name, 3))
     assert held(gateway, name) == contents | new
+
+
+def _before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[[], object]) -> None:
+    """Do something before a step of the command, once."""
+    step: Callable[..., Any] = getattr(owner, name)
+    acts = iter([act])
+
+    async def acting(*arguments: Any, **options: Any) -> Any:
+        for one in acts:
+            await asyncio.to_thread(one)
+        return await step(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, acting)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(copying.Copy, "caught_up"), (resharding, "_rounds"), (resharding, "_paused"), (resharding, "_compared"), (resharding, "_swapped"),
+     (registry.Registry, "put_name")],
+)  # fmt: skip
+def test_dropped_meanwhile(
+    owner: Any, step: str, anew: bool, cluster: DevCluster, gateway: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends and says so; nothing of it is left; one that has the name by then takes writes, and holds its own items alone."""
+    name, _ = filled(gateway, 20)
+    path = f"/v1/collections/{name}"
+
+    def drop() -> None:
+        gateway.delete(path).raise_for_status()
+        if anew:
+            gateway.put(path, json={"dim": 2, "cluster": {"shards": 2, "replicas": 1}}).raise_for_status()
+            assert write(gateway, name, {"own": ([1.0, 1.0], None)}) == 200
+
+    _before(monkeypatch, owner, step, drop)
+    began = time.monotonic()
+    with pytest.raises((Refused, ClusterError)):
+        reshard(cluster, name, 3)
+    assert time.monotonic() - began < LONG
+    until(lambda: not left_over(gateway, name))
+    if anew:
+        assert write(gateway, name, {"later": ([1.0, 1.0], None)}) == 200
+        assert set(held(gateway, name)) == {"own", "later"}
+    else:
+        until(lambda: gateway.get(path).status_code == 404)
+        filled_again = gateway.put(path, json={"dim": 2, "cluster": {"shards": 2, "replicas": 1}})
+        assert filled_again.status_code == 201
 
 
 class Killed(BaseException):
