@@ -14,7 +14,7 @@ import pytest
 
 import kinbin
 from kinbin_cluster.errors import LogClosed, LogRefused, LogUnavailable
-from kinbin_cluster.gateway import publishing
+from kinbin_cluster.gateway import publishing, writes
 from kinbin_cluster.gateway.cutting import Part
 from kinbin_cluster.gateway.publishing import Written, written
 from kinbin_cluster.gateway.service import Gateway
@@ -196,6 +196,47 @@ def test_refusals_come_back_as_the_library_raised_them() -> None:
     assert isinstance(full, kinbin.InvalidInput)
     assert full.problems == (kinbin.Problem(**told[0]),)
     assert isinstance(error_of({"code": "key_reused", "detail": "x"}), kinbin.KeyReused)
+
+
+class Leases:
+    """A registry of leases, which takes a while to answer; the service that has it."""
+
+    def __init__(self) -> None:
+        self.picture = Picture(3.0)
+        self.registry = self
+        self.connection = self
+        self.clock = time.monotonic
+
+    async def change_lease(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """By compare-and-set."""
+        await asyncio.sleep(0.002)
+        self.picture.leases[name] = changed = change(self.picture.leases.get(name, {}))
+        return changed
+
+
+async def test_settings_are_changed_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever gateways are asked: shards take them in one order. Who waits for long is told so; other collections do not wait."""
+    monkeypatch.setattr(writes, "_LOOK_SECONDS", 0.002)
+    service, inside, most = Leases(), 0, 0
+
+    async def change() -> None:
+        nonlocal inside, most
+        async with writes._alone(service, COLLECTION):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.005)
+            inside -= 1
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(change() for _ in range(8)))
+    assert most == 1
+    monkeypatch.setattr(writes, "_SETTINGS_SECONDS", 0.01)
+    async with writes._alone(service, COLLECTION):
+        with pytest.raises(Refusal) as refused:
+            await change()
+        async with writes._alone(service, replace(COLLECTION, uid="ba9876543210")):
+            pass
+    assert refused.value.code == "storage_busy"
 
 
 async def test_writes_that_wait_keep_no_read_out() -> None:

@@ -6,8 +6,11 @@ replica of each shard has applied its part. See `publishing` for what is refused
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -25,6 +28,7 @@ from kinbin_cluster.gateway.schemas import collection_named
 from kinbin_cluster.gateway.streaming import stream_index
 from kinbin_cluster.gateway.tokens import HEADER, Token
 from kinbin_cluster.gateway.transport import Request as HttpRequest
+from kinbin_cluster.leases import Lease
 from kinbin_cluster.message import Edit
 from kinbin_cluster.picture import Collection
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
@@ -46,6 +50,7 @@ __all__ = ["routes"]
 
 routes = APIRouter()
 _TELL_SECONDS = 5.0
+_SETTINGS_SECONDS, _LOOK_SECONDS = 10.0, 0.05
 NO_COMPACTION = "each node compacts its own replicas in the background; there is no compaction of a whole cluster"
 
 
@@ -132,7 +137,8 @@ async def change_indexes(request: Request, name: Name) -> Response:
         service: Any = service_of(request)
         collection = collection_named(service.picture, name)
         parts = same_for_all(Edit("indexes", more={"add": asked.add, "drop": asked.drop}), collection.shards)
-        done = await _written(request, collection, parts)
+        async with _alone(service, collection):
+            done = await _written(request, collection, parts)
         return reply(encode({"indexes": await _indexes(service, collection, done), "token": done.token}))
 
 
@@ -154,7 +160,8 @@ async def put_limits(request: Request, name: Name) -> Response:
         collection = collection_named(service.picture, name)
         refuse_bytes(asked.bytes)
         parts = [part for shard in range(collection.shards) for part in _limit(asked.items, shard, collection.shards)]
-        done = await _written(request, collection, parts)
+        async with _alone(service, collection):
+            done = await _written(request, collection, parts)
         return reply(encode({"items": asked.items, "bytes": None, "count": done.count, "token": done.token}))
 
 
@@ -168,6 +175,22 @@ def _limit(items: int | None, shard: int, shards: int) -> list[Part]:
 async def compact_collection() -> Response:
     """Nodes seal and merge by themselves; by hand it goes at a node."""
     raise Refusal("not_in_cluster", NO_COMPACTION)
+
+
+@asynccontextmanager
+async def _alone(service: Any, collection: Collection) -> AsyncIterator[None]:
+    """Change settings of a collection for the block, one gateway after the other: else shards could keep those of different requests."""
+    lease = Lease(service.registry, f"settings.{collection.uid}", secrets.token_hex(8), service.connection.clock)
+    until = time.monotonic() + _SETTINGS_SECONDS
+    while not await lease.hold():
+        if time.monotonic() > until:
+            text = "other settings of the collection are changed just now: send it again; nothing was written"
+            raise Refusal("storage_busy", text)
+        await asyncio.sleep(_LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        await lease.free()
 
 
 async def _written(request: Request, collection: Collection, parts: Sequence[Part]) -> Written:
