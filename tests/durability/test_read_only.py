@@ -17,12 +17,13 @@ from kinbin.storage.errors import READ_ONLY, reraise
 
 OPENING = """
 import sys, kinbin
-try:
-    with kinbin.open(sys.argv[1]) as database:
-        print(database.collections())
-        print(database.collection("c").count())
-except kinbin.KinbinError as error:
-    print(type(error).__name__, error)
+for folder in sys.argv[1:]:
+    try:
+        with kinbin.open(folder) as database:
+            print(database.collections())
+            print(database.collection("c").count())
+    except kinbin.KinbinError as error:
+        print(type(error).__name__, error)
 """
 
 
@@ -36,16 +37,18 @@ def as_others() -> list[str]:
 
 
 @pytest.fixture
-def closed_folder(tmp_path: Path) -> Iterator[Path]:
-    """A database of two items; its files may not be written."""
-    folder = tmp_path / "data"
-    with kinbin.open(folder) as database:
-        database.create_collection("c", dim=2).add(["a", "b"], [[1, 2], [2, 1]])
-    inside = [folder, *folder.rglob("*")]
+def closed_folders(tmp_path: Path) -> Iterator[list[Path]]:
+    """Databases of two items, with a file for locks and without one; their files may not be written."""
+    folders = [tmp_path / "locked", tmp_path / "without locks"]
+    for folder in folders:
+        with kinbin.open(folder) as database:
+            database.create_collection("c", dim=2).add(["a", "b"], [[1, 2], [2, 1]])
+    next(folders[1].rglob("lock.mdb")).unlink()
+    inside = [tmp_path, *tmp_path.rglob("*")]
     modes = {path: path.stat().st_mode for path in inside}
     for path in inside:
         path.chmod(modes[path] & ~0o222)
-    yield folder
+    yield folders
     for path, mode in modes.items():
         if path.exists():
             path.chmod(mode)
@@ -58,20 +61,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("locked", [True, False])
-def test_a_database_that_may_not_be_written_is_refused_with_the_reason(closed_folder: Path, locked: bool) -> None:
+def test_a_database_that_may_not_be_written_is_refused_with_the_reason(closed_folders: list[Path], tmp_path: Path) -> None:
     """Opening a collection there is a StorageError that says why and what to do, with a file for locks and without one; nothing changes."""
-    if not locked:
-        lock = next(closed_folder.rglob("lock.mdb"))
-        lock.parent.chmod(0o755)
-        lock.unlink()
-        lock.parent.chmod(0o555)
-    before = contents(closed_folder)
-    command = [*as_others(), sys.executable, "-c", OPENING, str(closed_folder)]
+    assert len(list(tmp_path.rglob("lock.mdb"))) == 1
+    before = contents(tmp_path)
+    command = [*as_others(), sys.executable, "-c", OPENING, *map(str, closed_folders)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["['c']", f"StorageError {READ_ONLY}"]
-    assert contents(closed_folder) == before
+    assert done.stdout.splitlines() == ["['c']", f"StorageError {READ_ONLY}"] * 2
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("text", ["x: Permission denied", "x: Read-only file system"])

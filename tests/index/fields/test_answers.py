@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 import kinbin
 from fielded import FIELDS, combined, filled, ids, made, parts, some, vectors
+from linked import still
 from naive import SCORE_ERROR
 
 N = 250
@@ -42,14 +45,35 @@ def _agrees(answer: kinbin.Answer, of: dict[str, NDArray[np.float64]], total: ND
         np.testing.assert_allclose(scores, of[name][places], atol=SCORE_ERROR)
 
 
+States = tuple[dict[str, Any], dict[str, kinbin.FieldsCollection]]
+STATES: dict[str, Callable[[kinbin.FieldsCollection], Any]] = {
+    "fresh": lambda _: None,
+    "in runs": kinbin.FieldsCollection.compact,
+    "linked": kinbin.FieldsCollection.link,
+}
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
+    """The same items in collections of every state, for tests that only read."""
+    X, made = vectors(np.random.default_rng(2), N), {}
+    with still(), ExitStack() as opened:
+        for state, bring_about in STATES.items():
+            made[state] = filled(opened.enter_context(kinbin.open(tmp_path_factory.mktemp("answers"))), X)
+            bring_about(made[state])
+        made["linked"].add(ids(1, N), some(vectors(np.random.default_rng(1), 1), slice(None)), [{"i": N}])
+        yield X, made
+
+
 @pytest.mark.parametrize("mode", ["auto", "exact"])
 @pytest.mark.parametrize(("weights", "fields", "combine"), WAYS)
 def test_complete_answers_are_the_best_by_definition(
-    db: kinbin.Database, quiet: None, X: dict[str, Any], weights: dict[str, float] | None, fields: tuple[str, ...], combine: str, mode: str
+    states: States, weights: dict[str, float] | None, fields: tuple[str, ...], combine: str, mode: str
 ) -> None:
     """A few items are all scored: the k best of them come, with the exact score of every field, alone and in a batch, fresh and in runs."""
-    c = filled(db, X)
-    for _ in range(2):
+    X, made = states
+    for state in ("fresh", "in runs"):
+        c = made[state]
         queries = {name: X[name][:3] for name in fields}
         batch = c.query_batch(queries, weights, combine, k=7, mode=mode)
         for i in range(3):
@@ -59,18 +83,15 @@ def test_complete_answers_are_the_best_by_definition(
             _agrees(answer, of, combined(of, weights, combine), 7)
             assert batch[i].ids == answer.ids
             assert answer.recall_lower_bound == 1.0
-        c.compact()
 
 
 @pytest.mark.parametrize("mode", ["bands", "links"])
 @pytest.mark.parametrize(("weights", "fields", "combine"), WAYS)
 def test_scores_are_exact_on_every_path(
-    db: kinbin.Database, quiet: None, X: dict[str, Any], weights: dict[str, float] | None, fields: tuple[str, ...], combine: str, mode: str
+    states: States, weights: dict[str, float] | None, fields: tuple[str, ...], combine: str, mode: str
 ) -> None:
     """Whatever was found, its scores are those of the definition, best first, and most of the best are found."""
-    c = filled(db, X)
-    c.link()
-    c.add(ids(1, N), some(vectors(np.random.default_rng(1), 1), slice(None)), [{"i": N}])
+    X, c = states[0], states[1]["linked"]
     found = 0.0
     for i in range(20):
         q = {name: X[name][i] for name in fields}

@@ -10,24 +10,30 @@ import pytest
 
 import kinbin
 import kinbin.query.plan
-from background import no_background
 from kinbin.query.plan import plan_query
 from kinbin.query.route import Wanted, route_for, scores_matches
+from linked import still
 
-ROWS = 3_000
+ROWS = 2_300
 
 
-@pytest.fixture
-def collection(db: kinbin.Database, rng: np.random.Generator) -> Any:
-    """Rows in clusters, some of them linked, some sealed since, some fresh."""
+def grown(db: kinbin.Database) -> kinbin.Collection:
+    """Rows in clusters, some of them linked, some fresh."""
+    rng = np.random.default_rng(1)
     centres = rng.random((50, 40)) ** 6
     X = centres[rng.integers(0, 50, ROWS)] * rng.lognormal(0, 0.3, (ROWS, 40))
-    with no_background():
-        made = db.create_collection("c", dim=40, seed=1)
-        made.add([str(i) for i in range(2_000)], X[:2_000])
-        made.link()
-        made.add([str(i) for i in range(2_000, 2_300)], X[2_000:2_300])
-        yield made
+    made = db.create_collection("c", dim=40, seed=1)
+    made.add([str(i) for i in range(2_000)], X[:2_000])
+    made.link()
+    made.add([str(i) for i in range(2_000, 2_300)], X[2_000:2_300])
+    return made
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Such a collection, for tests that only read."""
+    with still(), kinbin.open(tmp_path_factory.mktemp("route")) as database:
+        yield grown(database)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +95,10 @@ def test_a_certificate_is_had_in_the_cheaper_way(collection: Any, rng: np.random
     assert "search all rows by bands" in told["dear"]
 
 
-def test_what_a_filter_lets_through_is_scored_where_that_is_fastest(collection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_filter_lets_through_is_scored_where_that_is_fastest(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In auto mode few rows are scored, and more where that is expected to be faster than the way that would be taken else."""
+    with still():
+        collection: Any = grown(db)
     with collection._reading() as (_, view):
         plan = plan_query(view, collection._space, 0.9)
     wanted = Wanted(10, 0.0, 0.9, "auto", share=0.5)
