@@ -1,11 +1,11 @@
-"""Fixtures for every test: seeded random numbers, real data sets, free ports, a clean environment."""
+"""Fixtures for every test: seeded random numbers, real data sets, free ports, processes that are forks, a clean environment."""
 
 from __future__ import annotations
 
 import gc
 import os
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import service_process
 from bundled import BUNDLED
+from nursery import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,6 +73,23 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 def free_port() -> int:
     """A port of 127.0.0.1 that nothing listens on."""
     return service_process.free_port()
+
+
+@pytest.fixture(scope="session")
+def nursery_of_session() -> Iterator[Nursery]:
+    """One nursery for all tests; kernels are compiled here first, so that the nursery only loads them."""
+    import kinbin
+
+    kinbin.warm_up()
+    with Nursery() as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def nursery(nursery_of_session: Nursery) -> Iterator[Nursery]:
+    """A nursery whose children end with the test."""
+    yield nursery_of_session
+    nursery_of_session.end_children()
 
 
 @pytest.hookimpl(trylast=True)

@@ -27,21 +27,6 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def nursery_of_session() -> Iterator[Nursery]:
-    """One nursery for all tests; kernels are compiled here first, so that the nursery only loads them."""
-    kinbin.warm_up()
-    with Nursery() as nursery:
-        yield nursery
-
-
-@pytest.fixture
-def nursery(nursery_of_session: Nursery) -> Iterator[Nursery]:
-    """A nursery whose children end with the test."""
-    yield nursery_of_session
-    nursery_of_session.end_children()
-
-
-@pytest.fixture(scope="session")
 def watched_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """One nursery whose children the shim watches, or the reason why there is none."""
     try:

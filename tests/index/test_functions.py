@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 import kinbin
 from linked import still
+from nursery import Nursery
 
 
 def l1(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -273,10 +272,11 @@ def test_encoded_objects_that_are_refused(database: kinbin.Database, given: Any,
     assert c.count() == 0
 
 
-def test_another_process_without_the_function(database: kinbin.Database, tmp_path: Path) -> None:
+def test_another_process_without_the_function(database: kinbin.Database, tmp_path: Path, nursery: Nursery) -> None:
     """A program that does not know the function lists and reads the collection."""
     c = database.create_collection("c", items="strings", distance=length_apart)
     c.add(["a"], ["kitten"])
-    code = f"import kinbin; d = kinbin.open({str(tmp_path)!r}); print(d.collections(), d.collection('c').get(['a'])[0].object)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["['c']", "kitten"]
+    other = nursery.start("nursery:serve_database", str(tmp_path), "c")
+    assert other.receive() == "open"
+    assert other.call("database.collections") == ["c"]
+    assert other.call("get", ["a"])[0].object == "kitten"

@@ -8,6 +8,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kinbin
@@ -23,6 +24,26 @@ def find_differences(collection: Any, expected: Stored) -> list[str]:
 def do_step(collection: Any, seed: int, prefix: str, number: int) -> None:
     """A step of a workload."""
     Workload(seed, prefix).step(number).perform(collection)
+
+
+def add_one_by_one(collection: Any, ids: list[str]) -> int:
+    """A commit for each item; returns how many there are in the end."""
+    for place, identifier in enumerate(ids):
+        told = collection.add([identifier], np.full((1, 8), place + 4.0) + np.arange(8) * len(identifier)).count
+    return int(told)
+
+
+def edit_for_ever(connection: Connection, path: str) -> None:
+    """Add two items with years at a time, and delete one now and then; sends how often after each."""
+    collection = kinbin.open(path).collection("c")
+    number = 0
+    while True:
+        years = [{"year": number % 7}, {"year": number % 5}]
+        collection.add([f"w{number}", f"v{number // 2}"], [[1, number + 1], [number + 1, 1]], years)
+        if number % 9 == 8:
+            collection.delete([f"w{number - 4}"])
+        number += 1
+        connection.send(number)
 
 
 def be_quiet(collection: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.background import IndexThread
 from kinbin.upkeep.indexing import FILE
-from nursery import until
+from nursery import Nursery, until
 
 pytestmark = pytest.mark.usefixtures("quiet")
 KINDS = {"year": "number", "tag": "keyword", "seen": "datetime", "where": "geo"}
@@ -197,37 +195,17 @@ def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatc
         assert collection.count({"year": 1}) == 2
 
 
-_WRITER = """
-import sys, kinbin
-db = kinbin.open(sys.argv[1])
-c = db.collection("c")
-n = 0
-while True:
-    c.add([f"w{n}", f"v{n // 2}"], [[1, n + 1], [n + 1, 1]], [{"year": n % 7}, {"year": n % 5}])
-    if n % 9 == 8:
-        c.delete([f"w{n - 4}"])
-    n += 1
-    print(n, flush=True)
-    if n == int(sys.argv[2]):
-        break
-db.close()
-"""
-
-
 @pytest.mark.durability
-def test_another_process_writes_and_is_killed(tmp_path: Path) -> None:
+def test_another_process_writes_and_is_killed(tmp_path: Path, nursery: Nursery) -> None:
     """What another process commits is in the index at the next question, up to the moment when it is killed; nothing needs to heal."""
     db, collection = made(tmp_path)
-    with subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path), "100000"], stdout=subprocess.PIPE, text=True) as other:
-        try:
-            assert other.stdout is not None
-            for _ in range(20):
-                n = int(other.stdout.readline())
-                with collection._reading() as (reader, _):
-                    assert collection._filters._indexed(reader) is not None
-                assert collection.count({"year": {"$exists": True}}) >= COUNT + n // 3
-        finally:
-            other.kill()
+    other = nursery.start("sharing:edit_for_ever", str(tmp_path))
+    for _ in range(20):
+        n = other.receive()
+        with collection._reading() as (reader, _):
+            assert collection._filters._indexed(reader) is not None
+        assert collection.count({"year": {"$exists": True}}) >= COUNT + n // 3
+    other.kill()
     for year in range(10):
         expected = sum(item.payload is not None and item.payload.get("year") == year for item in everything(collection))
         assert collection.count({"year": year}) == expected

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import kinbin.storage.store as stores
 from background import no_background
 from kinbin.storage import shrinking
 from kinbin.storage.datafile import DataFile
+from nursery import Nursery
 
 DIM = 8
 X = np.random.default_rng(3).random((3_000, DIM)).astype(np.float32)
@@ -75,69 +74,39 @@ def test_a_collection_with_fields(database: Any) -> None:
     assert several.check().ok
 
 
-OTHER = """
-import sys
-import lmdb
-import numpy as np
-import kinbin
-collection = kinbin.open(sys.argv[1]).collection("c")
-for line in sys.stdin:
-    what, *ids = line.split()
-    if what == "add":
-        for position, one in enumerate(ids):
-            told = collection.add([one], np.full((1, 8), position + 4.0) + np.arange(8) * len(one)).count
-    elif what == "count":
-        told = collection.count()
-    else:
-        told = sum(item is not None for item in collection.get(ids))
-    print(told, flush=True)
-"""
-
-
-def test_others_follow(database: Any, tmp_path: Path) -> None:
+def test_others_follow(database: Any, tmp_path: Path, nursery: Nursery) -> None:
     """Another process, which has the old file open, sees what is committed to the new one, and writes to that; nothing is lost."""
     collection = database.collection("c")
-    other = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(tmp_path / "data")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert other.stdin is not None
-    assert other.stdout is not None
-
-    def begin(*words: str) -> None:
-        print(*words, file=other.stdin, flush=True)
-
-    def asked(*words: str) -> int:
-        begin(*words)
-        return int(other.stdout.readline())  # type: ignore[union-attr]
-
-    try:
-        assert asked("count") == 200
-        for number in range(4):
-            collection.compact(shrink=True)
-            if number % 2:
-                collection.add([f"here{number}"], X[number : number + 1] + 2)
-                assert asked("count") == 201 + 2 * number
-                assert asked("add", f"there{number}") == collection.count()
-            else:
-                assert asked("add", f"there{number}") == 201 + 2 * number
-                assert collection.add([f"here{number}"], X[number : number + 1] + 2).count == 202 + 2 * number
-        assert asked("get", *(f"{where}{number}" for where in ("here", "there") for number in range(4))) == 8
-        assert "data.mdb (deleted)" not in Path(f"/proc/{other.pid}/maps").read_text()
-        begin("add", *(f"many{number}" for number in range(60)))
-        for _ in range(6):
-            collection.compact(shrink=True)
-        assert int(other.stdout.readline()) == 268
-    finally:
-        other.kill()
-        other.communicate()
+    other = nursery.start("nursery:serve_database", str(tmp_path / "data"), "c")
+    assert other.receive() == "open"
+    assert other.call("count") == 200
+    for number in range(4):
+        collection.compact(shrink=True)
+        if number % 2:
+            collection.add([f"here{number}"], X[number : number + 1] + 2)
+            assert other.call("count") == 201 + 2 * number
+            assert other.call("run", "sharing:add_one_by_one", [f"there{number}"]) == collection.count()
+        else:
+            assert other.call("run", "sharing:add_one_by_one", [f"there{number}"]) == 201 + 2 * number
+            assert collection.add([f"here{number}"], X[number : number + 1] + 2).count == 202 + 2 * number
+    assert None not in other.call("get", [f"{where}{number}" for where in ("here", "there") for number in range(4)])
+    assert "data.mdb (deleted)" not in Path(f"/proc/{other.pid}/maps").read_text()
+    other.begin("run", "sharing:add_one_by_one", [f"many{number}" for number in range(60)])
+    for _ in range(6):
+        collection.compact(shrink=True)
+    assert other.result() == 268
+    other.kill()
     assert collection.count() == 268
     assert collection.check().ok
 
 
-def test_a_file_that_is_made_anew_right_behind_a_commit(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_made_anew_right_behind_a_commit(
+    database: Any, tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A commit that another process's new file holds is acknowledged, though the file it was written to has lost its name by then."""
     collection = database.collection("c")
-    shrinking_once = "import sys, kinbin; kinbin.open(sys.argv[1]).collection('c').compact(shrink=True)"
+    other = nursery.start("nursery:serve_database", str(tmp_path / "data"), "c")
+    assert other.receive() == "open"
     looks = DataFile.check_named
     committed: list[bool] = []
 
@@ -145,7 +114,7 @@ def test_a_file_that_is_made_anew_right_behind_a_commit(database: Any, tmp_path:
         # The look behind a commit is the third of a write.
         committed.append(True)
         if len(committed) == 3:
-            subprocess.run([sys.executable, "-c", shrinking_once, str(tmp_path / "data")], check=True)
+            other.call("compact", shrink=True)
         looks(file)
 
     with monkeypatch.context() as patch:
