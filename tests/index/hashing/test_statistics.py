@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 LIMIT = 4.5
 
 BUNDLED_SETS = ["photographs", "photograph words", "photograph contrasts", "digits", "digits signed"]
+SCATTERED = [*BUNDLED_SETS, "mnist", "news20_counts"]
+"""Of every kind of rows one: that hashes are independent is no matter of the data."""
 DATA_SETS = [*BUNDLED_SETS, "cifar10_rgbhist512", "mnist", "news20_counts", "phoneme256", "letter signed", "vowel"]
 
 
@@ -61,7 +63,7 @@ def test_gcws_codes_agree_as_often_as_the_kernel_says_and_a_little_more(name: st
 
 
 @pytest.mark.parametrize("sampler", ["gcws", "dart"])
-@pytest.mark.parametrize("name", DATA_SETS)
+@pytest.mark.parametrize("name", SCATTERED)
 def test_estimates_scatter_like_independent_hashes(name: str, sampler: str, data_set: Loader) -> None:
     """Estimates from k = 64 hashes have variance J(1-J)/k, whether the 64 lie along j, along x, or far apart (8 seeds)."""
     pairs = pairs_of(load_rows(data_set, name))
