@@ -55,8 +55,8 @@ SOURCES = {
 }
 CASES = [
     one
-    for sources in (list(SOURCES)[:3], list(SOURCES)[3:])
-    for one in cells(sources, lambda kernel, source: kinbin.KERNELS[kernel].signed or not SOURCES[source].signed, most=1)
+    for sources, most in ((list(SOURCES)[:3], 1), (list(SOURCES)[3:], 0))
+    for one in cells(sources, lambda kernel, source: kinbin.KERNELS[kernel].signed or not SOURCES[source].signed, most)
 ]
 
 
