@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from linked import names
+from linked import names, true_scores
 
 ROWS, ASKED = 1_500, 12
 FEW = {"n": {"$in": [3, 77, 401]}}
@@ -31,6 +32,11 @@ class Pair:
     X: Any
     Q: Any
     there: NDArray[np.bool_]
+
+    @cached_property
+    def scores(self) -> NDArray[np.float64]:
+        """(ASKED, ROWS) the slow twin's, of rows that are there and of others; made when they are first asked for."""
+        return true_scores(self.linked.config.kernel, self.X, self.Q)
 
 
 def payloads(numbers: Any) -> list[dict[str, int]]:

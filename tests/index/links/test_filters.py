@@ -31,7 +31,7 @@ def test_a_filter_never_gives_too_few(kind: str, mode: str, share: str, k: int, 
     pair = pairs("ngmm", kind)
     condition, lets_through = SHARES[share]
     matching = np.array([lets_through(n) for n in range(ROWS)]) & pair.there
-    scores = np.where(matching, true_scores("ngmm", pair.X, pair.Q), -1.0)
+    scores = np.where(matching, pair.scores, -1.0)
     recalls = []
     for answer, row in zip(pair.linked.query_batch(pair.Q, k=k, filter=condition, mode=mode), scores, strict=True):
         assert len(answer.ids) == min(k, int(matching.sum()))
@@ -63,7 +63,7 @@ def test_a_filter_that_a_walk_hardly_passes_is_scanned(
 def test_a_range_holds_what_scores_enough(kernel: str, kind: str, mode: str, rank: int, pairs: Callable[[str, str], Pair]) -> None:
     """With min_score come only items that score as much, k at most, and nearly all of those that do."""
     pair = pairs(kernel, kind)
-    scores = np.where(pair.there, true_scores(kernel, pair.X, pair.Q), -1.0)
+    scores = np.where(pair.there, pair.scores, -1.0)
     found = wanted = 0
     for i in range(ASKED):
         least = float(np.sort(scores[i])[-rank]) - 2 * naive.SCORE_ERROR
@@ -119,12 +119,13 @@ def test_auto_keeps_a_certified_target(
     # A target of its own for each case: plans are kept.
     target += 1e-6 if cheap else 0.0
     answers = pair.linked.query_batch(Q, mode="auto", certify=True, target_recall=target)
-    exact = pair.linked.query_batch(Q, mode="exact")
-    for answer, complete in zip(answers, exact, strict=True):
+    scanned = np.array(answers.modes) == "exact"
+    if scanned.any():
+        complete = pair.linked.query_batch(Q[scanned], mode="exact")
+        np.testing.assert_array_equal(answers.ids[scanned], complete.ids)
+    for answer in answers:
         assert answer.recall_lower_bound is not None
         assert answer.recall_lower_bound >= target
-        if answer.mode == "exact":
-            assert answer.ids == complete.ids
     if cheap and target < 0.6:
         assert "links" in answers.modes
     if target > 0.9:
