@@ -21,7 +21,7 @@ import kinbin.upkeep.sealing
 from background import no_background
 from kinbin.errors import CorruptData, StorageFull
 from kinbin.storage.format import Part
-from linked import link_sets
+from linked import link_sets, roughly
 from nursery import until
 from workload import DIM
 
@@ -51,7 +51,8 @@ ERRORS: list[BaseException] = [
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed work is tried again at once, and links wait for no long pause."""
+    """Failed work is tried again at once, links wait for no long pause, and are chosen roughly."""
+    roughly(monkeypatch)
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
     monkeypatch.setattr(kinbin.upkeep.linking, "LEAST_ROWS", 64)
