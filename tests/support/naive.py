@@ -320,6 +320,12 @@ def recall(scores: Sequence[float] | NDArray[Any], truth: NDArray[np.float64], k
     return min(k, sum(1 for score in scores if score >= kth - SCORE_ERROR)) / k
 
 
+def recalls(scores: NDArray[np.float64], truth: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """(m,) the same of the answers (m, k) to queries whose scores with all rows are (m, n)."""
+    kth = np.partition(truth, -k, axis=1)[:, -k]
+    return np.asarray(np.minimum(k, (scores >= kth[:, None] - SCORE_ERROR).sum(axis=1)) / k)
+
+
 # --------------------------------------------------------------------------------------------- filters
 
 
