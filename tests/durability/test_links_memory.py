@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import kinbin
 from kinbin.errors import StorageFull
 from kinbin.storage.lookups import RUNS
+from link_memory import prepare
 from linked import KINDS, link_findings, link_sets, names, still
 from nursery import Nursery
 from workload import Workload
@@ -80,8 +82,10 @@ def test_memory_is_bounded_by_a_setting(tmp_path: Path, nursery: Nursery, steps:
     """With link_bytes so small that linking needs files a process that may have no more memory links all; with more it cannot."""
     assert resource.getrlimit(resource.RLIMIT_DATA)[1] == resource.RLIM_INFINITY, "this machine already has a limit"
     done = {}
+    prepare(tmp_path / "made", steps)
     for most in (MEBIBYTE, 1 << 30):
-        child = nursery.start("link_memory:link_with_little_memory", str(tmp_path / str(most)), most, steps)
+        shutil.copytree(tmp_path / "made", tmp_path / str(most))
+        child = nursery.start("link_memory:link_with_little_memory", str(tmp_path / str(most)), most)
         try:
             done[most] = child.receive(120.0)
         except EOFError:

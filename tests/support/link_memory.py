@@ -14,9 +14,9 @@ import kinbin
 import kinbin.upkeep.drafts
 from linked import names, still
 
-__all__ = ["data_bytes", "link_in_files", "link_with_little_memory", "take_memory_anew", "take_what_is_free", "unlinked"]
+__all__ = ["data_bytes", "link_in_files", "link_with_little_memory", "prepare", "take_memory_anew", "take_what_is_free"]
 
-ROWS = 60_000
+ROWS, SMALL = 60_000, 3_000
 DIM = 8
 ROOM = 20 << 20
 """What linking may take beyond what the process has. It takes 13 MiB with link_bytes of 1 MiB, in memory 33 (anew) or 40 (extended)."""
@@ -50,11 +50,39 @@ def take_what_is_free() -> None:
             size //= 2
 
 
-def link_with_little_memory(connection: Connection, path: str, most: int, steps: str) -> None:
-    """Link rows under a limit; sends "linked", or the name of the error. steps: "anew", or "extended": most were linked before."""
+def prepare(path: Path, steps: str) -> None:
+    """A closed database of two collections whose rows are to be linked. steps: "anew", or "extended": most of "c" are linked."""
+    rows = np.random.default_rng(3).gamma(0.7, size=(ROWS, DIM)).astype(np.float32) + np.float32(1e-3)
+
+    def grow(collection: kinbin.Collection, first: int, past: int) -> None:
+        for start in range(first, past, 10_000):
+            stop = min(start + 10_000, past)
+            collection.add(names(range(start, stop)), rows[start:stop])
+        collection.compact()
+
+    with still(), kinbin.open(path) as database:
+        small, collection = (database.create_collection(name, dim=DIM, seed=1, bands=8, rows=1) for name in ("small", "c"))
+        grow(small, 0, SMALL)
+        if steps == "extended":
+            grow(collection, 0, ROWS - 1_000)
+            collection.link()
+            grow(collection, ROWS - 1_000, ROWS)
+        else:
+            grow(collection, 0, ROWS)
+
+
+def link_with_little_memory(connection: Connection, path: str, most: int) -> None:
+    """Link all rows of "c" under a limit; sends "linked", or the name of the error."""
     take_memory_anew()
     with still(), kinbin.open(path) as database:
-        collection = unlinked(database, steps)
+        # So that kernels are loaded: of linking, and of linking more.
+        small, collection = database.collection("small"), database.collection("c")
+        small.link()
+        small.add(["one more"], np.arange(1, DIM + 1, dtype=np.float32)[None])
+        small.link()
+        assert collection.count() == ROWS
+        assert len(collection.query(np.ones(DIM), k=1, mode="exact")) == 1
+        gc.collect()
         kinbin.set_upkeep(link_bytes=most)
         take_what_is_free()
         resource.setrlimit(resource.RLIMIT_DATA, (data_bytes() + ROOM, resource.RLIM_INFINITY))
@@ -64,32 +92,6 @@ def link_with_little_memory(connection: Connection, path: str, most: int, steps:
             connection.send("linked" if links["rows"] == ROWS and links["unlinked_rows"] == 0 else str(links))
         except (MemoryError, kinbin.KinbinError) as error:
             connection.send(type(error).__name__)
-
-
-def unlinked(database: kinbin.Database, steps: str) -> kinbin.Collection:
-    """A collection whose rows are to be linked, in a process that has linked others before, so that kernels are loaded."""
-    rows = np.random.default_rng(3).gamma(0.7, size=(ROWS, DIM)).astype(np.float32) + np.float32(1e-3)
-
-    def grow(collection: kinbin.Collection, first: int, past: int) -> None:
-        for start in range(first, past, 10_000):
-            stop = min(start + 10_000, past)
-            collection.add(names(range(start, stop)), rows[start:stop])
-        collection.compact()
-
-    small, collection = (database.create_collection(name, dim=DIM, seed=1, bands=8, rows=1) for name in ("small", "c"))
-    grow(small, 0, 8_000)
-    small.link()
-    grow(small, 8_000, 9_000)
-    small.link()
-    before = ROWS - 1_000 if steps == "extended" else 0
-    if before:
-        grow(collection, 0, before)
-        collection.link()
-    grow(collection, before, ROWS)
-    # The rows of the journal, which lay in memory, are let go of with the first look at the run that they are in now.
-    assert collection.query(rows[0], k=1, mode="exact").ids == ["0"]
-    gc.collect()
-    return collection
 
 
 def link_in_files(connection: Connection, path: str) -> None:
