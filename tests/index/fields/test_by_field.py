@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import kinbin
 from fielded import combined, filled, ids, parts, some, vectors
 from kinbin.errors import Closed
+from linked import still
 from naive import SCORE_ERROR
 
 N = 240
@@ -115,7 +116,8 @@ def test_recall_of_given_queries(db: kinbin.Database, quiet: None, X: dict[str, 
     assert [one.mode for one in report.modes] == ["auto", "bands", "exact"]
     with pytest.raises(kinbin.InvalidInput, match="has no links"):
         c.recall(5, modes=["links"])
-    c.link()
+    with still():
+        c.link()
     assert "links" in [one.mode for one in c.recall(3, k=3).modes] or not all(one["links"] for one in c.stats()["fields"].values())
 
 

@@ -13,6 +13,7 @@ import kinbin
 import naive
 from fielded import ids
 from kinbin.spaces.registry import space_of
+from linked import still
 
 N, ASKED, DIM, K = 90, 5, 12, 9
 KERNELS: tuple[tuple[str, dict[str, float]], ...] = (
@@ -75,7 +76,8 @@ def test_parts_and_sums_are_those_of_the_definition(
     error = naive.SCORE_ERROR * sum(weights.values())
     for stage in (None, c.compact, c.link):
         if stage is not None:
-            stage()
+            with still():
+                stage()
         for mode, k in (("exact", N), ("auto", K), ("bands", K), ("links", K)):
             for i, answer in enumerate(c.query_batch(queries, weights, k=k, mode=mode)):
                 places = [int(one[1:]) for one in answer.ids]

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 import fielded
 import kinbin
 import naive
-from background import no_background
 from kinbin.layouts.methods import METHODS, laid_out
+from linked import still
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """Nothing happens in the background."""
-    with no_background():
+    with still():
         yield
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import kinbin
-from background import no_background
 from kinbin.spaces import registry
 from kinbin.spaces.ordered import distance_of, distance_score, signed_of, signed_score
 from kinbin_client import AsyncClient
+from linked import still
 from service_app import running_app, warm_up_once
 
 K = 10
@@ -41,7 +41,7 @@ def test_distances_ascend_and_are_exact(db: kinbin.Database, rng: np.random.Gene
     """Fresh, sealed and linked, in every mode: the printed distances are exact and ascend; complete where all rows were looked at."""
     X, Q = rows(rng, 1_500), rows(rng, 20)
     truth = np.array([distances(q, X) for q in Q])
-    with no_background():
+    with still():
         collection = db.create_collection("c", kernel="manhattan", dim=24, seed=1)
         collection.add([str(i) for i in range(1_500)], X)
         for stage in (None, collection.compact, collection.link):
@@ -71,7 +71,7 @@ def test_max_distance_takes_the_place_of_min_score(db: kinbin.Database, rng: np.
     """All within it are answered, none beyond; min_score is refused here, and max_distance where scores are printed."""
     X = rows(rng, 800)
     query = rows(rng, 1)[0]
-    with no_background():
+    with still():
         collection = db.create_collection("c", kernel="manhattan", dim=24, seed=1)
         collection.add([str(i) for i in range(800)], X)
         limit = float(np.sort(distances(query, X))[30])

@@ -16,6 +16,7 @@ from bundled import grids, pictures
 from kinbin.rows.canonical import canonical_rows
 from kinbin.spaces.pyramid import Pyramid
 from kinbin.spaces.registry import space_of
+from linked import still
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,7 @@ def linked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A linked collection of them, and the true scores (m, n)."""
     X, Q = photographs
     parameters = {"levels": 3, "base": request.param, "lambda": 1.0, "epsilon": 0.5}
-    with no_background(), kinbin.open(tmp_path_factory.mktemp("nested")) as database:
+    with still(), kinbin.open(tmp_path_factory.mktemp("nested")) as database:
         collection = database.create_collection("c", kernel="nested", parameters=parameters, seed=1)
         collection.add([str(i) for i in range(len(X))], X.reshape(len(X), -1))
         collection.link()

@@ -9,8 +9,8 @@ import pytest
 
 import kinbin
 import naive
-from background import no_background
 from kinbin.spaces import registry
+from linked import still
 
 LACKING = ("unhashed", "uncoded", "bare", "untied")
 K = 10
@@ -29,7 +29,7 @@ def test_a_space_is_searched_by_what_it_has(name: str, db: kinbin.Database, rng:
     X, Q = (rng.random((count, 30)) ** 6 + 1e-6 for count in (1_500, 20))
     truth = np.array([naive.dense_scores("chi2", q, X) for q in Q])
     best = -np.sort(-truth, axis=1)[:, :K]
-    with no_background():
+    with still():
         collection = db.create_collection("c", kernel=name, dim=30, seed=1)
         for stage in ("fresh", "sealed", "linked", "more"):
             if stage == "fresh":
@@ -55,7 +55,7 @@ def test_a_space_is_searched_by_what_it_has(name: str, db: kinbin.Database, rng:
 @pytest.mark.parametrize("name", LACKING)
 def test_what_a_space_lacks_is_not_built(name: str, db: kinbin.Database, rng: np.random.Generator) -> None:
     """Without hashes runs have no bands, without codes there are no links; the route says what is done instead."""
-    with no_background():
+    with still():
         collection = db.create_collection("c", kernel=name, dim=8, seed=1)
         collection.add([str(i) for i in range(600)], rng.random((600, 8)) + 0.01)
         collection.link()

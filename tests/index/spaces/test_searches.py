@@ -12,6 +12,7 @@ import kinbin
 import naive
 from background import no_background
 from kinbin.spaces.registry import space_of
+from linked import still
 
 K = 5
 KERNELS = (
@@ -56,7 +57,7 @@ def test_scores_are_exact_in_every_mode(name: str, dim: int | None, db: kinbin.D
     truth = np.array([naive.dense_scores(name, q, X, **parameters) for q in Q])
     best = -np.sort(-truth, axis=1)[:, :K]
     items, queries = (X, Q) if dim else (sparse(X), sparse(Q))
-    with no_background():
+    with still():
         collection = db.create_collection("c", kernel=name, dim=dim, seed=1, parameters=parameters)
         collection.add([str(i) for i in range(420)], items)
         for stage in (None, collection.compact, collection.link):
