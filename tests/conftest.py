@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import hypothesis
 import numpy as np
 import pytest
@@ -34,6 +36,23 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """No KINBIN_* variable of the shell reaches a test or a server that it starts."""
     for name in [name for name in os.environ if name.startswith("KINBIN_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _authorities_read_once() -> Iterator[None]:
+    """Each client of httpx reads all certificates of authorities when it is made, for 30 ms of a processor: those of tests share them."""
+    made, kept = ssl.create_default_context, dict[Any, ssl.SSLContext]()
+
+    def context(*purpose: Any, **options: Any) -> ssl.SSLContext:
+        if purpose or options != {"cafile": certifi.where()}:
+            return made(*purpose, **options)
+        if not kept:
+            kept[None] = made(**options)
+        return kept[None]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", context)
+        yield
 
 
 @pytest.fixture

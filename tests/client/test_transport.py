@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import ssl
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import kinbin_client
 from kinbin_client import AsyncClient, Client, ClientClosed, InvalidArgument, KinbinClientError, Retry, TransportError, UnexpectedResponse
-from kinbin_client._transport import HTTPX_ERRORS, TRANSLATIONS, translate
+from kinbin_client._transport import HTTPX_ERRORS, TRANSLATIONS, Connection, translate
 
 KEY = "canary-key-4711"
 ONCE = Retry(attempts=1)
@@ -192,6 +193,24 @@ def test_redirect_takes_the_key_nowhere() -> None:
     with Client("http://kinbin.test", api_key=KEY, transport=httpx.MockTransport(handler)) as client, pytest.raises(UnexpectedResponse):
         client.collections()
     assert hosts == ["kinbin.test"]
+
+
+@pytest.mark.parametrize("proxy", ["", "https_proxy", "all_proxy"])
+def test_authorities_are_read_where_tls_may_be_spoken(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """At an http:// address, without proxies, TLS trusts nobody; at others, by a proxy, or with a context of one's own, as it is said."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    if proxy:
+        monkeypatch.setenv(proxy, "https://proxy.test")
+    plain = Connection.to("HTTP://kinbin.test", None, 1.0, True, None).options()["verify"]
+    if proxy:
+        assert plain is True
+    else:
+        assert (plain.verify_mode, plain.check_hostname, plain.cert_store_stats()["x509"]) == (ssl.CERT_REQUIRED, True, 0)
+    assert Connection.to("https://kinbin.test", None, 1.0, True, None).options()["verify"] is True
+    own = ssl.create_default_context()
+    for given in (False, own):
+        assert Connection.to("http://kinbin.test", None, 1.0, given, None).options()["verify"] is given
 
 
 def test_headers_timeout_and_verify_reach_httpx() -> None:
