@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from papers.sets import DRAWN_FROM, SCALINGS, SETS, Part, doubled, drawn
 from papers.summary import Figure, Summary, summarised
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = [sys.executable, str(ROOT / "benchmarks" / "reproduce.py")]
+REPRODUCE = ROOT / "benchmarks" / "reproduce.py"
+PROGRAM = [sys.executable, str(REPRODUCE)]
 TIMEOUT = 100
 
 
@@ -46,6 +48,16 @@ def data(tmp_path: Path, rng: np.random.Generator) -> Path:
 def finished(key: str, accuracies: Iterable[float], costs: Iterable[str] = ("1", "10")) -> Finished:
     """A finished cell."""
     return Finished(key, dict(zip(costs, accuracies, strict=True)), 1.0, (10, 20, 3), "kinbin 1 at abc, numpy 2")
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
+    """The status that the program ends with in this process, which has imported what it needs."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", [str(REPRODUCE), *map(str, arguments)])
+        patch.setattr(sys, "path", [*sys.path])
+        with pytest.raises(SystemExit) as found:
+            runpy.run_path(str(REPRODUCE), run_name="__main__")
+    return found.value.code
 
 
 @pytest.mark.slow
@@ -76,12 +88,10 @@ def test_a_killed_run_goes_on(tmp_path: Path, data: Path) -> None:
     assert "Satimage" in second.stdout, "sets that are not there are named"
 
 
-def test_a_run_without_data_says_so(tmp_path: Path) -> None:
+def test_a_run_without_data_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where no set is, the program says what names their folder, and ends with 2."""
-    command = [*PROGRAM, "--data", str(tmp_path), "--folder", str(tmp_path / "out")]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert answer.returncode == 2
-    assert "KINBIN_DATA" in answer.stdout
+    assert ended(monkeypatch, "--data", tmp_path, "--folder", tmp_path / "out") == 2
+    assert "KINBIN_DATA" in capsys.readouterr().out
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -218,15 +228,13 @@ def test_the_document_is_what_the_results_say() -> None:
     assert "not explained" not in text
 
 
-def test_a_page_is_not_replaced_by_one_of_less(tmp_path: Path) -> None:
+def test_a_page_is_not_replaced_by_one_of_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder with fewer figures than the page shows is refused, and nothing is written."""
     before = document.DOCUMENT.read_bytes(), document.RESULT.read_bytes()
-    asked = subprocess.run(
-        [*PROGRAM, "--folder", str(tmp_path), "--document"], capture_output=True, text=True, check=False, timeout=TIMEOUT
-    )
-    assert asked.returncode == 2
-    assert "0 figures" in asked.stderr
-    assert "measure on, or say --fewer" in asked.stderr
+    assert ended(monkeypatch, "--folder", tmp_path, "--document") == 2
+    told = capsys.readouterr().err
+    assert "0 figures" in told
+    assert "measure on, or say --fewer" in told
     assert before == (document.DOCUMENT.read_bytes(), document.RESULT.read_bytes())
 
 

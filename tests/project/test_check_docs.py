@@ -118,14 +118,21 @@ def test_missing_map_is_a_problem(sound: Path) -> None:
     assert list(check_docs.check_paths(Repository.at(sound))) != []
 
 
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    """What the code writes, made once: its documents take a third of a second."""
+    return {name: text() for name, text in check_docs.GENERATED.items()}
+
+
 @pytest.mark.parametrize("name", check_docs.GENERATED)
-def test_stale_generated_file_is_found(sound: Path, name: str) -> None:
+def test_stale_generated_file_is_found(sound: Path, generated: dict[str, str], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A generated file that the code would not write is found, and so is one that is missing."""
-    for path, text in check_docs.GENERATED.items():
+    for path, text in generated.items():
         (sound / path).parent.mkdir(parents=True, exist_ok=True)
-        (sound / path).write_text(text(), encoding="utf-8")
+        (sound / path).write_text(text, encoding="utf-8")
+        monkeypatch.setitem(check_docs.GENERATED, path, lambda text=text: text)
     assert list(check_docs.check_generated(Repository.at(sound))) == []
-    (sound / name).write_text(check_docs.GENERATED[name]().replace("e", "i", 1), encoding="utf-8")
+    (sound / name).write_text(generated[name].replace("e", "i", 1), encoding="utf-8")
     assert [problem.split(":")[0] for problem in check_docs.check_generated(Repository.at(sound))] == [name]
     (sound / name).unlink()
     assert [problem.split(":")[0] for problem in check_docs.check_generated(Repository.at(sound))] == [name]
