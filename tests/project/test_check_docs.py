@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,7 @@ def test_stale_generated_file_is_found(sound: Path, generated: dict[str, str], m
     for path, text in generated.items():
         (sound / path).parent.mkdir(parents=True, exist_ok=True)
         (sound / path).write_text(text, encoding="utf-8")
-        monkeypatch.setitem(check_docs.GENERATED, path, lambda text=text: text)
+        monkeypatch.setitem(check_docs.GENERATED, path, partial(str, text))
     assert list(check_docs.check_generated(Repository.at(sound))) == []
     (sound / name).write_text(generated[name].replace("e", "i", 1), encoding="utf-8")
     assert [problem.split(":")[0] for problem in check_docs.check_generated(Repository.at(sound))] == [name]

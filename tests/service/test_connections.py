@@ -259,15 +259,19 @@ def test_files_that_are_no_certificate_are_told(tmp_path: Path, files: tuple[Pat
 
 WORKERS = """
 import sys
-from pathlib import Path
 from kinbin_service.connections import ServingConfig
-from kinbin_service.server import Supervisor
 from kinbin_service.settings import Settings
 
+async def app(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
 if __name__ == "__main__":
+    from kinbin_service.server import Supervisor  # workers need nothing of the library
+
     settings = Settings(tls_cert_file=sys.argv[1], tls_key_file=sys.argv[2])
     more = {"workers": 2, "lifespan": "off", "timeout_worker_healthcheck": 60}
-    config = ServingConfig(settings, "test_connections:app", port=int(sys.argv[3]), **more)
+    config = ServingConfig(settings, "serve:app", port=int(sys.argv[3]), **more)
     Supervisor(config, sockets=[config.bind_socket()]).run()
 """
 
@@ -276,7 +280,7 @@ def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -
     """The parent passes SIGHUP on: all workers show the new certificate, and none was replaced."""
     script, port = tmp_path / "serve.py", free_port()
     script.write_text(WORKERS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     process = subprocess.Popen(
         [sys.executable, str(script), *map(str, files), str(port)],
         env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
