@@ -341,7 +341,8 @@ def test_the_job_reshards_with_its_scratch_volume(tmp_path: Path, monkeypatch: p
         made(path, *given, **named)
 
     monkeypatch.setattr(os, "mkdir", watched)
-    with DevCluster(tmp_path / "cluster", nodes=2, servers=1) as cluster, Client(cluster.address) as client:
+    extra = {"KINBIN_CLUSTER_PUBLISH_SECONDS": "3", "KINBIN_CLUSTER_BEAT_SECONDS": "0.1"}
+    with DevCluster(tmp_path / "cluster", nodes=2, servers=1, extra=extra) as cluster, Client(cluster.address) as client:
         client.create_collection("photos", kernel="minmax", dim=8)
         client.collection("photos").add([f"i{row}" for row in range(300)], np.random.default_rng(3).random((300, 8), dtype=np.float32))
         command = [word if word != "/scratch" else str(scratch) for word in arguments[1:]]

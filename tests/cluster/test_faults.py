@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
 from faults import campaign as campaign_module
-from faults import checking, kinds
+from faults import checking, kinds, load
 from faults.campaign import Plan, campaign
 from faults.checking import Items
 from faults.controls import CONTROLS
@@ -31,7 +31,10 @@ FEW = ("the leader killed", "a node killed", "a gateway killed", "a node cut fro
 def test_faults_under_load_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is killed and cut off: what was acknowledged is there, once, replicas are the same, and writes and reads go on after it."""
     monkeypatch.setattr(kinds, "CUT_SECONDS", 3.0)
-    monkeypatch.setattr(campaign_module, "CALM_SECONDS", 1.0)
+    monkeypatch.setattr(campaign_module, "CALM_SECONDS", 0.6)
+    monkeypatch.setattr(campaign_module, "SETTINGS", campaign_module.SETTINGS | {"KINBIN_CLUSTER_BEAT_SECONDS": "0.1"})
+    # Writes are under way most of the time still, and a machine that does other work keeps up.
+    monkeypatch.setattr(load, "_PAUSE_SECONDS", 0.08)
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     named = {kind.name: kind for kind in KINDS}

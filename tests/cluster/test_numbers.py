@@ -123,7 +123,8 @@ def test_adds_through_several_gateways(tmp_path: Path) -> None:
 
     What is answered behind rows of much greater numbers is before what comes later, in whichever shard.
     """
-    with Cluster(tmp_path, node_count=2, gateway_count=2, servers=1) as cluster, httpx.Client(timeout=60) as client:
+    often = {"KINBIN_CLUSTER_BEAT_SECONDS": "0.1"}
+    with Cluster(tmp_path, node_count=2, gateway_count=2, servers=1, more=often) as cluster, httpx.Client(timeout=60) as client:
         gateways = [one.address for one in cluster.gateways]
         options = {"kernel": "minmax", "dim": 1 + len(IDS + EXTRA), "cluster": {"shards": 3, "replicas": 2}}
         client.put(f"{gateways[0]}/v1/collections/c", json=options).raise_for_status()

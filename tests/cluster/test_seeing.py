@@ -27,7 +27,10 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     """One server, two nodes, a gateway, and a collection `things` of three shards with two replicas."""
-    extra = {"KINBIN_CLUSTER_SNAPSHOT_MESSAGES": "5", "KINBIN_CLUSTER_LOST_SECONDS": "3", "KINBIN_CLUSTER_PUBLISH_SECONDS": "2"}
+    extra = {
+        "KINBIN_CLUSTER_SNAPSHOT_MESSAGES": "5", "KINBIN_CLUSTER_LOST_SECONDS": "3", "KINBIN_CLUSTER_PUBLISH_SECONDS": "2",
+        "KINBIN_CLUSTER_BEAT_SECONDS": "0.1",
+    }  # fmt: skip
     with DevCluster(tmp_path_factory.mktemp("seen"), nodes=2, servers=1, extra=extra) as cluster:
         with client(cluster) as gateway:
             assert gateway.put("/v1/collections/things", json={"dim": 2, "cluster": {"shards": 3, "replicas": 2}}).status_code == 201
