@@ -161,7 +161,7 @@ def test_what_one_worker_acknowledged_the_other_finds_at_once(two: ServerProcess
     try:
         two.client.put("/v1/collections/shared", json={"dim": 3})
         path = "/v1/collections/shared"
-        for turn in range(40):
+        for turn in range(24):
             writer = clients[turn % len(clients)]
             vector = [1.0, turn, 2.0]
             done = writer.post(f"{path}/index", json={"items": [{"id": "moving", "vector": vector}, {"id": f"i{turn}", "vector": vector}]})
@@ -208,13 +208,13 @@ def test_both_workers_serve(two: ServerProcess) -> None:
 
     def ask(_: int) -> None:
         with two.pinned() as client:
-            for _ in range(30):
+            for _ in range(10):
                 client.get("/v1/collections")
 
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(ask, range(32)))
+            list(pool.map(ask, range(16)))
         if all(cpu_ticks(pid) > ticks for pid, ticks in before.items()):
             return
     pytest.fail("only one worker ever worked")
@@ -320,12 +320,12 @@ def test_a_killed_worker_costs_the_requests_that_it_held(two: ServerProcess) -> 
             assert (len(found["items"]), found["missing"]) == (min(1_000, len(stored)), [])
 
 
-ADDED = 2_000
+ADDED, DIM = 2_000, 64
 
 
 def big_add(number: int) -> bytes:
     """An add that keeps a thread busy for a while."""
-    items = [{"id": f"{number}-{row}", "vector": [float((row * 31 + column) % 97 + 1) for column in range(64)]} for row in range(ADDED)]
+    items = [{"id": f"{number}-{row}", "vector": [float((row * 31 + column) % 97 + 1) for column in range(DIM)]} for row in range(ADDED)]
     return orjson.dumps({"items": items})
 
 
@@ -336,7 +336,7 @@ def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, w
     answers: list[httpx.Response | Exception] = []
     sent = threading.Barrier(len(bodies) + 1)
     with ServerProcess(tmp_path / "data", workers=workers, threads=2) as running:
-        running.client.put("/v1/collections/default", json={"dim": 64})
+        running.client.put("/v1/collections/default", json={"dim": DIM})
         running.client.close()
 
         def add(body: bytes) -> None:
