@@ -28,9 +28,10 @@ def do_step(collection: Any, seed: int, prefix: str, number: int) -> None:
 
 def add_one_by_one(collection: Any, ids: list[str]) -> int:
     """A commit for each item; returns how many there are in the end."""
+    told = 0
     for place, identifier in enumerate(ids):
         told = collection.add([identifier], np.full((1, 8), place + 4.0) + np.arange(8) * len(identifier)).count
-    return int(told)
+    return told
 
 
 def edit_for_ever(connection: Connection, path: str) -> None:
