@@ -161,8 +161,11 @@ def _pooled_too_far(graph, key, sight, reach):
 
 
 @inline
-def _kth_by_codes(graph, sight, pool, first, size):
-    """(what no node of a pool exceeds, from a place on; the greatest there by codes that are taken to be right): scores."""
+def _kth_by_codes(graph, sight, pool, first, size, enough):
+    """(what no node of a pool exceeds, from a place on; the greatest there by codes that are taken to be right): scores.
+
+    Once a node may score `enough` no others are looked at: most often the first does.
+    """
     space = sight.query.space
     most, greatest = space.floor, space.floor
     for x in range(first, size):
@@ -171,6 +174,8 @@ def _kth_by_codes(graph, sight, pool, first, size):
         distance = _pooled_distance(graph, pool[x], sight.probe)
         most = max(most, best_score(space, max(0.0, distance - _error_of(graph, node) - sight.error), sight.query.norm, norm))
         greatest = max(greatest, best_score(space, distance, sight.query.norm, norm))
+        if most >= enough:
+            break
     return most, greatest
 
 
@@ -249,7 +254,7 @@ def _walk_wider(segments, graph, beam, sight, walk, asked, best):
         may_grow = sound and now == beam.pool and least < beam.hard and walk.pool[now - 1] != EMPTY
         wider = now
         if may_grow:
-            most, near = _kth_by_codes(graph, sight, walk.pool, len(best.scores) - 1, now)
+            most, near = _kth_by_codes(graph, sight, walk.pool, len(best.scores) - 1, now, beam.hard)
             if most < beam.hard:
                 wider = min(len(walk.pool), grown_pool(beam, near))
         if wider == now:
