@@ -163,7 +163,8 @@ def _moved(cluster: Cluster, stream: str, rng: random.Random) -> str:
     free = [node for node in cluster.nodes if node.name not in held.nodes]
     if not free or len(held.replicas) < 2:
         return "missed: no node is free for it"
-    source = next(node for node in cluster.nodes if node.name == rng.choice(held.replicas))
+    name = rng.choice(held.replicas)
+    source = next(node for node in cluster.nodes if node.name == name)
     if not orders.begin_move(cluster, int(number), (source.name, free[0].name)):
         return "missed: the move was not taken"
     time.sleep(rng.random())
