@@ -1,6 +1,6 @@
 """What this checkout takes beside commits before it: builds, walks, bands, scans, single calls, adds. Ratios, in turns, on one core.
 
-Which commits: KINBIN_AGAINST, names separated by commas (a file of kernels is compiled for each, once, in the cache folder).
+Which commits: AGAINST, names separated by commas (a file of kernels is compiled for each, once, in the cache folder).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _tasks(count: int) -> dict[str, dict[str, Any]]:
 
 def measure(options: Options) -> dict[str, Any]:
     """Each set in turn: build in each checkout, then every task in turns, in several processes of each."""
-    commits = [name for name in os.environ.get("KINBIN_AGAINST", ",".join(BEFORE)).split(",") if name]
+    commits = [name for name in os.environ.get("AGAINST", ",".join(BEFORE)).split(",") if name]
     sources = {HERE: ROOT} | {commit: _checkout(options, commit) for commit in commits}
     sets = {}
     for name in NAMES:
