@@ -302,16 +302,16 @@ def test_a_filter_sees_every_change(db: kinbin.Database) -> None:
 def test_a_remembered_filter_is_a_bit_a_row(db: kinbin.Database, rng: np.random.Generator) -> None:
     """What is kept of a filter grows by a bit with each row, however long ids are; of many filters the last four are kept."""
     collection = db.create_collection("c", dim=3)
-    for start in (0, 8_000):
-        names = [f"{i:05}" + "x" * 200 for i in range(start, start + 8_000)]
-        collection.add(names, rng.random((8_000, 3)) + 0.1, [{"n": i} for i in range(start, start + 8_000)])
+    for start in range(0, 40_000, 10_000):
+        names = [f"{i:05}" + "x" * 200 for i in range(start, start + 10_000)]
+        collection.add(names, rng.random((10_000, 3)) + 0.1, [{"n": i} for i in range(start, start + 10_000)])
     collection.compact()
     for most in range(1, 8):
-        assert collection.count(filter={"n": {"$lt": 2_000 * most}}) == 2_000 * most
+        assert collection.count(filter={"n": {"$lt": 5_000 * most}}) == 5_000 * most
     kept = list(collection._filters._known.values())
     assert len(kept) == 4
     for matching in kept:
-        assert len(pickle.dumps(matching)) <= 2 * 16_000 // 8
+        assert len(pickle.dumps(matching)) <= 2 * 40_000 // 8
 
 
 def test_filters_that_print_alike_are_told_apart(db: kinbin.Database) -> None:
