@@ -103,7 +103,7 @@ class Process:
 
 ROUTE_PINGS = 'ping_interval: "1s", ping_max: 2'
 """Of servers to each other. A server that hears nobody and is heard calls elections without end, and no log takes a write: one whose route
-carries one way alone is left out by the others after some seconds. By default that takes a minute and a half."""
+carries one way alone is left out by the others after some seconds. By default that takes a minute or more."""
 
 
 class NatsServers:
