@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,52 +78,50 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(("name", "read"), [("Applier", Applier), ("stored_of", stored_of)])
-async def test_a_damaged_copy_is_made_anew(name: str, read: Any, database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a node reads of the copy before it follows the log is damaged: the copy is thrown away, once, and the new one goes live."""
-    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(replicas, name, failing(1, read))
+@asynccontextmanager
+async def followed(database: kinbin.Database, other: str) -> AsyncIterator[tuple[Means, ShardReplica]]:
+    """The replica follows its log inside the block. other: what node b tells of its own copy."""
     log: Any = Log()
-    registry: Any = Registry("live")
+    registry: Any = Registry(other)
     means = Means("a", database, registry, log, log, lambda: True)
     replica = ShardReplica(means, UID, 0)
     running = asyncio.create_task(replica.run())
     try:
+        yield means, replica
+    finally:
+        await ended(running)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is tried again soon."""
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize(("name", "read"), [("Applier", Applier), ("stored_of", stored_of)])
+async def test_a_damaged_copy_is_made_anew(name: str, read: Any, database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a node reads of the copy before it follows the log is damaged: the copy is thrown away, once, and the new one goes live."""
+    monkeypatch.setattr(replicas, name, failing(1, read))
+    async with followed(database, "live") as (means, replica):
         await until(lambda: replica.state == "live")
         assert means.counts["node_copies_thrown_away"] == 1
         assert database.collection(replica.name).count() == 0
         assert replica.problem is None
-    finally:
-        await ended(running)
 
 
 async def test_the_last_copy_is_kept(database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no other node has the shard live, damage is told, and nothing is thrown away; once it can be read again, it goes on."""
-    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(replicas, "Applier", failing(5, Applier))
-    log: Any = Log()
-    registry: Any = Registry("replaying")
-    means = Means("a", database, registry, log, log, lambda: True)
-    replica = ShardReplica(means, UID, 0)
-    running = asyncio.create_task(replica.run())
-    try:
+    async with followed(database, "replaying") as (means, replica):
         await until(lambda: replica.problem == str(DAMAGE))
         await until(lambda: replica.state == "live")
         assert means.counts["node_copies_thrown_away"] == 0
         assert database.collection(replica.name).count() == 1
-    finally:
-        await ended(running)
 
 
-async def test_damage_that_a_snapshot_meets(database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damage_that_a_snapshot_meets(database: kinbin.Database) -> None:
     """A copy of which no snapshot can be made, as it is damaged, is made anew; what has nothing to do with its files changes nothing."""
-    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
-    log: Any = Log()
-    registry: Any = Registry("live")
-    means = Means("a", database, registry, log, log, lambda: True)
-    replica = ShardReplica(means, UID, 0)
-    running = asyncio.create_task(replica.run())
-    try:
+    async with followed(database, "live") as (means, replica):
         await until(lambda: replica.state == "live")
         replica.failed_at(kinbin.StorageFull("no room for a snapshot"))
         assert not replica._thrown.is_set()
@@ -130,5 +129,3 @@ async def test_damage_that_a_snapshot_meets(database: kinbin.Database, monkeypat
         await until(lambda: means.counts["node_copies_thrown_away"] == 1)
         await until(lambda: replica.state == "live")
         assert database.collection(replica.name).count() == 0
-    finally:
-        await ended(running)
