@@ -96,6 +96,8 @@ class Options:
     """Data that takes long to make is kept here."""
     results: Path | None
     """Where the JSON goes; None: nowhere."""
+    rows: int | None = None
+    """Of the larger database, where that is asked for."""
 
     def pick(self, full: T, quick: T) -> T:
         """One of two sizes."""
@@ -111,9 +113,15 @@ def run(
     measure: Callable[[Options], dict[str, Any]],
     render: Callable[[dict[str, Any]], str],
     draw: Callable[[dict[str, Any]], None] | None = None,
+    sizes: str | None = None,
 ) -> None:
-    """Run a benchmark as a program: measure, print its tables, save the result, renew its part of the document and its plots."""
-    options = _arguments(name)
+    """Run a benchmark as a program: measure, print its tables, save the result, renew its part of the document and its plots.
+
+    sizes: it takes `--rows`, and what it measures of so many is saved under this name.
+    """
+    options = _arguments(name, sizes)
+    if options.rows is not None:
+        name = sizes or name
     _restart_with_one_thread()
     _pin()
     versions = _versions()
@@ -148,7 +156,7 @@ def run(
                 draw(saved["result"])
 
 
-def _arguments(name: str) -> Options:
+def _arguments(name: str, sizes: str | None) -> Options:
     main = sys.modules["__main__"].__doc__ or name
     parser = argparse.ArgumentParser(prog=f"{name}.py", description=main.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works; saved with --results only")
@@ -157,9 +165,11 @@ def _arguments(name: str) -> Options:
     cache = Path(tempfile.gettempdir()) / "kinbin-benchmarks"
     parser.add_argument("--cache", type=Path, default=cache, help="where data that takes long to make is kept (%(default)s)")
     parser.add_argument("--results", type=Path, help="folder for the JSON, instead of benchmarks/results, which docs/benchmarks.md shows")
+    if sizes is not None:
+        parser.add_argument("--rows", type=int, help=f"rows of the larger database; saved as {sizes}")
     given = parser.parse_args()
     results = given.results.resolve() if given.results else None if given.quick else report.RESULTS
-    return Options(given.quick, given.repeats, given.folder, given.cache, results)
+    return Options(given.quick, given.repeats, given.folder, given.cache, results, getattr(given, "rows", None))
 
 
 # ------------------------------------------------------------------------------------- one thread

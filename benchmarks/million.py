@@ -1,17 +1,23 @@
-"""A million rows against 50,000 of the same kind: time a query at equal recall, building, linking, bytes, opening, memory."""
+"""A million rows against 50,000 of the same kind: time a query at equal recall, building, linking, bytes, opening, memory.
+
+With --rows as many as that against a tenth of them; both databases are kept in the cache folder, so that what they were built for can be
+measured again, on a quiet machine.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import kinbin
-from common import SPREAD, K, Options, in_new_process, interleaved, least_setting, memory, ratio, run, spread, workspace
-from databases import compacted_copy_bytes, file_bytes, fill, layout, opening, record_bytes
+from common import SPREAD, K, Options, ids_of, in_new_process, interleaved, least_setting, memory, ratio, run, spread, workspace
+from databases import compacted_copy_bytes, file_bytes, layout, opening, record_bytes
 from patches import DIMENSION, histograms, open_matrix, query_histograms
 from report import figure, paragraphs, table
+from stages import Stages, summed_up, watched
 from truth import Judge, rows_answered
 from workers import held_by
 
@@ -20,6 +26,8 @@ TARGETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86,
 DEFAULT = 0.9
 INDEXES = ("bands", "links")
 BATCH = 5_000
+UNLIT = 1_000_000
+"""Histograms that photographs have in their own light (`patches`): of more, queries come in other light as well."""
 SCANNED = 100
 """Queries of a timed exact scan: it takes long."""
 TIMED = 500
@@ -32,13 +40,14 @@ ALLOWED_GROWTH, ALLOWED_EACH = 1.2, 150e6
 
 def measure(options: Options) -> dict[str, Any]:
     """Build both sizes, each in a process of its own; find the targets; time everything in one more process."""
-    sizes = options.pick((50_000, 1_000_000), (2_000, 20_000))
+    sizes = (options.rows // 10, options.rows) if options.rows else options.pick((50_000, 1_000_000), (2_000, 20_000))
     cache = histograms(sizes[1], options.cache)
-    asked = query_histograms(options.pick(1_000, 100))
+    asked = query_histograms(options.pick(1_000, 100), lit=sizes[1] > UNLIT)
     queries = asked[: options.pick(TIMED, 50)]
     kinbin.warm_up()
-    with workspace(options) as folder:
-        built = [in_new_process(_build, folder, cache, rows) for rows in sizes]
+    with _folder(options) as work:
+        folder = work / "database"
+        built = [_built(work, cache, rows, queries) for rows in sizes]
         answers = in_new_process(_answers, folder, sizes, queries)
         chosen = [_chosen(found, Judge(open_matrix(cache, rows), queries, K)) for rows, found in zip(sizes, answers, strict=True)]
         timed = in_new_process(_times, folder, sizes, chosen, queries, options.rounds(5, 2))
@@ -56,19 +65,48 @@ def measure(options: Options) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _folder(options: Options) -> Iterator[Path]:
+    """Where databases lie: they are removed, or kept where --rows says how many rows there are, for those take long to build."""
+    if options.rows:
+        folder = options.cache / f"million-{options.rows}"
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    else:
+        with workspace(options) as folder:
+            yield folder
+
+
+def _built(work: Path, cache: Path, rows: int, queries: Any) -> dict[str, Any]:
+    """Build a collection of so many rows, unless it is there: what that took, and how queries fared meanwhile."""
+    told = work / f"built-{rows}.json"
+    if not told.exists():
+        with watched(work / "database", str(rows), queries) as asked:
+            built = in_new_process(_build, work / "database", cache, rows)
+        built["served"] = {name: summed_up(asked, stage) for name, stage in built["stages"].items()}
+        told.write_text(json.dumps(built), encoding="utf-8")
+    built = json.loads(told.read_text(encoding="utf-8"))
+    assert isinstance(built, dict)
+    return built
+
+
 def _build(folder: Path, cache: Path, rows: int) -> dict[str, Any]:
-    """Fill a collection and link it; seconds, layout, memory of this process before and after linking."""
-    matrix = open_matrix(cache, rows)
+    """Fill a collection, merge and link it: what each stage took, the layout, bytes of the file before links."""
+    matrix, stages = open_matrix(cache, rows), Stages(f"{rows:,} rows")
     with kinbin.open(folder) as database:
+        if str(rows) in database.collections():  # a build that was broken off
+            database.drop_collection(str(rows))
         collection = database.create_collection(str(rows), dim=DIMENSION, seed=0)
-        seconds = fill(collection, matrix, BATCH, link=False)
-        merged, size = memory(), file_bytes(folder, str(rows))
-        started = time.perf_counter()
-        collection.link()
-        linking = time.perf_counter() - started
-        return {
-            **seconds, "linking": linking, "layout": layout(collection), "unlinked_file": size, "memory": merged, "memory_linked": memory(),
-        }  # fmt: skip
+        with stages.stage("added"):
+            for first in range(0, rows, BATCH):
+                last = min(first + BATCH, rows)
+                collection.add(ids_of(first, last), matrix[first:last])
+        with stages.stage("merged"):
+            collection.compact()
+        size = file_bytes(folder, str(rows))
+        with stages.stage("linked"):
+            collection.link()
+        return {"stages": stages.taken, "layout": layout(collection), "unlinked_file": size}
 
 
 def _answers(folder: Path, sizes: tuple[int, ...], queries: Any) -> list[dict[str, Any]]:
@@ -126,7 +164,7 @@ def _times(folder: Path, sizes: tuple[int, ...], chosen: list[dict[str, Any]], q
 
 def _disk(folder: Path, rows: int, matrix: Any) -> dict[str, int]:
     """Bytes of the file, of its pages in use, and of the vectors in it."""
-    copy = folder / f"copy-{rows}"
+    copy = folder.with_name(f"copy-{rows}")
     live = compacted_copy_bytes(folder, str(rows), copy)
     (copy / "data.mdb").unlink()
     return {"file": file_bytes(folder, str(rows)), "live": live, "records": record_bytes(matrix)}
@@ -142,6 +180,7 @@ def render(result: dict[str, Any]) -> str:
         _query_table(result),
         f"{figure(large / small)} times the rows take {' and '.join(growth)}. "
         f"An exact scan of {large:,} rows takes {' and '.join(scan)}. (Medians of the rounds' ratios.)",
+        _stage_table(result["sizes"]),
         _cost_table(result["sizes"]),
         _memory_line(result["memory_answering"]),
         *_worker_parts(result["workers"], large),
@@ -171,15 +210,6 @@ def _cost_table(sizes: list[dict[str, Any]]) -> str:
 
     lines = [
         row("runs", lambda size: size["built"]["layout"]),
-        row("building: seconds until merged", lambda size: size["built"]["compacted"]),
-        row("of them until the last add was acknowledged", lambda size: size["built"]["added"]),
-        row("rows/s", lambda size: size["rows"] / size["built"]["compacted"]),
-        row("linking, seconds", lambda size: size["built"]["linking"]),
-        row("rows/s", lambda size: size["rows"] / size["built"]["linking"]),
-        row("building: peak of resident memory, pages of the file included, MiB", lambda size: size["built"]["memory"]["peak"] / MEBIBYTE),
-        row("the same when linked, MiB", lambda size: size["built"]["memory_linked"]["peak"] / MEBIBYTE),
-        row("building: memory of its own when merged, MiB", lambda size: size["built"]["memory"]["own"] / MEBIBYTE),
-        row("the same when linked, MiB", lambda size: size["built"]["memory_linked"]["own"] / MEBIBYTE),
         row("file before linking, MiB", lambda size: size["built"]["unlinked_file"] / MEBIBYTE),
         row("file, MiB", lambda size: size["disk"]["file"] / MEBIBYTE),
         row("file, bytes a row", lambda size: size["disk"]["file"] / size["rows"]),
@@ -191,6 +221,23 @@ def _cost_table(sizes: list[dict[str, Any]]) -> str:
         row("its memory of its own, MiB", lambda size: size["opening"]["own_bytes"] / MEBIBYTE),
     ]
     return table(("", *(f"{size['rows']:,} rows" for size in sizes)), lines)
+
+
+def _stage_table(sizes: list[dict[str, Any]]) -> str:
+    """What each stage of building took, and how single queries fared that another process asked meanwhile."""
+    header = (
+        "stage", "seconds", "rows/s", "peak of memory, pages of the file included, MiB", "of its own at its end, MiB", "others, cores",
+        "queries meanwhile", "p50, ms", "p99", "longest",
+    )  # fmt: skip
+    lines = []
+    for size in sizes:
+        for name, stage in size["built"]["stages"].items():
+            served = size["built"]["served"][name]
+            memory_of = (None if stage[which] is None else stage[which] / MEBIBYTE for which in ("peak", "own"))
+            times = (served.get(which) for which in ("p50", "p99", "longest"))
+            figures = (stage["seconds"], size["rows"] / stage["seconds"], *memory_of, stage["others_cores"], served["queries"], *times)
+            lines.append((f"{size['rows']:,} rows: {name}", *figures))
+    return table(header, lines)
 
 
 def _memory_line(answering: dict[str, int]) -> str:
@@ -227,4 +274,4 @@ def _worker_parts(workers: dict[str, Any], rows: int) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    run("million", measure, render)
+    run("million", measure, render, sizes="millions")

@@ -1,4 +1,4 @@
-"""Patches of photographs, 16×16 pixels, and a million real colour histograms of them: 8×8×8 RGB bins.
+"""Patches of photographs, 16×16 pixels, and millions of real colour histograms of them: 8×8×8 RGB bins.
 
 Neighbouring patches overlap, as in an index of image regions. Queries are patches of images whose patches are not indexed.
 """
@@ -21,28 +21,49 @@ SIDE = 16
 """Pixels of a patch's edge; images have 32."""
 _PLACES = 32 - SIDE + 1
 _IMAGES_AT_ONCE = 50
+_EACH = 200
+"""Patches of an image in one light."""
+_SPREAD = 0.25
+"""Of contrasts, and of logarithms of gains."""
 _PARTS = ("data", "indices", "indptr")
 
 
 def histograms(count: int, cache: Path) -> Path:
     """The folder that holds `count` histograms of training images as CSR arrays; made if it is not there.
 
-    Every image gives equally many patches, at the same distinct places, chosen at random from all 289.
+    Every image gives equally many patches, at the same distinct places, chosen at random from all 289. Beyond 200 of each image
+    there are the same places once more in other light, as often as it takes: each photograph with a brightness, a contrast and a white
+    balance of its own each time.
     """
     folder = cache / f"rgb-patches-{SIDE}-{count}"
     if not (folder / "indptr.npy").exists():
-        bins = _bins(data_set("cifar10_rgb_small")["X_train"])
-        each = -(-count // len(bins))
-        if each > _PLACES**2:
-            raise ValueError(f"{len(bins)} images have {len(bins) * _PLACES**2} distinct patches, not {count}")
-        places = np.random.default_rng(0).permutation(_PLACES**2)[:each]
-        matrix = scipy.sparse.vstack([_counted(bins[i : i + _IMAGES_AT_ONCE], places) for i in range(0, len(bins), _IMAGES_AT_ONCE)], "csr")
+        images = data_set("cifar10_rgb_small")["X_train"]
+        lights = -(-count // (len(images) * _EACH))
+        places = np.random.default_rng(0).permutation(_PLACES**2)[: -(-count // (len(images) * lights))]
+        rng = np.random.default_rng(3)
+        matrix = scipy.sparse.vstack([_of_images(images if turn == 0 else _in_light(images, rng), places) for turn in range(lights)], "csr")
         # In a random order, so that the first rows are a sample of all.
         matrix = matrix[np.random.default_rng(1).permutation(matrix.shape[0])[:count]]
         folder.mkdir(parents=True, exist_ok=True)
         for part in _PARTS:  # indptr last: it says that all are there
             np.save(folder / f"{part}.npy", getattr(matrix, part))
     return folder
+
+
+def _of_images(images: NDArray[Any], places: NDArray[np.int64]) -> Any:
+    """The histograms of the same places of all images, as CSR."""
+    bins = _bins(images)
+    return scipy.sparse.vstack([_counted(bins[i : i + _IMAGES_AT_ONCE], places) for i in range(0, len(bins), _IMAGES_AT_ONCE)], "csr")
+
+
+def _in_light(images: NDArray[Any], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Images (n, 3072), each in a light of its own: values v of 0 to 1 become gain · v^contrast, with a gain a channel, cut off at 1."""
+    contrast = np.exp(rng.normal(0.0, _SPREAD, (len(images), 1, 1)))
+    gain = np.exp(rng.normal(0.0, _SPREAD, (len(images), 1, 1)) + rng.normal(0.0, _SPREAD / 2, (len(images), 3, 1)))
+    looked_up = np.minimum(255.0 * gain * np.linspace(0.0, 1.0, 256) ** contrast, 255.0).astype(np.uint8)
+    channels = np.moveaxis(images.reshape(len(images), -1, 3), -1, 1)
+    lit = np.take_along_axis(looked_up, channels.astype(np.intp), axis=2)
+    return np.ascontiguousarray(np.moveaxis(lit, 1, -1)).reshape(len(images), -1)
 
 
 def open_matrix(folder: Path, count: int | None = None) -> Any:
@@ -52,9 +73,10 @@ def open_matrix(folder: Path, count: int | None = None) -> Any:
     return scipy.sparse.csr_matrix((data[: indptr[rows]], indices[: indptr[rows]], indptr[: rows + 1]), shape=(rows, DIMENSION), copy=False)
 
 
-def query_histograms(count: int) -> Any:
-    """Histograms of one random patch of each of the first test images, as CSR."""
-    bins = _bins(data_set("cifar10_rgb_small")["X_test"][:count])
+def query_histograms(count: int, *, lit: bool = False) -> Any:
+    """Histograms of one random patch of each of the first test images, as CSR. lit: each image in a light of its own."""
+    images = data_set("cifar10_rgb_small")["X_test"][:count]
+    bins = _bins(_in_light(images, np.random.default_rng(4)) if lit else images)
     places = np.random.default_rng(2).integers(0, _PLACES**2, len(bins))
     return scipy.sparse.vstack([_counted(bins[i : i + 1], places[i : i + 1]) for i in range(len(bins))], "csr")
 

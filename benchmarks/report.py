@@ -44,6 +44,8 @@ BENCHMARKS = (
     "against",
 )
 """In the order in which they run and stand in the document."""
+APART = {"millions": "million"}
+"""Results that take longer than a run of all, and whose they are: `million.py --rows`."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -109,10 +111,10 @@ def renew(name: str, text: str) -> None:
 
 def written(document: str, results: Path) -> str:
     """The document with the sections of all results of a folder."""
-    for name in BENCHMARKS:
+    for name in (*BENCHMARKS, *APART):
         file = results / f"{name}.json"
         if file.exists():
-            text = section(json.loads(file.read_text(encoding="utf-8")), importlib.import_module(name).render)
+            text = section(json.loads(file.read_text(encoding="utf-8")), importlib.import_module(APART.get(name, name)).render)
         else:
             text = f"Not measured yet: `python benchmarks/{name}.py`."
         document = replaced(document, name, text)

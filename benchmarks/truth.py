@@ -17,6 +17,8 @@ __all__ = ["TOLERANCE", "Exact", "Judge", "rows_answered"]
 TOLERANCE = 1e-6
 _CHUNK = 1 << 15
 """Nonzeros scored at a time: they and what is made of them stay in the cache."""
+_PART = 1 << 25
+"""Nonzeros held in memory at a time, with their features and weights 24 bytes each."""
 
 
 class Exact:
@@ -58,25 +60,32 @@ class Exact:
         shared = np.array([np.minimum(weights[features], own).sum() for features, own in map(self.row, which)])
         return shared / (2.0 - shared)
 
-    def kth_scores(self, queries: Exact, k: int) -> NDArray[np.float64]:
-        """(m,) the score of each query's k-th true neighbour."""
-        out = np.empty(len(queries))
-        weights = np.zeros(self.width)
-        for i in range(len(queries)):
-            features, own = queries.row(i)
-            weights[features] = own
-            scores = self.all_scores(weights)
-            out[i] = np.partition(scores, len(scores) - k)[len(scores) - k]
-            weights[features] = 0.0
-        return out
-
 
 class Judge:
-    """Queries with their true neighbours among some rows: says what an answer is worth."""
+    """Queries with their true neighbours among some rows: says what an answer is worth.
+
+    Rows are a matrix or CSR, and may be mapped from files: so many are held in memory at a time as make `_PART` nonzeros or so.
+    """
 
     def __init__(self, rows: Any, queries: Any, k: int) -> None:
-        self._rows, self._queries, self._k = Exact(rows), Exact(queries), k
-        self._kth = self._rows.kth_scores(self._queries, k)
+        self._rows, self._queries, self._k = scipy.sparse.csr_matrix(rows), Exact(queries), k
+        self._kth = self._kth_scores()
+
+    def _kth_scores(self) -> NDArray[np.float64]:
+        """(m,) the score of each query's k-th true neighbour: part by part, the k best of each with those of the parts before."""
+        step = max(self._k, int(_PART / max(1.0, self._rows.nnz / self._rows.shape[0])))
+        best = np.full((len(self._queries), self._k), -np.inf)
+        weights = np.zeros(self._queries.width)
+        for first in range(0, self._rows.shape[0], step):
+            part = Exact(self._rows[first : first + step])
+            for i in range(len(self._queries)):
+                features, own = self._queries.row(i)
+                weights[features] = own
+                scores = np.concatenate([best[i], part.all_scores(weights)])
+                best[i] = np.partition(scores, len(scores) - self._k)[len(scores) - self._k :]
+                weights[features] = 0.0
+        kth: NDArray[np.float64] = best.min(axis=1)
+        return kth
 
     def recalls(self, answers: NDArray[np.int64]) -> NDArray[np.float64]:
         """(m,) share of each query's k true neighbours among the answered row numbers (m, k), -1 where there is none."""
@@ -88,12 +97,15 @@ class Judge:
         """(m, k) exact scores of the distinct rows that were answered (m, k), the best first, then -inf."""
         assert answers.shape == (len(self._queries), self._k)
         out = np.full(answers.shape, -np.inf)
-        weights = np.zeros(self._rows.width)
+        wanted = np.unique(answers[answers >= 0])
+        if not len(wanted):
+            return out
+        rows, weights = Exact(self._rows[wanted]), np.zeros(self._queries.width)
         for i in range(len(out)):
             features, own = self._queries.row(i)
             weights[features] = own
-            answered = np.unique(answers[i][answers[i] >= 0])
-            out[i, : len(answered)] = np.sort(self._rows.some_scores(weights, answered))[::-1]
+            answered = np.searchsorted(wanted, np.unique(answers[i][answers[i] >= 0]))
+            out[i, : len(answered)] = np.sort(rows.some_scores(weights, answered))[::-1]
             weights[features] = 0.0
         return out
 

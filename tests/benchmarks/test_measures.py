@@ -8,6 +8,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 import peers
+import truth
 from libraries import normalised
 from patches import random_patches
 from truth import Judge
@@ -49,6 +50,20 @@ def test_judge_is_fair_to_ties(rng: np.random.Generator) -> None:
     assert judge.recalls(np.arange(5, 15)[None]).tolist() == [1.0]
     assert judge.recalls(np.array([[*range(9), 15]])).tolist() == [0.9]
     assert judge.recalls(np.array([[3] * 9 + [-1]])).tolist() == [0.1]
+
+
+def test_judge_looks_at_rows_in_parts(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The true neighbours of all rows together, wherever a part ends."""
+    rows, queries = rng.random((97, 6)), rng.random((5, 6))
+    answers = rng.integers(-1, 97, (5, K))
+    whole = Judge(rows, queries, K)
+    monkeypatch.setattr(truth, "_PART", 6 * 13)
+    parts = Judge(scipy.sparse.csr_matrix(rows), queries, K)
+    best = np.array([np.argsort(scores_of(query, rows))[::-1][:K] for query in queries])
+    assert parts.recalls(best).tolist() == whole.recalls(best).tolist() == [1.0] * 5
+    assert parts.recalls(answers).tolist() == whole.recalls(answers).tolist()
+    best[:, -1] = [np.argsort(scores_of(query, rows))[::-1][K] for query in queries]
+    assert parts.recalls(best).tolist() == [1 - 1 / K] * 5
 
 
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
