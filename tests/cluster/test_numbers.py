@@ -104,11 +104,11 @@ def order(client: httpx.Client, gateway: str) -> list[str]:
 
 
 def rows_of(client: httpx.Client, cluster: Cluster, uid: str, shard: int) -> list[Any]:
-    """The row numbers of a shard's items, as each node tells them."""
+    """The row numbers of a shard's items, as each node tells them; [None] where its replica is not there yet."""
     asked = {"uid": uid, "shard": shard, "ids": [one for one in IDS if shard_of(one, 3) == shard]}
     headers = {"Authorization": f"Bearer {KEY}"}
     answers = [client.post(f"{node.address}/cluster/rows", json=asked, headers=headers) for node in cluster.nodes]
-    return [one.raise_for_status().json()["rows"] for one in answers]
+    return [[None] if one.status_code == 404 else one.raise_for_status().json()["rows"] for one in answers]
 
 
 def all_there(client: httpx.Client, cluster: Cluster, uid: str, shard: int) -> bool:
