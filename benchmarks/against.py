@@ -6,6 +6,7 @@ Which commits: AGAINST, names separated by commas (a file of kernels is compiled
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -28,12 +29,16 @@ LEAST = 0.97
 """Times before over times now: what may be noise."""
 STARTS = 3
 """Processes of each checkout a set: where a process's memory lies changes its times by some per cent."""
+WALKS = (0.3, 0.5, 0.7, 0.9, 0.95, 0.98)
+"""Targets of walks; from them follows what a walk of a given recall takes."""
+LEVELS = (0.95, 0.98, 0.99)
+"""Recalls at which walks are held against each other."""
 HERE = "this checkout"
 
 
 def _tasks(count: int) -> dict[str, dict[str, Any]]:
     """What is measured: a name, and the request."""
-    walks = {f"walks, {target}": {"do": "batch", "mode": "links", "target": target, "count": count} for target in (0.5, 0.9, 0.95, 0.98)}
+    walks = {f"walks, {target}": {"do": "batch", "mode": "links", "target": target, "count": count} for target in WALKS}
     bands = {f"bands, {target}": {"do": "batch", "mode": "bands", "target": target, "count": count} for target in (0.9, 0.98)}
     single = {
         f"single calls, {mode}, {target}": {"do": "single", "mode": mode, "target": target, "count": count // 2}
@@ -152,17 +157,35 @@ def render(result: dict[str, Any]) -> str:
     parts = []
     for commit in result["commits"]:
         tasks = next(iter(result["sets"].values()))["seconds"]
-        lines = [[task, *(_cell(one, task, commit) for one in result["sets"].values())] for task in tasks]
+        lines = [[f"walks of recall {level}", *(_at_recall(one, level, commit) for one in result["sets"].values())] for level in LEVELS]
+        lines += [[task, *(_cell(one, task, commit) for one in result["sets"].values())] for task in tasks]
         why = f" ({BEFORE[commit]})" if commit in BEFORE else ""
         parts.append(f"**{commit}**{why}: its time by the time now; above 1 is faster now. In brackets recalls, where they differ.")
         parts.append(table(["", *result["sets"]], lines))
     return paragraphs(*parts)
 
 
+def _at_recall(one: dict[str, Any], level: float, commit: str) -> str:
+    """Times of walks that find as much: on the line between the targets that find less and more. A dash where a side has no such target."""
+    taken = []
+    for side in (commit, HERE):
+        steps = sorted(
+            (one["recalls"][task][side], statistics.median(times[side])) for task, times in one["seconds"].items() if "walks" in task
+        )
+        missed = [-math.log(max(1.0 - recall, 1e-4)) for recall, _ in steps]
+        if not steps[0][0] <= level <= steps[-1][0]:
+            return "–"
+        taken.append(float(np.interp(-math.log(1.0 - level), missed, [seconds for _, seconds in steps])))
+    return _told(taken[0] / taken[1])
+
+
+def _told(value: float) -> str:
+    return f"{value:.2f}" if value >= LEAST else f"**{value:.2f}**"
+
+
 def _cell(one: dict[str, Any], task: str, commit: str) -> str:
     times = one["seconds"][task]
-    value = statistics.median(before / now for before, now in zip(times[commit], times[HERE], strict=True))
-    text = f"{value:.2f}" if value >= LEAST else f"**{value:.2f}**"
+    text = _told(statistics.median(before / now for before, now in zip(times[commit], times[HERE], strict=True)))
     recall = one["recalls"].get(task)
     if recall is None or abs(recall[commit] - recall[HERE]) < 0.0005:
         return text
