@@ -360,6 +360,8 @@ class BandsForecast(_Model):
     rows: int
     bands: int
     recall: float
+    recall_error: float
+    """Standard error of recall, as an estimate for all stored items."""
     uncertified: float
     """Share of the queries that mode auto has to scan for."""
     postings: float

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 6b57f718f490e8725aee4b010443b689603816c582b594017db420d4badba720, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 996efd699ec2d05fe2c4bb1ae6af0cdb68464b19c36502191dfae7870f162fa0, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -934,6 +934,11 @@ export interface components {
              * @description of mode bands at the target
              */
             recall: number;
+            /**
+             * Recall Error
+             * @description standard error of recall, as an estimate for all stored items
+             */
+            recall_error: number;
             /**
              * Uncertified
              * @description share of the queries that mode auto has to scan for

@@ -100,7 +100,7 @@ def tuned(
 
 def _of_nothing(view: View, asked: QueryOptions, choices: Sequence[Choice]) -> Tuning:
     """What is said where no row has a neighbour: every setting finds all there is."""
-    bands = tuple(BandsForecast(*choice, 1.0, 0.0, 0.0, 0.0, round(table_bytes(in_one_run(*choice, 1)), 1), 0.0) for choice in choices)
+    bands = tuple(BandsForecast(*choice, 1.0, 0.0, 0.0, 0.0, 0.0, round(table_bytes(in_one_run(*choice, 1)), 1), 0.0) for choice in choices)
     edges, none = tuple(i / BINS for i in range(BINS + 1)), (0.0,) * BINS
     largest = max(as_it_is(view), key=lambda layout: layout.rows)
     current = CurrentSetting(largest.r, largest.bands, len(view.runs), 1.0, 1.0, 0.0, 0.0)
@@ -132,7 +132,8 @@ class _Taking:
 
 def _told(layout: Layout, told: Forecast, taking: _Taking) -> BandsForecast:
     return BandsForecast(
-        layout.r, layout.bands, round(told.recall, 5), round(told.uncertified, 5), round(told.postings, 1), round(told.verified, 1),
+        layout.r, layout.bands, round(told.recall, 5), round(told.recall_error, 5), round(told.uncertified, 5),
+        round(told.postings, 1), round(told.verified, 1),
         round(table_bytes(layout), 1), taking.microseconds(told),
     )  # fmt: skip
 

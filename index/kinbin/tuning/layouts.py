@@ -27,7 +27,7 @@ from kinbin.spaces.space import Space
 from kinbin.tuning.hashed import Hashed
 from kinbin.tuning.sampling import Drawn
 
-__all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "mean_recall", "table_bytes"]
+__all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "shares_found", "table_bytes"]
 
 _HALVINGS = 20
 _CACHED_ROWS = 524_288
@@ -60,6 +60,8 @@ class Forecast:
     """What a search by bands is expected to do."""
 
     recall: float
+    recall_error: float
+    """Standard error: that of this draw, as an estimate for all rows."""
     uncertified: float
     postings: float
     verified: float
@@ -98,7 +100,8 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
             read += layout.bands * (drawn.histogram @ _sharing(layout, hashed.agree)) * (layout.rows / total)
     most = postings_cap(total)
     needs = [_need(space, layout, aim_of(target)) for layout in layouts]
-    stops, recall, verified = _searched(drawn, hashed, layouts, _Stopping(k, needs))
+    stops, shares, verified = _searched(drawn, hashed, layouts, _Stopping(k, needs))
+    recall, error = _mean_and_error(shares, total)
     far = drawn.farther()
     for place, layout in enumerate(layouts):
         if layout.rows:
@@ -108,7 +111,7 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
     sure = max(_need(space, layout, target)[1] for layout in layouts if layout.rows or len(layouts) == 1)
     uncertified = 1.0 if float(read.mean()) > most else float(np.mean(kth < sure))
     postings = float(np.minimum(read, most).mean())
-    return Forecast(recall, uncertified, postings, verified, _begin_ns(hashed, layouts, postings, total))
+    return Forecast(recall, error, uncertified, postings, verified, _begin_ns(hashed, layouts, postings, total))
 
 
 def _sharing(layout: Layout, collide: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -140,8 +143,10 @@ class _Stopping:
         return stops
 
 
-def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping: _Stopping) -> tuple[NDArray[np.int64], float, float]:
-    """The levels (q, parts) at which searches stop, the share of the k nearest that they have found, and the listed rows they verify.
+def _searched(
+    drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping: _Stopping
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+    """The levels (q, parts) at which searches stop, the shares that they find (`shares_found`), and the listed rows they verify.
 
     The lower the level, the better the k-th row of those that were verified; so the level is where one meets the other, found by halving.
     """
@@ -161,13 +166,23 @@ def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping:
     verified = counts >= np.take_along_axis(stops, parts, axis=1)
     least, wanted = drawn.wanted(stopping.k)
     found = np.minimum((verified & (drawn.scores >= least[:, None])).sum(axis=1), wanted)
-    return stops, mean_recall(found, wanted), float(verified.sum(axis=1).mean())
+    return stops, shares_found(found, wanted), float(verified.sum(axis=1).mean())
 
 
-def mean_recall(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> float:
-    """The mean share of what is wanted, of all for whom anything is; 1 where nothing is wanted of nobody."""
+def shares_found(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of what is wanted, of each for whom anything is; a 1 where nothing is wanted of anybody."""
     asked = wanted > 0
-    return float((found[asked] / wanted[asked]).mean()) if asked.any() else 1.0
+    shares: NDArray[np.float64] = found[asked] / wanted[asked] if asked.any() else np.ones(1)
+    return shares
+
+
+def _mean_and_error(shares: NDArray[np.float64], total: int) -> tuple[float, float]:
+    """The mean, and its standard error as that of `total` rows of which these were drawn, each once."""
+    count = len(shares)
+    if count < 2:
+        return float(shares.mean()), 0.0
+    left = max(0.0, 1.0 - count / total)
+    return float(shares.mean()), float(shares.std(ddof=1)) * math.sqrt(left / count)
 
 
 def _kth_of(scores: NDArray[np.float64], verified: NDArray[np.bool_], k: int) -> NDArray[np.float64]:

@@ -30,6 +30,8 @@ class BandsForecast:
     bands: int
     recall: float
     """Share of the k nearest that mode `bands` finds at the target."""
+    recall_error: float
+    """Standard error of `recall`, as an estimate for all stored rows: 0 where all were drawn. It halves with four times the sample."""
     uncertified: float
     """Share of the queries that these bands cannot certify at the target: mode `auto` scans for them."""
     postings: float

@@ -20,7 +20,7 @@ from kinbin.query.view import View
 from kinbin.records import AnswerBatch
 from kinbin.rows.rows import Rows
 from kinbin.storage.transactions import Reader
-from kinbin.tuning.layouts import mean_recall
+from kinbin.tuning.layouts import shares_found
 from kinbin.tuning.sampling import Drawn, without_own
 
 __all__ = ["Ask", "Tried", "tried"]
@@ -71,7 +71,7 @@ def tried(searcher: Searcher, at: tuple[Reader, View], drawn: Drawn, asked: Quer
     hits = np.minimum((scores[:, : asked.k] >= least[:, None]).sum(axis=1), wanted_of_each)
     timed = min(len(drawn), _TIMED)
     naming_ns = max(0.0, answering - searching) / timed
-    return Tried(mean_recall(hits, wanted_of_each), answering / timed, naming_ns, *_line(searcher, at, drawn, wanted))
+    return Tried(float(shares_found(hits, wanted_of_each).mean()), answering / timed, naming_ns, *_line(searcher, at, drawn, wanted))
 
 
 def _line(searcher: Searcher, at: tuple[Reader, View], drawn: Drawn, wanted: Wanted) -> tuple[float, float]:

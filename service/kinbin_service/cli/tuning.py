@@ -172,12 +172,12 @@ def _show(told: Any, *, stored: bool) -> None:
             f"recall {now.recall:.3f} predicted, {now.measured_recall:.3f} measured; "
             f"{now.microseconds:,.0f} µs predicted, {now.measured_microseconds:,.0f} µs measured"
         )
-    typer.echo(f"{'bands':>6} {'recall':>7} {'to scan':>8} {'postings':>10} {'verified':>9} {'bytes/row':>10} {'µs':>8}")
+    typer.echo(f"{'bands':>6} {'recall':>14} {'to scan':>8} {'postings':>10} {'verified':>9} {'bytes/row':>10} {'µs':>8}")
     for one in told.bands:
         mark = "  <- suggested" if (one.rows, one.bands) == (told.suggested.rows, told.suggested.bands) else ""
         typer.echo(
-            f"{one.rows}x{one.bands:<4} {one.recall:>7.3f} {one.uncertified:>8.1%} {one.postings:>10,.0f} {one.verified:>9,.0f} "
-            f"{one.bytes_per_row:>10,.0f} {one.microseconds:>8,.0f}{mark}"
+            f"{one.rows}x{one.bands:<4} {one.recall:>7.3f} ±{one.recall_error:.3f} {one.uncertified:>8.1%} {one.postings:>10,.0f} "
+            f"{one.verified:>9,.0f} {one.bytes_per_row:>10,.0f} {one.microseconds:>8,.0f}{mark}"
         )
     for walk in told.walks:
         typer.echo(f"walk {walk.width:>4}: recall {walk.recall:.3f}, {walk.microseconds:,.0f} µs")

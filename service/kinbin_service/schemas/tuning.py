@@ -99,6 +99,7 @@ class BandsForecastAnswer(BaseModel):
     rows: int
     bands: int
     recall: Annotated[float, Field(description="of mode bands at the target")]
+    recall_error: Annotated[float, Field(description="standard error of recall, as an estimate for all stored items")]
     uncertified: Annotated[float, Field(description="share of the queries that mode auto has to scan for")]
     postings: Annotated[float, Field(description="read by a query")]
     verified: Annotated[float, Field(description="rows scored for a query")]

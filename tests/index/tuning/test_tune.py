@@ -69,6 +69,23 @@ def test_predicted_recall_and_work_are_those_of_the_rebuilt_collection(
         assert np.mean(bounds < 0.9) == pytest.approx(forecast.uncertified, abs=0.1)
 
 
+def test_the_error_of_a_prediction_is_that_of_its_draw(tmp_path: Path, patches: dict[str, NDArray[np.float32]]) -> None:
+    """Draws differ from the recall of all rows by as much as they say of themselves; who draws all rows has no error."""
+    rows = patches["rows"][:1_000]
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("patches", dim=512, seed=5)
+        collection.add([str(i) for i in range(len(rows))], rows)
+        collection.compact()
+        (whole,) = collection.tune(K, sample=len(rows), choices=[(8, 70)]).bands
+        draws = [collection.tune(K, sample=100, seed=seed, choices=[(8, 70)]).bands[0] for seed in range(12)]
+    assert whole.recall_error == 0.0
+    assert 0.3 < whole.recall < 0.99
+    off = np.array([(one.recall - whole.recall) / one.recall_error for one in draws])
+    assert 0.45 < np.sqrt(np.mean(off**2)) < 1.6
+    errors = [one.recall_error for one in draws]
+    assert max(errors) < 1.7 * min(errors)
+
+
 def test_settings_differ(tuned: tuple[kinbin.Collection, kinbin.Tuning]) -> None:
     """Long bands are read less and find less, so that predictions have something to tell apart."""
     short, _, long = tuned[1].bands

@@ -152,7 +152,7 @@ function tuned(name, of, made) {
       bands.map((one) => [
         integer(one.rows),
         integer(one.bands),
-        percent(one.recall),
+        `${percent(one.recall)} ± ${percent(one.recall_error)}`,
         integer(one.postings),
         integer(one.verified),
         bytes(one.bytes_per_row),
