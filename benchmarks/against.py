@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,7 @@ NAMES = ("cifar10_rgbhist512", "mnist", "hog128", "mnist_pca128")
 LEAST = 0.97
 """Times before over times now: what may be noise."""
 STARTS = 3
-"""Processes of each checkout a set: where a process's memory lies changes its times by some per cent."""
+"""Processes of each checkout a set, each with a build of its own: where a process's memory lies changes its times by some per cent."""
 WALKS = (0.3, 0.5, 0.7, 0.9, 0.95, 0.98)
 """Targets of walks; from them follows what a walk of a given recall takes."""
 LEVELS = (0.95, 0.98, 0.99)
@@ -83,22 +84,24 @@ def _one_set(options: Options, name: str, sources: dict[str, Path], folder: Path
     np.save(files["rows"], made.rows[: options.pick(50_000, 5_000)])
     np.save(files["queries"], made.queries)
     seconds: dict[str, dict[str, list[float]]] = {}
-    recalls: dict[str, dict[str, float]] = {}
+    recalls: dict[str, dict[str, list[float]]] = {}
     truth: list[list[str]] = []
     for start in range(options.pick(STARTS, 1)):
-        with _sides(sources, folder) as ask:
+        with _sides(sources, folder / str(start)) as ask:
             for side in sources:
-                taken = ask[side]({"do": "opened" if start else "build", "name": name, **files})
-                if not start:
-                    seconds.setdefault("build: adds and bands", {})[side] = [taken["seconds"]]
-                    seconds.setdefault("build: links", {})[side] = [taken["links"]]
+                taken = ask[side]({"do": "build", "name": name, **files})
+                seconds.setdefault("build: adds and bands", {}).setdefault(side, []).append(taken["seconds"])
+                seconds.setdefault("build: links", {}).setdefault(side, []).append(taken["links"])
             truth = truth or ask[HERE]({"do": "batch", "mode": "exact", "target": 0.9, "count": len(made.queries)})["ids"]
             for task, asked in _tasks(len(made.queries)).items():
                 request = asked | ({"name": name} if asked["do"] == "add" else {})
                 _in_turns(ask, request, options.rounds(3), seconds.setdefault(task, {}))
-                if asked["do"] == "batch" and not start:
-                    recalls[task] = {side: _recall(ask[side](request)["ids"], truth) for side in sources}
-    return {"what": made.title, "seconds": seconds, "recalls": recalls}
+                if asked["do"] == "batch":
+                    for side in sources:
+                        recalls.setdefault(task, {}).setdefault(side, []).append(_recall(ask[side](request)["ids"], truth))
+        shutil.rmtree(folder / str(start))
+    found = {task: {side: statistics.fmean(each) for side, each in sides.items()} for task, sides in recalls.items()}
+    return {"what": made.title, "seconds": seconds, "recalls": found}
 
 
 def _in_turns(ask: dict[str, Callable[..., Any]], request: dict[str, Any], rounds: int, into: dict[str, list[float]]) -> None:
@@ -120,6 +123,7 @@ def _recall(ids: list[list[str]], truth: list[list[str]]) -> float:
 def _sides(sources: dict[str, Path], folder: Path) -> Iterator[dict[str, Callable[..., Any]]]:
     """A process for each checkout: functions that ask it."""
     processes = {}
+    folder.mkdir()
     try:
         for number, (side, source) in enumerate(sources.items()):
             environment = os.environ | {"PYTHONPATH": str(source / "index")}

@@ -51,12 +51,6 @@ class Side:
         self.database.create_collection(f"{name}-side", dim=self.rows.shape[1], seed=0)
         return {"seconds": banded - started, "links": linked - banded}
 
-    def opened(self, name: str, rows: str, queries: str) -> dict[str, Any]:
-        """Take up a set that another process built."""
-        self.rows, self.queries = np.load(rows), np.load(queries)
-        self.collection = self.database.collection(name)
-        return {"seconds": 0.0}
-
     def batch(self, mode: str, target: float, count: int) -> dict[str, Any]:
         """All queries at once."""
         queries = self.queries[:count]

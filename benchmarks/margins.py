@@ -1,8 +1,9 @@
-"""Where the best peer is near: bands alone on denser histograms, and single calls on principal components, against FAISS HNSW."""
+"""Where the best peer is near: bands alone on denser histograms, walks on gradients and on principal components, against FAISS HNSW."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,8 +23,8 @@ from truth import Judge
 from vector_sets import SETS, VectorSet
 
 FLOORS = (0.95, 0.99)
-TARGETS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
-WIDTHS = (10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80)
+TARGETS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+WIDTHS = (10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 200)
 """efSearch."""
 SIDE = 24
 """Pixels of a patch's edge."""
@@ -44,13 +45,20 @@ def measure(options: Options) -> dict[str, Any]:
 def _measure(data: VectorSet, mode: str, options: Options) -> dict[str, Any]:
     """Batches of everybody's ladder in turns; then single calls of who reaches a recall the fastest."""
     rows, queries = normalised(data.rows), normalised(data.queries)
-    judge, graph = Judge(data.rows, data.queries, K), hnsw(rows)
+    judge, graphs, builds = Judge(data.rows, data.queries, K), {}, {}
+    for links, construction in GRAPHS:
+        name, began = f"FAISS HNSW M={links} efC={construction}", time.perf_counter()
+        graphs[name] = hnsw(rows, links, construction)
+        builds[name] = time.perf_counter() - began
     with workspace(options) as folder, kinbin.open(folder) as database:
         collection = database.create_collection("c", dim=rows.shape[1], seed=0)
-        fill(collection, data.rows, link=mode == "links")
+        builds["Kinbin"] = max(fill(collection, data.rows, link=mode == "links").values())
         ladders: dict[str, dict[float, Contender]] = {
             "Kinbin": {target: of_collection(collection, data.queries, target, mode) for target in TARGETS},
-            "FAISS": {width: of_faiss(graph, queries, f"FAISS HNSW M=16 efC=100, efSearch {width}", width) for width in WIDTHS},
+            **{
+                name: {width: of_faiss(graph, queries, f"{name}, efSearch {width}", width) for width in WIDTHS}
+                for name, graph in graphs.items()
+            },
         }
         contenders = {(who, setting): one for who, ladder in ladders.items() for setting, one in ladder.items()}
         seconds = interleaved({str(key): one.many for key, one in contenders.items()}, options.rounds(5, 2))
@@ -63,7 +71,7 @@ def _measure(data: VectorSet, mode: str, options: Options) -> dict[str, Any]:
         asked = {line["key"]: by_key[line["key"]] for best in chosen.values() for line in best if line is not None}
         return {
             "title": data.title, "rows": len(rows), "dimension": rows.shape[1], "queries": len(queries), "layout": layout(collection),
-            "nonzeros": float((data.rows != 0).sum() / len(rows)), "lines": lines,
+            "builds": builds, "nonzeros": float((data.rows != 0).sum() / len(rows)), "lines": lines,
             "chosen": {str(floor): [None if line is None else line["key"] for line in best] for floor, best in chosen.items()},
             "single": _single(asked, len(queries)),
         }  # fmt: skip
@@ -107,8 +115,11 @@ def _histograms(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
     return counts.reshape(n, size).astype(np.float32)
 
 
+GRAPHS = ((16, 100), (32, 200))
+"""M and efConstruction."""
 PARTS: dict[str, tuple[str, str, Callable[[Options], VectorSet]]] = {
     "bands": ("Bands alone", "bands", _hues),
+    "gradients": ("Walks", "links", SETS["hog128"]),
     "alone": ("Walks", "links", SETS["mnist_pca128"]),
 }
 """By name: what it is called, the mode, the data."""
@@ -120,7 +131,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Options], VectorSet]]] = {
 def render(result: dict[str, Any]) -> str:
     """For each set, what reaches a recall the fastest: batches, and single calls."""
     parts: list[str] = []
-    for name, (title, _, _) in PARTS.items():
+    for name, (title, mode, _) in PARTS.items():
         if name not in result:
             continue
         each = result[name]
@@ -129,6 +140,9 @@ def render(result: dict[str, Any]) -> str:
             f"not zero; {each['queries']:,} queries, k = {K}; {each['layout']}; single calls in loops of {result['loop']}."
         )
         parts.append(_table(each))
+        ours = each["builds"]["Kinbin"]
+        others = (f"{name} {figure(seconds)} s ({figure(seconds / ours)})" for name, seconds in each["builds"].items() if name != "Kinbin")
+        parts.append(f"Built, durably{' and linked' if mode == 'links' else ''}, in {figure(ours)} s; in memory {', '.join(others)}.")
     return paragraphs(*parts)
 
 
