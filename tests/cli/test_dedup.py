@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import importlib
 import io
 import os
@@ -99,6 +100,10 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.txt", b"a\n", ["--min-score", "0"], 1, "--min-score is a similarity"),
         ("a.txt", b"a\n", ["--words", "2", "--chars", "2"], 2, "not both"),
         ("a.txt", b"a\n", ["--out", "b.csv"], 2, "has the format of the input"),
+        ("a.txt", b"a\n", ["--words", "9" * 30], 1, "words is a whole number from 1 to 1,000,000"),
+        ("a.txt", b"a\n", ["--seed", "9" * 30], 1, "seed is a whole number"),
+        ("a.csv", b'id,text\n1,"abc\n2,def\n', [], 1, "no CSV in UTF-8: unexpected end of data"),
+        ("a.parquet", b"PAR1 this is none", [], 1, "no Parquet file"),
     ],
 )
 def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, name: str, content: bytes, more: list[str], code: int, says: str) -> None:
@@ -176,6 +181,50 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     result = run("dedup", file)
     assert (result.exit_code, "changed while it was read" in " ".join(result.stderr.split())) == (1, True)
     assert not (tmp_path / "docs.dedup.ndjson").exists()
+    monkeypatch.undo()
+    # "run the command again" is what helps.
+    assert run("dedup", file).exit_code == 0
+    assert (tmp_path / "docs.dedup.ndjson").exists()
+
+
+def test_marks_leave_the_rest_of_a_line_as_it_is(run: Run, tmp_path: Path) -> None:
+    """Numbers that no float holds, fields that stand twice, escapes and spaces: only the marks are added."""
+    lines = [
+        b'{"text":"a b c d","big":123456789012345678901234567890}',
+        b'{ "x" : 1.0, "x": 2, "text": "\\u0061 b c d e f g" }  ',
+        b'{"text":"nothing of that","deep":{"text":[]}}',
+    ]
+    (tmp_path / "a.ndjson").write_bytes(b"\n".join(lines))
+    assert run("dedup", tmp_path / "a.ndjson", "--mark").exit_code == 0
+    assert (tmp_path / "a.dedup.ndjson").read_bytes().splitlines() == [
+        lines[0][:-1] + b',"cluster":0,"keep":true}',
+        lines[1].rstrip()[:-2] + b',"cluster":1,"keep":true}',
+        lines[2][:-1] + b',"cluster":2,"keep":true}',
+    ]
+
+
+def test_an_output_is_written_by_one_process_at_a_time(run: Run, tmp_path: Path) -> None:
+    """Who comes while another writes is refused and touches nothing; what a killed one left is no hindrance."""
+    file, draft = tmp_path / "docs.ndjson", tmp_path / ".docs.dedup.ndjson.part"
+    file.write_bytes(ndjson(TEXTS))
+    draft.write_bytes(b"half a line of somebody")
+    with draft.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        result = run("dedup", file)
+        assert (result.exit_code, "another process writes this output" in " ".join(result.stderr.split())) == (1, True)
+        assert draft.read_bytes() == b"half a line of somebody"
+    assert run("dedup", file).exit_code == 0
+    assert [orjson.loads(line)["id"] for line in (tmp_path / "docs.dedup.ndjson").read_bytes().splitlines()] == sorted(set(FIRSTS))
+    assert not draft.exists()
+
+
+def test_a_folder_is_no_output(run: Run, tmp_path: Path) -> None:
+    """It is refused before anything is read."""
+    (tmp_path / "a.txt").write_bytes(b"a\n")
+    (tmp_path / "b.txt").mkdir()
+    result = run("dedup", tmp_path / "a.txt", "--out", tmp_path / "b.txt")
+    assert (result.exit_code, "is a folder" in " ".join(result.stderr.replace("│", " ").split())) == (2, True)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
 
 STAGES = {

@@ -131,6 +131,7 @@ async def test_a_field_of_several(app: App) -> None:
         ({"string": "x", "id": "a"}, "invalid_field", "#/string"),
         ({"vector": [1, 0], "id": "a", "limit": 1_001}, "over_limit", "#/limit"),
         ({"vector": [1, 0], "id": "a", "feature_names": {"x": "y"}}, "bad_parameter", "#/feature_names"),
+        ({"vector": [1, 0], "id": "a", "feature_names": {"1": 5}}, "invalid_field", "#/feature_names/1"),
     ],
 )
 async def test_what_is_refused(body: dict[str, Any], code: str, pointer: str, app: App) -> None:

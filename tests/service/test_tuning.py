@@ -93,6 +93,22 @@ async def test_what_is_malformed_is_refused_with_its_place(points: App, path: st
     assert (await points.get(PATH))["rows"] == 8
 
 
+@pytest.mark.parametrize(
+    ("body", "pointer", "limit"),
+    [
+        ({"sample": 5_001, "k": 1}, "#/sample", "tuned_rows"),
+        ({"k": 101}, "#/k", "tuned_k"),
+        ({"choices": [{"rows": 1, "bands": 1}] * 1_001}, "#/choices", "tuned_choices"),
+    ],
+)
+async def test_a_limit_that_is_passed_is_named(points: App, body: dict[str, Any], pointer: str, limit: str) -> None:
+    """The one of this request, not of others that have a field of the name."""
+    refused = await points.post(f"{PATH}/tune", body, status=422)
+    assert (refused["code"], refused["errors"][0]["pointer"], refused["limit"]) == ("over_limit", pointer, limit)
+    refused = await points.get(f"{PATH}/recall", params={"queries": 5_001}, status=422)
+    assert (refused["code"], refused["limit"]) == ("over_limit", "tuned_rows")
+
+
 @pytest.mark.parametrize("given", [{"queries": 0}, {"modes": "fast"}, {"k": "x"}, {"sample": 3}])
 async def test_what_is_malformed_in_the_address_is_refused(points: App, given: dict[str, Any]) -> None:
     """422."""

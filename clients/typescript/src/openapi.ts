@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 996efd699ec2d05fe2c4bb1ae6af0cdb68464b19c36502191dfae7870f162fa0, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 0cc9868f99fbd9fb507039e4640424cc49a456816edd032d33def6fb534ebba1, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -984,7 +984,7 @@ export interface components {
             shared: number;
             /**
              * Collision
-             * @description the probability that a hash of both is the same
+             * @description the probability that a hash of both is the same, by the sampler's law (0-bit GCWS agrees up to .015 more often)
              */
             collision: number;
             /**

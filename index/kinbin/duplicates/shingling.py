@@ -27,6 +27,7 @@ _KINDS = np.zeros(128, np.uint8)
 """Of ASCII: white space as `str.split` sees it, and punctuation (Unicode category P)."""
 for _code in range(128):
     _KINDS[_code] = _SPACE if chr(_code).isspace() else _PUNCTUATION if unicodedata.category(chr(_code))[0] == "P" else 0
+_MOST = 1_000_000
 _UPPER_A, _UPPER_Z, _LOWER = np.uint32(65), np.uint32(90), np.uint32(32)
 
 
@@ -41,8 +42,8 @@ class Shingler:
         if (self.words is None) == (self.characters is None):
             raise InvalidInput.of("bad_parameter", "shingles are of words or of characters, as words=3 or characters=5", field="words")
         name, value = ("words", self.words) if self.words is not None else ("characters", self.characters)
-        if whole(name, value) < 1:
-            raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 on", field=name)
+        if not 1 <= whole(name, value) <= _MOST:
+            raise InvalidInput.of("bad_parameter", f"{name} is a whole number from 1 to {_MOST:,}", field=name)
 
     def rows(self, texts: Sequence[str]) -> Rows:
         """The sets of distinct shingles, in order. A text without a word (or with white space only) is a row without a feature.

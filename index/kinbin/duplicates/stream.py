@@ -308,14 +308,40 @@ class _Names:
 
 
 _REMEMBERED = 100_000
+_ROUNDED = 64
+_MOST_SCORE = 1e300
 
 
 def _least_score(space: Space, limit: float) -> float:
-    """The least score of which as much is printed as the limit: turning a printed number into a score rounds."""
-    least = space.score_of(limit) * (1.0 - 1e-14)
-    while space.falls_short(float(space.printed(least)), limit):
-        least = math.nextafter(least, math.inf)
-    return least
+    """The least score of which as much is printed as the limit: turning a printed number into a score rounds.
+
+    Near 0 that may be far off: scores are as many steps of floats apart as half of them have. So steps double until one is past it, then
+    halve. Where printing rounds, neighbours of the place that is found may print as much: the least of `_ROUNDED` counts.
+    """
+    first = _bits(max(0.0, space.score_of(limit) * (1.0 - 1e-14)))
+
+    def short(bits: int) -> bool:
+        return bool(space.falls_short(float(space.printed(_float(bits))), limit))
+
+    low, step = first, 1
+    while short(low + step):
+        low, step = low + step, 2 * step
+        if low + step > _bits(_MOST_SCORE):
+            return math.inf
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return _float(next(bits for bits in range(max(first, high - _ROUNDED), high + 1) if not short(bits)))
+
+
+def _bits(score: float) -> int:
+    """The place of a float of 0 or more among all of them."""
+    return int(np.float64(score).view(np.int64))
+
+
+def _float(bits: int) -> float:
+    return float(np.int64(bits).view(np.float64))
 
 
 def _living(view: View, masks: Sequence[DeadRows] | None) -> Source:

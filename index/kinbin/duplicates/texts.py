@@ -39,6 +39,7 @@ _FILES = (*_READ, "first.bin", "rows.bin", "keys.bin", "clusters.bin")
 _NOTED_BYTES = 64 << 20
 """What is written between two notes: so much may have to be read again after a kill."""
 _LEAST_MEMORY = 256
+_MOST_SEED = (1 << 63) - 1
 _FIXED_MB = 128
 """What the program takes besides its buffers, of the memory that it may take."""
 
@@ -83,6 +84,8 @@ class TextDuplicates:
             raise InvalidInput.of("bad_parameter", "min_score is a similarity above 0 and up to 1", field="min_score")
         if not is_number(miss) or not 1e-9 <= miss < 1.0:
             raise InvalidInput.of("bad_parameter", "miss is a probability from 1e-9 to below 1", field="miss")
+        if not is_number(seed) or not hasattr(seed, "__index__") or not 0 <= seed <= _MOST_SEED:
+            raise InvalidInput.of("bad_parameter", "seed is a whole number from 0 to 2**63 - 1", field="seed")
         if memory_mb < _LEAST_MEMORY:
             raise InvalidInput.of("bad_parameter", f"memory is {_LEAST_MEMORY} MB or more", field="memory")
         self._shingler, self._least, self._miss, self._sampler = shingler, float(min_score), float(miss), MinHash(seed)

@@ -1,7 +1,8 @@
 """A folder of work that goes on where it was killed: stages whose files are complete, or made anew.
 
 A file of a stage is written under another name and renamed when it is on disk; what is noted of the job is one small file, replaced
-as a whole. So after a kill, or a power failure, each stage is done or is not; the first notes how much of it is.
+as a whole. So after a kill, or a power failure, each stage is done or is not; the first notes how much of it is. When work is removed
+the notes go first: files without notes are those of nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from kinbin.errors import InvalidInput
+from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.workspace import reserve
 
@@ -74,7 +76,15 @@ class Work:
         if differing:
             text = f"{self.folder} holds the work of another job ({', '.join(differing)}): remove it, or name another folder"
             raise InvalidInput.of("bad_parameter", text, field="work")
+        if short := sorted(name for name, size in notes.get("sizes", {}).items() if self._size(name) < size):
+            text = f"{self.folder} lacks a part of {short[0]!r}, so this work cannot go on: remove it"
+            raise InvalidInput.of("bad_parameter", text, field="work")
         return notes
+
+    def _size(self, name: str) -> int:
+        """Bytes of a file; 0 if it is not there."""
+        path = self.folder / name
+        return path.stat().st_size if path.exists() else 0
 
     def note(self, **more: Any) -> None:
         """Note what is done, on disk."""
@@ -194,7 +204,11 @@ def _locked(folder: Path) -> BinaryIO:
 
 
 def _unlink(folder: Path, ours: frozenset[str]) -> None:
-    for name in ours:
+    """Remove a job's files. Its notes go first, on disk as well: with them, files that are gone would be taken for what was done."""
+    (folder / _NOTES).unlink(missing_ok=True)
+    with translated():
+        sync_directory(folder)
+    for name in sorted(ours):
         (folder / name).unlink(missing_ok=True)
 
 

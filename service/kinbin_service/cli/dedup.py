@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kinbin_service.cli.options import JsonOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json
+
+if TYPE_CHECKING:
+    from kinbin import TextDuplicates
+    from kinbin_service.importing.progress import Watch
 
 __all__ = ["dedup_command"]
 
@@ -30,7 +34,12 @@ def dedup_command(
     mark: Annotated[
         bool, typer.Option("--mark", help="Write all documents, with cluster (number of its first document, from 0) and keep.")
     ] = False,
-    memory: Annotated[int, typer.Option(min=256, metavar="MB", help="Memory to hold at most, besides the page cache.")] = 1_024,
+    memory: Annotated[
+        int,
+        typer.Option(
+            min=256, metavar="MB", help="Memory to hold at most, besides the page cache. A text of millions of characters takes more."
+        ),
+    ] = 1_024,
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the work. Default: beside the output; removed at the end.")
     ] = None,
@@ -51,6 +60,8 @@ def dedup_command(
     target = out or file.with_name(f"{file.stem}.dedup{file.suffix}")
     if target.suffix.lower() != file.suffix.lower():
         raise typer.BadParameter(f"the output has the format of the input: end its name with {file.suffix}", param_hint="--out")
+    if target.is_dir():
+        raise typer.BadParameter("the output is a folder: name a file", param_hint="--out")
     if target.exists() and target.samefile(file):
         raise typer.BadParameter("the output is the input: name another file", param_hint="--out")
     folder = work or target.with_name(f"{target.name}.work")
@@ -73,19 +84,16 @@ def dedup_command(
                 raise
             raise Failure(f"{error}; --restart removes it and begins anew") from None
         with job, watch(error_console()) as bar:
-            stages: list[str] = []
-
-            def progress(stage: str, done: int, total: int) -> None:
-                if stage not in stages:
-                    stages.append(stage)
-                    bar.start(f"{file.name}: {stage}", total, 0)
-                bar.advance(done, 0)
 
             def check() -> None:
                 if source_of(file, text) != said:
-                    raise Failure(f"{file} changed while it was read, and nothing was written: run the command again")
+                    raise _Changed(f"{file} changed while it was read, and nothing was written: run the command again")
 
-            done = deduplicate(source, job, target, mark=mark, check=check, progress=progress)
+            try:
+                done = deduplicate(source, job, target, mark=mark, check=check, progress=_Stages(bar, file.name, job))
+            except _Changed:
+                job.remove()  # it is of a file that is no more
+                raise
             job.remove()
     seconds = round(time.perf_counter() - began, 2)
     if as_json:
@@ -96,6 +104,27 @@ def dedup_command(
         f"{target}: {done.kept:,} of {done.documents:,} documents are kept{' and marked' if mark else ''}, in {seconds:,} s; "
         f"{done.compared:,} pairs were compared, a near one is overlooked with probability {done.miss_probability:.2g} at most"
     )
+
+
+class _Changed(Failure):
+    """The input is not what it was."""
+
+
+class _Stages:
+    """Shows the stages of a job one after the other: reading counts bytes, and the documents that were read beside them."""
+
+    def __init__(self, bar: Watch, name: str, job: TextDuplicates) -> None:
+        self._bar, self._name, self._job = bar, name, job
+        self._stage, self._seen = "", job.documents
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            self._seen = self._seen if stage == "reading" else 0
+            self._bar.start(f"{self._name}: {stage}", total, 0)
+        seen = self._job.documents if stage == "reading" else done
+        self._bar.advance(done, seen - self._seen)
+        self._seen = seen
 
 
 def source_of(file: Path, text: str) -> str:

@@ -24,6 +24,11 @@ _BOM = b"\xef\xbb\xbf"
 """What some editors begin a file with; it is no part of the first document, and is not written."""
 _BATCH = 2_000
 _BATCH_CHARACTERS = 1 << 22
+_BATCH_BYTES = 1 << 22
+_BUFFER = 1 << 18
+"""Of a column of a Parquet file that is read."""
+_GROUP_BYTES, _GROUP_ROWS = 16 << 20, 100_000
+"""Of a row group of one that is written, or so."""
 
 Fate = tuple[int, bool]
 """The marks of a document."""
@@ -154,9 +159,9 @@ class NdjsonDocuments(_Lines):
         return text
 
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:
-        content = self._object(line, number)
-        _refuse_marks(self.path, content)
-        return orjson.dumps(content | dict(zip(MARKS, fate, strict=True)))
+        _refuse_marks(self.path, self._object(line, number))
+        # What stands there stays as it is: numbers that no float holds, too. The object has the text, so a comma comes before the marks.
+        return line.removesuffix(b"}").rstrip() + b"," + orjson.dumps(dict(zip(MARKS, fate, strict=True))).removeprefix(b"{")
 
 
 class LineDocuments(_Lines):
@@ -178,10 +183,14 @@ class CsvDocuments:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.total = path.stat().st_size
-        self._form: dict[str, Any] = {"delimiter": "\t" if path.suffix.lower() == ".tsv" else ","}
+        # strict: a quote that is never closed would make one document of all that follow.
+        self._form: dict[str, Any] = {"delimiter": "\t" if path.suffix.lower() == ".tsv" else ",", "strict": True}
         csv.field_size_limit(sys.maxsize)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            self._header = next(csv.reader(file, **self._form), [])
+            try:
+                self._header = next(csv.reader(file, **self._form), [])
+            except (csv.Error, UnicodeDecodeError) as error:
+                raise SourceError(path, f"this is no CSV in UTF-8: {error}") from None
         if text not in self._header:
             raise SourceError(path, f'there is no column "{text}" (there are {", ".join(self._header)}): name one with --text')
         self._column = self._header.index(text)
@@ -238,11 +247,26 @@ class ParquetDocuments:
         with self._opened() as file:
             self.total = file.metadata.num_rows
             names = file.schema_arrow.names
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        bytes_ = sum(group.total_byte_size for group in groups)
+        of_text = sum(
+            group.column(place).total_uncompressed_size
+            for group in groups
+            for place in range(group.num_columns)
+            if group.column(place).path_in_schema == text
+        )
+        self._rows_read, self._rows_written = (max(1, min(_BATCH, _BATCH_BYTES * self.total // max(1, size))) for size in (of_text, bytes_))
         if text not in names:
             raise SourceError(path, f'there is no column "{text}" (there are {", ".join(names)}): name one with --text')
 
     def _opened(self) -> Any:
-        return self._parquet.ParquetFile(self.path)
+        import pyarrow as pa
+
+        try:
+            # A column is read through a buffer, not all of a row group at once.
+            return self._parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False)
+        except pa.ArrowInvalid as error:
+            raise SourceError(self.path, f"this is no Parquet file: {error}") from None
 
     def progress(self, position: Position) -> int:
         return position[0]
@@ -253,7 +277,7 @@ class ParquetDocuments:
     def _texts(self, done: int) -> Iterator[tuple[str, Position]]:
         number = 0
         with self._opened() as file:
-            for batch in file.iter_batches(batch_size=_BATCH, columns=[self._text]):
+            for batch in file.iter_batches(batch_size=self._rows_read, columns=[self._text]):
                 if number + len(batch) <= done:
                     number += len(batch)
                     continue
@@ -274,15 +298,21 @@ class ParquetDocuments:
             if mark:
                 _refuse_marks(self.path, schema.names)
                 schema = schema.append(pa.field(MARKS[0], pa.int64())).append(pa.field(MARKS[1], pa.bool_()))
+            waiting: list[Any] = []
             with self._parquet.ParquetWriter(path, schema) as out:
-                for batch in file.iter_batches(batch_size=_BATCH):
+                for batch in file.iter_batches(batch_size=self._rows_written):
                     here = list(itertools.islice(fate, len(batch)))
                     keep = pa.array([one[1] for one in here], pa.bool_())
                     if mark:
                         columns = [*batch.columns, pa.array([one[0] for one in here], pa.int64()), keep]
-                        out.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+                        waiting.append(pa.RecordBatch.from_arrays(columns, schema=schema))
                     else:
-                        out.write_batch(batch.filter(keep))
+                        waiting.append(batch.filter(keep))
+                    if sum(one.nbytes for one in waiting) >= _GROUP_BYTES or sum(map(len, waiting)) >= _GROUP_ROWS:
+                        out.write_table(pa.Table.from_batches(waiting, schema))
+                        waiting = []
+                if waiting:
+                    out.write_table(pa.Table.from_batches(waiting, schema))
 
 
 def _refuse_marks(path: Path, names: Sequence[str] | dict[str, Any]) -> None:

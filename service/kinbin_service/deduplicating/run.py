@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import kinbin
 from kinbin_service.deduplicating.files import Documents, Fate
+from kinbin_service.importing import SourceError
 
 __all__ = ["Deduplicated", "deduplicate"]
 
@@ -35,6 +39,9 @@ def deduplicate(
 
     check: raises if the source is not what it was when reading began; it is read twice. progress(stage, done, of): "reading", "hashing",
     "comparing", "writing".
+
+    Raises:
+        SourceError: the file cannot be read, or another process writes `out`.
     """
     tell = progress or (lambda *_: None)
     if not job.is_read:
@@ -43,17 +50,39 @@ def deduplicate(
             tell("reading", source.progress(position), source.total)
     check()
     found = job.finish(progress)
-    draft = out.with_name(f".{out.name}.part")
-    try:
+    with _draft(out) as draft:
         try:
             source.write(draft, _fates(found.cluster, tell), mark=mark)
         finally:
             # What another file did not agree with is told as what it is.
             check()
         draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
     return Deduplicated(job.documents, found.kept, found.miss_probability, found.compared)
+
+
+@contextmanager
+def _draft(out: Path) -> Iterator[Path]:
+    """The file that becomes the output, of one process at a time; what a killed one left of it is forgotten."""
+    draft = out.with_name(f".{out.name}.part")
+    while True:
+        file = draft.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise SourceError(out, "another process writes this output: wait until it is done, or name another") from None
+        # Whoever held it may have renamed or removed it meanwhile.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(draft.stat(), os.fstat(file.fileno())):
+                break
+        file.close()
+    with file:
+        try:
+            yield draft
+        finally:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(draft.stat(), os.fstat(file.fileno())):
+                    draft.unlink()
 
 
 def _fates(cluster: Any, tell: Progress) -> Iterator[Fate]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,7 @@ __all__ = ["MapAnswer", "MapRequest"]
 class MapRequest(BaseModel):
     """A sample of the items to lay out in the plane."""
 
+    LIMITS: ClassVar[dict[str, str]] = {"fields": "include"}
     model_config = ConfigDict(
         **STRICT,
         json_schema_extra={

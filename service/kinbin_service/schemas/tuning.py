@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
@@ -39,6 +39,7 @@ class ChoiceIn(BaseModel):
 class TuneRequest(BaseModel):
     """Predict what bands and walks find and take, by a sample of the stored rows."""
 
+    LIMITS: ClassVar[dict[str, str]] = {"sample": "tuned_rows", "k": "tuned_k", "choices": "tuned_choices"}
     model_config = ConfigDict(
         **STRICT, json_schema_extra={"examples": [{"k": 10, "target_recall": 0.9, "sample": 50, "choices": [{"rows": 3, "bands": 128}]}]}
     )
@@ -55,6 +56,7 @@ class TuneRequest(BaseModel):
 class RecallRequest(BaseModel):
     """Queries to measure recall by."""
 
+    LIMITS: ClassVar[dict[str, str]] = {"queries": "tuned_rows"}
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"queries": [{"indices": [0, 2], "values": [0.1, 2.5]}], "k": 10}]})
     queries: Annotated[
         list[SkipValidation[Vector | ObjectQueryIn]],
@@ -68,6 +70,7 @@ class RecallRequest(BaseModel):
 class RecallOptions(BaseModel):
     """What is said in the address where stored rows are drawn."""
 
+    LIMITS: ClassVar[dict[str, str]] = {"queries": "tuned_rows"}
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     queries: Annotated[int, Field(ge=1, le=largest("tuned_rows"), description="stored rows that are drawn, each as a query")] = 100
     k: Annotated[int, Field(ge=1, le=largest("k"), description="neighbours of each")] = 10

@@ -30,6 +30,9 @@ SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit"
 _ITEMS: dict[type[BaseModel], type[Any]] = {FieldsAddRequest: FieldsItemIn, ObjectsAddRequest: ObjectItemIn}
 """The items of adds other than those of vectors."""
 
+_FORM = re.compile(r"(?:list|dict|set|tuple)\[.*\]")
+"""A step that pydantic adds for one of several forms a field may have; bodies have no such place."""
+
 _IDS = frozenset({"id", "query_id", "ids"})
 """Fields of ids, which are strings, or integers that are made strings before they are judged."""
 
@@ -43,7 +46,7 @@ def validate(model: type[Model], value: Any, lines: Sequence[int] = ()) -> Model
     except ValidationError as error:
         found = error.errors(include_url=False)[:8]
     entries = [_entry(model, problem, lines) for problem in found]
-    limit = _limit(found[0])
+    limit = _limit(model, found[0])
     code = "over_limit" if limit else "invalid_field"
     raise Refusal(code, entries[0].detail, entries, limit)
 
@@ -54,7 +57,7 @@ _NAMED: dict[str, Mapping[str, object]] = {"kernel": kinbin.KERNELS, "distance":
 
 def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) -> Entry:
     """What is wrong, without naming fields or words that are not Kinbin's; one that is near is what may be meant."""
-    path = list(problem["loc"])
+    path = [step for step in problem["loc"] if not _FORM.fullmatch(str(step))]
     kind, context = problem["type"], problem.get("ctx", {})
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
     if kind == "extra_forbidden":
@@ -70,7 +73,7 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
         known = re.findall("'([^']*)'", context["expected"])
         verb = "lists some" if path[0] == "include" else "is one"
         detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], _NAMED.get(field, known))}"
-    elif _limit(problem):
+    elif _limit(model, problem):
         detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
     elif kind == "string_type" and field in _IDS:
         detail = f"{field}: should be a string or a 64-bit integer"
@@ -87,8 +90,10 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     return Entry("/".join(["#", *map(str, path)]), detail)
 
 
-def _limit(problem: ErrorDetails) -> str | None:
-    """The name of the limit that is passed, if that is what is wrong."""
+def _limit(model: type[BaseModel], problem: ErrorDetails) -> str | None:
+    """The name of the limit that is passed, if that is what is wrong. A model may have others than most, as its `LIMITS`."""
     if problem["type"] not in ("too_long", "less_than_equal") or len(problem["loc"]) != 1:
         return None
-    return LIMIT_OF.get(str(problem["loc"][0]))
+    field = str(problem["loc"][0])
+    name: str | None = getattr(model, "LIMITS", {}).get(field) or LIMIT_OF.get(field)
+    return name

@@ -241,6 +241,31 @@ def test_the_same_thousands_of_times_takes_no_longer(db: kinbin.Database, rng: n
         assert buckets.merged.all(), "each row would look at all others again"
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("kernel", "parameters", "least"),
+    [("acos", {}, 1e-3), ("acos", {}, 1e-12), ("rbf", {"gamma": 20.0}, 1e-10), ("exp_chi2", {"gamma": 50.0}, 1e-20), ("ngmm", {}, 1e-300)],
+)
+def test_scores_near_zero_are_limits_as_others(
+    db: kinbin.Database, rng: np.random.Generator, kernel: str, parameters: dict[str, float], least: float
+) -> None:
+    """Where a printed score turns into very small ones, its limit is found at once, and the pairs are those that queries find."""
+    X = np.abs(rng.normal(size=(40, 6))).astype(np.float32)
+    X[20:, 3:], X[:20, :3] = 0.0, 0.0
+    X[0], X[1] = [1, 0, 0, 0, 0, 0], [1e-3, 1, 0, 0, 0, 0]
+    collection = db.create_collection("c", kernel=kernel, parameters=parameters, dim=6)
+    ids = [f"{i:02}" for i in range(len(X))]
+    collection.add(ids, X)
+    found = {(pair.a, pair.b): pair.score for pair in collection.duplicates(least, miss=0)}
+    answers = collection.query_batch(X, k=len(X), mode="exact", min_score=least)
+    told = zip(ids, answers, strict=True)
+    pairs = ((one, other, score) for one, answer in told for other, score in zip(answer.ids, answer.scores, strict=True))
+    wanted = {(one, other): score for one, other, score in pairs if one < other}
+    assert found.keys() == wanted.keys()
+    assert [found[pair] for pair in wanted] == pytest.approx(list(wanted.values()), rel=1e-12)
+
+
 def test_objects_are_compared_pair_by_pair(db: kinbin.Database) -> None:
     """Where no hash tells how near two items are all pairs are compared, and nothing is missed; there is a limit to how many."""
     collection = db.create_collection("words", items="strings", distance="levenshtein")

@@ -196,6 +196,48 @@ def test_work_whose_removal_was_broken_off_is_nobody_elses(
     assert not (tmp_path / "work").exists()
 
 
+@pytest.mark.parametrize("stopped", range(10))
+def test_work_whose_removal_was_broken_off_is_done_anew(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int
+) -> None:
+    """Whatever files a killed removal left, the same job finds what it found before."""
+    shingler, texts = kinbin.Shingler(words=3), planted(rng, 20)
+    job = kinbin.TextDuplicates(tmp_path / "work", shingler=shingler)
+    job.add(texts)
+    wanted = np.array(job.finish().cluster)
+    unlink, done = Path.unlink, iter(range(stopped))
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path.exists() and next(done, None) is None:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with suppress(KeyboardInterrupt):
+        job.remove()
+    job.close()
+    monkeypatch.undo()
+    with kinbin.TextDuplicates(tmp_path / "work", shingler=shingler) as job:
+        if not job.is_read:
+            job.add(texts[job.documents :])
+        np.testing.assert_array_equal(job.finish().cluster, wanted)
+
+
+@pytest.mark.parametrize("name", ["records.bin", "ends.bin", "content.bin"])
+def test_work_that_lacks_what_was_noted_is_refused(rng: np.random.Generator, tmp_path: Path, name: str) -> None:
+    """A file that is shorter than its notes say is not taken for one that ends in zeros."""
+    shingler, texts = kinbin.Shingler(words=3), planted(rng, 20)
+    with kinbin.TextDuplicates(tmp_path / "work", shingler=shingler) as job:
+        job.add(texts)
+        job.finish()
+    os.truncate(tmp_path / "work" / name, (tmp_path / "work" / name).stat().st_size - 1)
+    with pytest.raises(kinbin.InvalidInput, match=f"lacks a part of '{name}'") as refused:
+        kinbin.TextDuplicates(tmp_path / "work", shingler=shingler)
+    assert refused.value.problems[0].field == "work"
+    kinbin.TextDuplicates.discard(tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
 def test_a_full_disk_is_told_and_work_goes_on(rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the disk has no room for the files of a stage it ends with StorageFull, not with a signal; later it goes on."""
     texts = planted(rng, 50)
