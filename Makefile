@@ -162,7 +162,7 @@ docs: $(VENV)/.dev $(if $(TYPESCRIPT),$(MODULES)) ## write generated documents a
 # Hashes only, and no address of an index: every machine uses the index of its own configuration.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate $(UPGRADE)
-SERVER := --extra service --extra cluster --extra images --group server
+SERVER := --extra service --extra cluster --extra images --extra text --group server
 
 # In an empty folder, so that every kernel is compiled and its time is measured.
 kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (after changing what one is called with)

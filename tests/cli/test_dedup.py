@@ -99,6 +99,7 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.txt", b"\xff\n", [], 1, "no UTF-8"),
         ("a.txt", b"a\n", ["--min-score", "0"], 1, "--min-score is a similarity"),
         ("a.txt", b"a\n", ["--words", "2", "--chars", "2"], 2, "not both"),
+        ("a.txt", b"a\n", ["--segments", "words"], 2, "is not one of 'spaces', 'unicode'"),
         ("a.txt", b"a\n", ["--out", "b.csv"], 2, "has the format of the input"),
         ("a.txt", b"a\n", ["--words", "9" * 30], 1, "words is a whole number from 1 to 1,000,000"),
         ("a.txt", b"a\n", ["--seed", "9" * 30], 1, "seed is a whole number"),
@@ -126,6 +127,56 @@ def test_a_folder_of_another_job_is_left_alone(run: Run, tmp_path: Path) -> None
     assert (result.exit_code, "--restart removes it" in " ".join(result.stderr.split())) == (1, True)
     assert run("dedup", file, "--restart").exit_code == 0
     assert not (tmp_path / "docs.dedup.ndjson.work").exists()
+
+
+CHINESE = "港口在星期一关闭因为一场风暴损坏了三台起重机中的两台港务局发言人在当天下午的新闻发布会上对记者们这样说"
+
+
+def test_texts_without_spaces_are_near_by_the_rules_of_unicode(run: Run, tmp_path: Path) -> None:
+    """A Chinese sentence with another day in it is one word at spaces, and near to nothing; cut by the rules of Unicode it is near."""
+    other = "".join(chr(0x4E00 + 37 * n) for n in range(50))
+    file, out = tmp_path / "docs.ndjson", tmp_path / "docs.dedup.ndjson"
+    file.write_bytes(ndjson([CHINESE, other, CHINESE.replace("星期一", "星期二"), f"{CHINESE}。"]))
+    for more, kept in (([], [0, 1, 2]), (["--segments", "spaces"], [0, 1, 2]), (["--segments", "unicode"], [0, 1])):
+        result = run("dedup", file, *more)
+        assert result.exit_code == 0, result.stderr
+        assert [orjson.loads(line)["id"] for line in out.read_bytes().splitlines()] == kept
+
+
+def test_emoji_are_characters_by_the_rules_of_unicode(run: Run, tmp_path: Path) -> None:
+    """Families of which one is another are near by code points, and not where each is a character."""
+    families = ["\u200d".join(chr(0x1F466 + (place >> n & 1)) for n in range(5)) for place in range(14)]
+    file, out = tmp_path / "docs.ndjson", tmp_path / "docs.dedup.ndjson"
+    file.write_bytes(ndjson(["".join(families), "".join([*families[:6], families[7], *families[7:]])]))
+    for segments, kept in (("spaces", [0]), ("unicode", [0, 1])):
+        assert run("dedup", file, "--chars", "3", "--min-score", "0.7", "--segments", segments).exit_code == 0
+        assert [orjson.loads(line)["id"] for line in out.read_bytes().splitlines()] == kept
+
+
+def test_work_with_other_segments_is_left_alone(run: Run, tmp_path: Path) -> None:
+    """A run that was begun with other segments is refused, either way, and begun anew where that is asked for."""
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(b'{"text": "a"}\n{')
+    assert run("dedup", file).exit_code == 1
+    for more, others in ((["--segments", "unicode"], []), ([], ["--segments", "unicode"])):
+        told = " ".join(run("dedup", file, *more).stderr.split())
+        assert "another job (segments)" in told
+        assert "--restart removes it" in told
+        assert "document 2 is no JSON" in run("dedup", file, *more, "--restart").stderr
+        assert "document 2 is no JSON" in run("dedup", file, *more).stderr
+        assert "another job (segments)" in " ".join(run("dedup", file, *others).stderr.split())
+
+
+def test_a_missing_package_is_told_before_anything_is_made(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what cuts by the rules of Unicode the command says what to install, and leaves nothing behind."""
+    monkeypatch.setitem(sys.modules, "unicode_segmentation_rs", None)
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(ndjson(TEXTS))
+    result = run("dedup", file, "--segments", "unicode")
+    assert result.exit_code == 1
+    assert "pip install 'kinbin[text]'" in " ".join(result.stderr.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["docs.ndjson"]
+    assert run("dedup", file).exit_code == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--restart"]])

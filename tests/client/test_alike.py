@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -412,20 +413,37 @@ async def test_a_collection_that_is_not_there_is_told_alike(pair: Pair) -> None:
     assert by_client.value.code == by_library.value.code
 
 
-@given(st.text() | st.from_regex(r"(\w+[ ,.]+){0,6}", fullmatch=True), st.integers(-1, 6), st.sampled_from(["words", "characters"]))
-def test_shingles_are_those_of_the_library(text: str, length: int, by: str) -> None:
-    """The client's shingles are the library's, and so are its refusals."""
+MIXED = st.text(st.sampled_from(list("aB. '_1世ก\u0301\u200d\U0001f1e9\U0001f1ea\U0001f469")), max_size=30)
+
+
+@given(
+    st.text() | MIXED | st.from_regex(r"(\w+[ ,.]+){0,6}", fullmatch=True),
+    st.integers(-1, 6),
+    st.sampled_from(["words", "characters"]),
+    st.sampled_from(["spaces", "unicode"]),
+)
+def test_shingles_are_those_of_the_library(text: str, length: int, by: str, segments: str) -> None:
+    """The client's shingles are the library's, however texts are cut, and so are its refusals."""
     found = []
     for module in (kinbin, kinbin_client):
         try:
-            found.append(module.shingles(text, **{by: length}))
+            found.append(module.shingles(text, segments=segments, **{by: length}))
         except (kinbin.InvalidInput, InvalidArgument) as error:
             found.append((error.code, str(error)))
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
-    ("text", "options"), [("a", {}), ("a", {"words": 1, "characters": 1}), (None, {"words": 1}), ("\ud800", {"words": 1})]
+    ("text", "options"),
+    [
+        ("a", {}),
+        ("a", {"words": 1, "characters": 1}),
+        (None, {"words": 1}),
+        ("\ud800", {"words": 1}),
+        ("\ud800", {"words": 1, "segments": "unicode"}),
+        ("a", {"words": 1, "segments": "word"}),
+        ("a", {"words": 1, "segments": None}),
+    ],
 )
 def test_what_cannot_be_shingled_is_refused_alike(text: Any, options: dict[str, Any]) -> None:
     """What is no text, and lengths that are none or two, are refused in the same words."""
@@ -434,3 +452,16 @@ def test_what_cannot_be_shingled_is_refused_alike(text: Any, options: dict[str, 
     with pytest.raises(InvalidArgument) as by_client:
         kinbin_client.shingles(text, **options)
     assert (by_client.value.code, str(by_client.value)) == (by_library.value.code, str(by_library.value))
+
+
+def test_a_missing_package_is_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both name the package that cuts by the rules of Unicode, and each its own extra; what is cut at spaces goes on."""
+    monkeypatch.setitem(sys.modules, "unicode_segmentation_rs", None)
+    with pytest.raises(kinbin.InvalidInput) as by_library:
+        kinbin.shingles("a", words=1, segments="unicode")
+    with pytest.raises(InvalidArgument) as by_client:
+        kinbin_client.shingles("a", words=1, segments="unicode")
+    assert "pip install 'kinbin-client[text]'" in str(by_client.value)
+    assert str(by_client.value).replace("kinbin-client[", "kinbin[") == str(by_library.value)
+    assert by_client.value.code == by_library.value.code
+    assert kinbin_client.shingles("a", words=1) == {"a": 1}

@@ -263,13 +263,14 @@ def imported(path: Path) -> set[str]:
 def test_imports_are_the_dependencies() -> None:
     """The modules import the standard library, the client itself, httpx and pydantic: what pyproject.toml declares, and no more.
 
-    What is imported by name, when it is asked for, is the service of local mode and tqdm.
+    What is imported by name, when it is asked for, is the service of local mode, tqdm and what cuts texts by the rules of Unicode.
     """
     foreign = {name for path in PACKAGE.glob("*.py") for name in imported(path)} - sys.stdlib_module_names - {"kinbin_client"}
     declared = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert foreign == {"httpx", "pydantic"}
     assert {re.split(r"[^A-Za-z0-9_-]", requirement)[0] for requirement in declared["dependencies"]} == foreign
     assert [re.split(r"[^A-Za-z0-9_-]", one)[0] for one in declared["optional-dependencies"]["progress"]] == ["tqdm"]
+    assert [re.split(r"[^A-Za-z0-9_-]", one)[0] for one in declared["optional-dependencies"]["text"]] == ["unicode-segmentation-rs"]
 
 
 def test_versions_agree() -> None:

@@ -110,7 +110,7 @@ def vectors() -> list[Vector]:
     counts: dict[str, int] = {"red": 3}
     words: set[str] = {"red", "apple"}
     listed: list[str] = ["red", "apple"]
-    shingled = [shingles("The quick brown fox", words=2), shingles("The quick brown fox", characters=5)]
+    shingled = [shingles("The quick brown fox", words=2), shingles("The quick brown fox", characters=5, segments="unicode")]
     return [
         *shingled,
         words,

@@ -75,8 +75,8 @@ def distributions_of(module: str) -> set[str]:
 
 
 def test_library_declares_what_it_imports() -> None:
-    """The library imports what comes without extras, and nothing else but what decodes images and lays out maps, whose absence it tells."""
-    told = names(EXTRAS["images"]) | {"scikit-learn"}
+    """The library imports what comes without extras, and nothing else but three packages of extras, whose absence it tells."""
+    told = names(EXTRAS["images"]) | names(EXTRAS["text"]) | {"scikit-learn"}
     assert imported("index", but="index/kinbin/features").keys() - {"kinbin"} <= names(BASE) | told
 
 
@@ -116,6 +116,11 @@ def test_service_declares_what_it_imports_and_nothing_else() -> None:
 def test_client_declares_what_it_imports_and_nothing_else() -> None:
     """The client's dependencies are exactly what it imports, but for NumPy, which it takes where it is there."""
     assert imported("clients/python").keys() - {"kinbin-client", "numpy"} == names(CLIENT["project"]["dependencies"])
+
+
+def test_client_cuts_texts_with_the_package_of_the_library() -> None:
+    """Both extras ask for the same package in the same versions, since shingles of the two have to be equal."""
+    assert CLIENT["project"]["optional-dependencies"]["text"] == EXTRAS["text"] != []
 
 
 def test_client_extra_is_the_client_of_the_same_version() -> None:

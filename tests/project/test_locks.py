@@ -18,7 +18,7 @@ HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-SERVER = PROJECT["project"]["dependencies"] + EXTRAS["service"] + EXTRAS["cluster"] + GROUPS["server"]
+SERVER = PROJECT["project"]["dependencies"] + EXTRAS["service"] + EXTRAS["cluster"] + EXTRAS["images"] + EXTRAS["text"] + GROUPS["server"]
 FEATURES = EXTRAS["features"]
 TRACES = EXTRAS["traces"]
 WANTED = {

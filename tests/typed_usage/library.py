@@ -42,7 +42,7 @@ def fill(photos: kinbin.Collection, texts: kinbin.Collection) -> None:
     texts.add(["u"], [kinbin.Tokens({"red": 1})])
     texts.add(["s", "s2", "s3"], [{"red", "apple"}, ["red", "apple"], kinbin.Tokens(["red"])])
     assert_type(kinbin.shingles("The quick brown fox", words=2), dict[str, int])
-    texts.add(["s4"], [kinbin.shingles("The quick brown fox", characters=5)])
+    texts.add(["s4"], [kinbin.shingles("The quick brown fox", characters=5, segments="unicode")])
     texts.add(["v", "w"], [{7: 1.5, 2**40: 2}, kinbin.Sparse([1, 2], [0.5, 0.5])])
     texts.add(["x"], [kinbin.Sparse(np.array([1, 2]), np.array([0.5, 0.5]))])
     assert_type(kinbin.token_feature("red"), int)

@@ -91,7 +91,7 @@ class TextDuplicates:
         self._shingler, self._least, self._miss, self._sampler = shingler, float(min_score), float(miss), MinHash(seed)
         share = (memory_mb - _FIXED_MB) << 20
         self._space = space_of("minmax")
-        job = {"format": 1, **asdict(shingler), "min_score": min_score, "miss": miss, "seed": seed, "source": source}
+        job = {"format": 1, **shingler.told, "min_score": min_score, "miss": miss, "seed": seed, "source": source}
         self._work = Work(Path(folder), job, _FILES)
         self._budget = Budget(places=share // 48, keys=0, row_bytes=share // 16, zeros=self._work.scratch)
         self._records, self._ends, self._content = (Appended(self._work, name) for name in _READ)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 
 from kinbin.errors import InvalidInput
+from kinbin.rows.segmentation import SPACES, UNICODE, check_segments, encodable, unicode_characters, unicode_words
 
-__all__ = ["normalised_words", "shingles"]
+__all__ = ["parts_of", "shingles"]
 
 
-def shingles(text: str, *, words: int | None = None, characters: int | None = None) -> dict[str, int]:
+def shingles(text: str, *, words: int | None = None, characters: int | None = None, segments: str = SPACES) -> dict[str, int]:
     """The runs of so many words, or of so many characters, of a text with their counts: a vector of tokens, to add or query by.
 
     Exactly one of `words` and `characters` is given. First the text is made alike where it reads alike: Unicode NFKC and
@@ -19,32 +21,35 @@ def shingles(text: str, *, words: int | None = None, characters: int | None = No
     Characters are code points, white space counts as one space, and punctuation stays. A text of fewer words or characters
     than asked for is one shingle. `set(shingles(...))` leaves the counts out.
 
+    segments: "unicode" cuts where Unicode Standard Annex 29 says. A word is then a segment with a letter or a number in it ("ét—well" is
+    two, "3.14" and "don't" one, "c++" is "c"; of Han, Hiragana and Thai, which no dictionary cuts, each character is one), and a character
+    is an extended grapheme cluster: an emoji, a flag or a letter with its marks is never cut. It takes `pip install 'kinbin[text]'`.
+
     Raises:
         InvalidInput: code "bad_parameter"; the text is empty, too, if it has no word (or only white space) in it.
 
     Usage: `collection.add(["a"], [kinbin.shingles("The quick brown fox", words=2)])`
     """
     length = _length(words, characters)
+    check_segments(segments)
     if not isinstance(text, str):
         raise InvalidInput.of("bad_parameter", f"text is a string, this is {type(text).__name__}", field="text")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput.of("bad_parameter", "text holds a lone surrogate, which is no character", field="text") from None
-    parts = normalised_words(text, bare=words is not None)
+    parts = parts_of(encodable(text), by_words=words is not None, segments=segments)
     if not parts:
         what = "character" if words is None else "word"
         raise InvalidInput.of("bad_parameter", f"text has no {what} in it; leave it out, since nothing is similar to it", field="text")
-    if words is None:
-        plain = " ".join(parts)
-        return dict(Counter(plain[start : start + length] for start in range(max(1, len(plain) - length + 1))))
-    return dict(Counter(" ".join(parts[start : start + length]) for start in range(max(1, len(parts) - length + 1))))
+    # A part of a string is a run of code points as it is.
+    run = str if isinstance(parts, str) else ("" if words is None else " ").join
+    return dict(Counter(run(parts[start : start + length]) for start in range(max(1, len(parts) - length + 1))))
 
 
-def normalised_words(text: str, *, bare: bool) -> list[str]:
-    """What stands between white space in a text that was made alike where it reads alike. bare: without the punctuation around it."""
-    parts = _alike(text).split()
-    return [word for word in map(_bare, parts) if word] if bare else parts
+def parts_of(text: str, *, by_words: bool, segments: str) -> Sequence[str]:
+    """The words, or the characters, of a text that was made alike where it reads alike. Characters that are code points are a string."""
+    alike = _alike(text)
+    if by_words:
+        return unicode_words(alike) if segments == UNICODE else [word for word in map(_bare, alike.split()) if word]
+    plain = " ".join(alike.split())
+    return unicode_characters(plain) if segments == UNICODE else plain
 
 
 def _length(words: object, characters: object) -> int:

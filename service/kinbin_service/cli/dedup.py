@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["dedup_command"]
 
 
+class Segments(StrEnum):
+    """How texts are cut."""
+
+    SPACES = "spaces"
+    UNICODE = "unicode"
+
+
 def dedup_command(
     file: Annotated[
         Path,
@@ -28,6 +36,9 @@ def dedup_command(
     text: Annotated[str, typer.Option(metavar="COLUMN", help="Field or column with the text.")] = "text",
     words: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N words. Default: 3.")] = None,
     chars: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N characters instead.")] = None,
+    segments: Annotated[
+        Segments, typer.Option(help="Cut texts at white space, or by the rules of Unicode (UAX #29; takes kinbin[text]).")
+    ] = Segments.SPACES,
     min_score: Annotated[float, typer.Option(metavar="J", help="Jaccard similarity from which two documents are near.")] = 0.8,
     miss: Annotated[float, typer.Option(metavar="P", help="Most probability of a near pair to be overlooked: 1e-9 to below 1.")] = 0.01,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write. Default: FILE with .dedup before its suffix.")] = None,
@@ -50,8 +61,10 @@ def dedup_command(
     """Write a file of documents without near duplicates: the first of each cluster stays, as it is.
 
     Two documents are near whose sets of word (or character) shingles have a Jaccard similarity of --min-score; texts are compared in
-    Unicode NFKC, case folded, words without the punctuation around them. Clusters are what hangs together by near pairs (single linkage).
-    Every pair is verified exactly; a near pair is overlooked with probability --miss at most. Documents without a word are kept.
+    Unicode NFKC, case folded, words without the punctuation around them. --segments unicode finds words where no spaces are (of Chinese
+    and Thai single characters), and never cuts an emoji or a letter with its marks. Clusters are what hangs together by near pairs
+    (single linkage). Every pair is verified exactly; a near pair is overlooked with probability --miss at most. Documents without a word
+    are kept.
 
     Broken off, even by a kill, the same command goes on where it was. The output is replaced when all of it is written.
     """
@@ -76,7 +89,7 @@ def dedup_command(
         source = documents(file, text)
         said = source_of(file, text)
         about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": said}
-        shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars)
+        shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars, segments=segments.value)
         try:
             job = kinbin.TextDuplicates(folder, shingler=shingler, **about)
         except kinbin.InvalidInput as error:

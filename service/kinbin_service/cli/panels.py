@@ -26,7 +26,7 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
         "How items are written": ("batch", "mode", "skip_bad", "bad_rows", "resume", "compact"),
     },
     "dedup": {
-        "What is near": ("text", "words", "chars", "min_score", "miss", "seed"),
+        "What is near": ("text", "words", "chars", "segments", "min_score", "miss", "seed"),
         "Output": ("out", "mark"),
         "Work": ("memory", "work", "restart"),
     },

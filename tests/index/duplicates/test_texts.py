@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,25 +21,29 @@ from kinbin.duplicates import buckets, identical, work
 from kinbin.duplicates.minhash import MinHash
 
 WORDS = [f"{chr(97 + n % 26)}{n}" for n in range(3_000)]
-TEXT = st.text(st.sampled_from(list("abAB cC.,!(\t\n\x1c_-é ßﬁＡ\u2003\u00a0·1²")), max_size=40)
+TEXT = st.text(
+    st.sampled_from(list("abAB cC.,!(\t\n\x1c_-é ßﬁＡ\u2003\u00a0·1²世'\u0301\u200d\U0001f1e9\U0001f1ea\U0001f469")), max_size=40
+)
 
 
-def sets_of(texts: Sequence[str], **size: int) -> list[set[str]]:
+def sets_of(texts: Sequence[str], segments: str = "spaces", **size: int) -> list[set[str]]:
     """The distinct shingles by the specification; empty where there are none."""
     found: list[set[str]] = []
     for text in texts:
         try:
-            found.append(set(kinbin.shingles(text, **size)))
+            found.append(set(kinbin.shingles(text, segments=segments, **size)))
         except kinbin.InvalidInput:
             found.append(set())
     return found
 
 
-@given(st.lists(TEXT, max_size=6), st.sampled_from(["words", "characters"]), st.integers(1, 4))
-def test_shingles_are_those_of_the_specification(texts: list[str], what: str, length: int) -> None:
-    """Sets of features are as large as the sets of shingles, and share as many, whatever the texts hold."""
-    rows = kinbin.Shingler(**{what: length}).rows(texts)
-    wanted = sets_of(texts, **{what: length})
+@pytest.mark.parametrize("segments", ["spaces", "unicode"])
+@given(texts=st.lists(TEXT, max_size=6), what=st.sampled_from(["words", "characters"]), length=st.integers(1, 4))
+def test_shingles_are_those_of_the_specification(segments: str, texts: list[str], what: str, length: int) -> None:
+    """Sets of features are as large as the sets of shingles, and share as many, whatever the texts hold and however they are cut."""
+    size = {what: length}
+    rows = kinbin.Shingler(segments=segments, **size).rows(texts)
+    wanted = sets_of(texts, segments, **size)
     features = [set(rows.row(i)[0].tolist()) for i in range(len(texts))]
     assert [len(one) for one in features] == [len(one) for one in wanted]
     for i in range(len(texts)):
@@ -136,11 +141,12 @@ def test_sets_of_the_same_hash_are_held_against_each_other() -> None:
     assert out.tolist() == [0, 0, 2, 3, 0, 5]
 
 
-def test_work_goes_on_where_it_was(rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("segments", ["spaces", "unicode"])
+def test_work_goes_on_where_it_was(rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segments: str) -> None:
     """What was noted stays, what was written behind it is forgotten, and another job or another process is refused."""
     texts = planted(rng, 100)
     wanted = clusters_of(texts, tmp_path / "whole")
-    shingler = kinbin.Shingler(words=3)
+    shingler = kinbin.Shingler(words=3, segments=segments)
     with kinbin.TextDuplicates(tmp_path / "work", shingler=shingler) as job:
         job.add(texts[:100])
         job._note(["here"])
@@ -162,6 +168,23 @@ def test_work_goes_on_where_it_was(rng: np.random.Generator, tmp_path: Path, mon
         np.testing.assert_array_equal(job.finish().cluster, wanted)
         job.remove()
     assert not (tmp_path / "work").exists()
+
+
+def test_work_that_was_cut_otherwise_is_another_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work goes on with the same segments only, and with the same version of what cuts them; at spaces its notes are as ever."""
+    spaces, unicode = kinbin.Shingler(words=3), kinbin.Shingler(words=3, segments="unicode")
+    kinbin.TextDuplicates(tmp_path / "spaces", shingler=spaces).close()
+    kinbin.TextDuplicates(tmp_path / "unicode", shingler=unicode).close()
+    job = {"format": 1, "words": 3, "characters": None, "min_score": 0.8, "miss": 0.01, "seed": 0, "source": ""}
+    assert (tmp_path / "spaces" / "job.json").read_bytes() == orjson.dumps({"job": job})
+    for folder, other in (("spaces", unicode), ("unicode", spaces)):
+        with pytest.raises(kinbin.InvalidInput, match=r"another job \(segments\)"):
+            kinbin.TextDuplicates(tmp_path / folder, shingler=other)
+    kinbin.TextDuplicates(tmp_path / "unicode", shingler=unicode).close()
+    monkeypatch.setattr("kinbin.duplicates.shingling.version", lambda _: "99.0")
+    with pytest.raises(kinbin.InvalidInput, match=r"another job \(segments\)"):
+        kinbin.TextDuplicates(tmp_path / "unicode", shingler=unicode)
+    kinbin.TextDuplicates(tmp_path / "spaces", shingler=spaces).close()
 
 
 @pytest.mark.parametrize("stopped", range(9))
@@ -267,5 +290,5 @@ def test_bad_parameters_are_refused(tmp_path: Path) -> None:
             kinbin.TextDuplicates(tmp_path / "work", shingler=shingler, **asked)  # type: ignore[arg-type]  # the mistake under test
     for size in ({}, {"words": 1, "characters": 1}, {"words": 0}):
         with pytest.raises(kinbin.InvalidInput):
-            kinbin.Shingler(**size)
+            kinbin.Shingler(**size)  # type: ignore[arg-type]  # the mistake under test
     assert not (tmp_path / "work").exists()
