@@ -48,7 +48,9 @@ def dedup_command(
     memory: Annotated[
         int,
         typer.Option(
-            min=256, metavar="MB", help="Memory to hold at most, besides the page cache. A text of millions of characters takes more."
+            min=256,
+            metavar="MB",
+            help="Memory to hold at most, besides the page cache. A text of millions of characters, or a Parquet page of as many, takes more.",
         ),
     ] = 1_024,
     work: Annotated[
