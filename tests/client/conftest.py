@@ -24,6 +24,7 @@ from forking import popen
 from kinbin_client import AsyncClient, Client, Collection, KinbinClientError, Timeout
 from service_app import warm_up_once
 from service_process import free_port
+from typescript_package import Run, runner
 
 API_KEY = "canary-key-4711"
 QUERY_FIELDS = {"vector", "id", "queries", "k", "target_recall", "min_score", "mode", "certify", "filter", "include", "include_self"}
@@ -407,3 +408,9 @@ async def _scenario_on(scenario: Callable[[Any], Awaitable[None]], client: Any) 
     for name in await client.collections():
         await client.drop_collection(name)
     await scenario(client)
+
+
+@pytest.fixture(scope="session")
+def node() -> Run:
+    """Runs a program of Node with the TypeScript client built; skips where that cannot be."""
+    return runner()

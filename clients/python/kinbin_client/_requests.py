@@ -143,10 +143,15 @@ def collection_scope(name: str) -> Scope:
 
 
 def to_json(value: Any, what: str, position: int | None = None, code: str | None = None) -> bytes:
-    """The JSON of a value in UTF-8; InvalidArgument, naming `what`, if it has none (NaN, infinity, foreign objects)."""
+    """The JSON of a value in UTF-8; InvalidArgument, naming `what`, if it has none (NaN, infinity, foreign objects).
+
+    code: of the whole, whatever is wrong in it; None: "non_finite" of a NaN or an infinity, and none of all else.
+    """
     try:
         return _dumps(value)
     except _NO_JSON as error:
+        if code is None and str(error).startswith("Out of range float values"):
+            code = "non_finite"
         raise InvalidArgument(f"the {what} has no JSON form: {error}", position, code) from None
 
 

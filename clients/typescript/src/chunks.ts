@@ -1,7 +1,8 @@
 /** Large adds and batches of queries, cut into requests. A piece is encoded when it is asked for. */
 import { ApiError, InvalidArgument, KinbinClientError, UnexpectedResponse } from "./errors.js";
-import { toJson } from "./json.js";
-import { checkedMany, checkedObject, idOf, isVector, subject, vectorJson, withIds, withText } from "./requests.js";
+import { payloadJson, toJson } from "./json.js";
+import { checkObject, checkVector } from "./options.js";
+import { checkedMany, checkFields, checkedObject, idOf, isVector, subject, vectorJson, withIds, withText } from "./requests.js";
 import type { Asked, Chunking, NewItem, Query } from "./types.js";
 
 /** Anything to iterate over, awaited or not. */
@@ -75,10 +76,18 @@ export async function* itemParts(items: Many<NewItem<object>>): AsyncGenerator<P
   for await (const item of checkedMany(items, "items")) {
     const { id, payload, if_version, ...content } = checkedObject(item, "an item", position);
     const head = `{"id":${toJson(idOf(id, position), "id", position, "bad_id")}`;
-    const tail = payload === undefined || payload === null ? "" : `,"payload":${toJson(payload, "payload", position, "bad_payload")}`;
+    const tail = payload === undefined || payload === null ? "" : `,"payload":${payloadJson(payload, position)}`;
     const conditional = if_version !== undefined && if_version !== null;
     const version = conditional ? `,"if_version":${toJson(if_version, "if_version", position)}` : "";
-    const held = toJson(await withText(content), "item", position, "vector" in content ? "bad_vector" : null);
+    if ("vector" in content) checkVector(content.vector, position);
+    checkFields(content, position);
+    checkObject(content, position);
+    const held = toJson(
+      await withText(content),
+      "item",
+      position,
+      "vector" in content || "vectors" in content ? "bad_vector" : "bad_object",
+    );
     yield { json: `${head}${held === "{}" ? "" : `,${held.slice(1, -1)}`}${tail}${version}}`, conditional };
     position++;
   }
@@ -97,9 +106,24 @@ export async function* askedParts(queries: Many<Asked>): AsyncGenerator<Part, vo
 export async function* queryParts(queries: Many<Query>): AsyncGenerator<Part, void, undefined> {
   let position = 0;
   for await (const query of checkedMany(queries, "queries")) {
-    yield { json: toJson(await withIds(checkedObject(query, "a query", position)), "query", position), conditional: false };
+    refuseAmbiguous(checkedObject(query, "a query", position), position);
+    yield { json: toJson(await withIds(query, position), "query", position, "bad_vector"), conditional: false };
     position++;
   }
+}
+
+const SUBJECTS = ["vector", "vectors", "string", "series", "points", "image", "id", "positive"] as const;
+
+/** One query asks for one thing, and says nothing of the request as a whole. */
+function refuseAmbiguous(query: object, position: number): void {
+  const given = query as Readonly<Record<string, unknown>>;
+  if (SUBJECTS.filter((name) => given[name] !== undefined && given[name] !== null).length !== 1)
+    throw new InvalidArgument("a query has just one of a vector or object, id and positive", position, "bad_parameter");
+  if (given.after || given.token || given.allow_partial)
+    throw new InvalidArgument("after and allow_partial are of a request, not of one of many queries", position, "bad_parameter");
+  checkVector(given.vector, position);
+  checkFields(query, position);
+  checkObject(query, position);
 }
 
 /** Do something for every chunk; an error's positions, and its `acknowledged` if that is told, count from the start of the whole. */

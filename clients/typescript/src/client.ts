@@ -60,6 +60,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
     options: CallOptions = {},
   ): Promise<Collection<Q>> {
     const { existOk = false, ...config } = checkedObject(configuration, "the configuration");
+    if (typeof existOk !== "boolean") throw new InvalidArgument("existOk is true or false", null, "bad_parameter");
     // The second answer to a request that was done would take the collection that the first has made for one that was there.
     const request = jsonRequest("PUT", collectionPath(name), toJson(config, "configuration"), existOk ? "always" : "if-not-done");
     const found = (status: number): boolean => status === 200 && !existOk;

@@ -1,6 +1,7 @@
 /** A collection: what it holds, and how it is read and changed. */
 import { ApiError, InvalidArgument, UnexpectedResponse } from "./errors.js";
-import { toJson } from "./json.js";
+import { payloadJson, toJson } from "./json.js";
+import { checkedFilter } from "./options.js";
 import { asRead, checkedObject, idList, idOf, jsonRequest, listOf, post, split } from "./requests.js";
 import { partly } from "./searching.js";
 import { LONG } from "./snapshots.js";
@@ -216,6 +217,7 @@ export class Collection<P extends object = Payload> extends Tuning<P> {
       ...checkedObject(write, "a write", position),
       id: idOf(write.id, position),
     }));
+    for (const [position, { payload }] of items.entries()) if (payload !== undefined && payload !== null) payloadJson(payload, position);
     const conditional = items.some(({ if_version }) => if_version !== undefined && if_version !== null);
     // On condition of a version the second would meet its own work.
     return this.ask(post(`${this.path}/payload`, { mode, items }, conditional ? "if-not-done" : "always"), options, "updated");
@@ -270,7 +272,7 @@ function deleteBody(which: Deleted): { ids: string[]; if_versions?: (number | nu
   if ((ids === undefined) === (filter === undefined)) throw new InvalidArgument("delete takes exactly one of ids and filter");
   if (ids === undefined) {
     if (if_versions !== undefined) throw new InvalidArgument("delete takes if_versions with ids only");
-    return { filter: checkedObject(filter as Filter, "the filter") };
+    return { filter: checkedFilter(filter as Filter) };
   }
   const listed = idList(ids);
   if (if_versions === undefined) return { ids: listed };

@@ -15,8 +15,8 @@
  *     ├── UnexpectedResponse      an answer that is not Kinbin's (a proxy's page, truncated JSON, a redirect)
  *     └── TransportError          no answer arrived; `outcomeUnknown` says whether the work may have been done
  *         ├── Timeout             no answer in time
+ *         │   └── ConnectTimeout  (also ConnectionFailed)
  *         ├── ConnectionFailed    no connection: nothing was sent
- *         │   └── ConnectTimeout
  *         └── ConnectionLost      the connection broke, or may have broken, after the request had begun
  *
  * A call that is aborted by its own signal throws the signal's reason, as fetch does. No error holds an API key.
@@ -243,6 +243,11 @@ export class TransportError extends KinbinClientError {
 /** No answer in time. */
 export class Timeout extends TransportError {
   override name = "Timeout";
+
+  /** A class has one parent here; ConnectTimeout, whose parent is ConnectionFailed, is a Timeout all the same. */
+  static override [Symbol.hasInstance](error: unknown): boolean {
+    return Function.prototype[Symbol.hasInstance].call(this, error) || (this === Timeout && error instanceof ConnectTimeout);
+  }
 }
 
 /** No connection could be made: nothing was sent. */
@@ -254,7 +259,7 @@ export class ConnectionFailed extends TransportError {
   }
 }
 
-/** No connection could be made in time: nothing was sent. */
+/** No connection could be made in time: nothing was sent. It is a Timeout, too. */
 export class ConnectTimeout extends ConnectionFailed {
   override name = "ConnectTimeout";
 }

@@ -32,8 +32,21 @@ export function toJson(value: unknown, what: string, position: number | null = n
   } catch (error) {
     const reason = error instanceof NoJson ? error.reason : error instanceof RangeError ? "it is nested too deeply, or in itself" : null;
     if (reason === null) throw error;
-    throw new InvalidArgument(`the ${what} has no JSON form: ${reason}`, position, (error instanceof NoJson && error.code) || code);
+    throw new InvalidArgument(`the ${what} has no JSON form: ${reason}`, position, codeOf(error, code));
   }
+}
+
+/** Numbers of vectors and objects are told as such; of payloads, filters and options the whole is. */
+function codeOf(error: unknown, code: string | null): string | null {
+  const own = error instanceof NoJson ? error.code : null;
+  return own !== null && (code === null || code === "bad_vector" || code === "bad_object") ? own : code;
+}
+
+/** The JSON of a payload; InvalidArgument "bad_payload" for what is no object, or has no JSON. */
+export function payloadJson(payload: unknown, position: number | null): string {
+  const kind = typeof payload !== "object" ? typeof payload : Array.isArray(payload) ? "a list" : null;
+  if (kind !== null) throw new InvalidArgument(`a payload is a JSON object or null, this is ${kind}`, position, "bad_payload");
+  return toJson(payload, "payload", position, "bad_payload");
 }
 
 function written(value: unknown): string {

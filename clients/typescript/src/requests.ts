@@ -1,9 +1,10 @@
 /** Paths and bodies of requests. No I/O. */
 import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
+import { checkedFilter, checkedOptions, checkedToken, checkObject, checkVector } from "./options.js";
 import type { Repeat } from "./retry.js";
 import type { Request } from "./transport.js";
-import type { Asked, CallOptions, Chunking, Example, Given, Id, Image, ReadOptions, Vector } from "./types.js";
+import type { Asked, CallOptions, Chunking, Example, Filter, Given, Id, Image, ReadOptions, Vector } from "./types.js";
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
@@ -33,6 +34,7 @@ export function jsonRequest(method: "POST" | "PUT", path: string, body: string, 
 
 /** A POST of some fields. */
 export function post(path: string, fields: object, repeat: Repeat = "always"): Request {
+  checkedFilter((fields as { filter?: Filter | null }).filter);
   return jsonRequest("POST", path, toJson(fields, "request"), repeat);
 }
 
@@ -51,11 +53,12 @@ export function split<Options extends CallOptions & Chunking>(
 /** The options of a read, its `after` as the token of the call. */
 export function asRead<Options extends ReadOptions>(options: Options): Omit<Options, "after"> {
   const { after, ...rest } = checkedObject(options, "the options");
-  return after === undefined || after === null ? rest : { ...rest, token: after };
+  return after === undefined || after === null ? rest : { ...rest, token: checkedToken(after) };
 }
 
 /** The JSON of a vector; InvalidArgument if it has none. */
 export function vectorJson(vector: Vector, position: number | null = null): string {
+  checkVector(vector, position);
   return toJson(vector, "vector", position, "bad_vector");
 }
 
@@ -68,14 +71,26 @@ export function isVector(given: Asked | Vector | Given, position: number | null 
 /** What is asked for, as fields of JSON: `"vector":[...]`, or `"string":"kitten"`. */
 export async function subject(given: Asked | Given, position: number | null = null): Promise<string> {
   if (isVector(given, position)) return `"vector":${vectorJson(given, position)}`;
+  checkObject(given, position);
+  checkFields(given, position);
   const object = await withText(given);
-  const json = toJson(object, "query", position);
-  if (json === "{}") throw noQuery(position);
+  const json = toJson(object, "query", position, "bad_object");
+  if (json === "{}") throw noQuery(position, "zero_vector");
   return json.slice(1, -1);
 }
 
-function noQuery(position: number | null): InvalidArgument {
-  return new InvalidArgument("a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}", position);
+/** The vectors of several fields, as `checkVector`. */
+export function checkFields(held: object, position: number | null = null): void {
+  const { vectors } = held as { vectors?: unknown };
+  if (vectors === undefined) return;
+  if (typeof vectors !== "object" || vectors === null || Array.isArray(vectors))
+    throw new InvalidArgument(`vectors are an object of field to value, not ${kindOf(vectors)}`, position, "bad_parameter");
+  for (const vector of Object.values(vectors)) checkVector(vector, position);
+}
+
+function noQuery(position: number | null, code = "bad_vector"): InvalidArgument {
+  const text = "a query is a vector, or an object as {string: …}, {series: …}, {points: …}, {image: …}";
+  return new InvalidArgument(text, position, code);
 }
 
 /** An object as it is; InvalidArgument for anything else in its place, which callers without types may send. */
@@ -140,7 +155,8 @@ export function idList(ids: Iterable<Id>): string[] {
 }
 
 /** The ids that a query names as they travel: its own, those of `exclude`, and those of examples; images as base64. */
-export async function withIds<Held extends object>(held: Held): Promise<Held> {
+export async function withIds<Held extends object>(held: Held, position: number | null = null): Promise<Held> {
+  checkedOptions(held, position);
   const { id, exclude, positive, negative } = held as {
     id?: Id;
     exclude?: readonly Id[];
@@ -149,10 +165,29 @@ export async function withIds<Held extends object>(held: Held): Promise<Held> {
   };
   const made: Record<string, unknown> = {};
   if (id !== undefined && id !== null) made.id = idOf(id);
-  if (exclude !== undefined && exclude !== null) made.exclude = idList(exclude);
-  if (positive !== undefined && positive !== null) made.positive = await exampleList(positive);
+  if (exclude !== undefined && exclude !== null) made.exclude = excluded(exclude);
+  if (positive !== undefined && positive !== null) made.positive = await positiveList(positive);
   if (negative !== undefined && negative !== null) made.negative = await exampleList(negative);
   return withText({ ...held, ...made });
+}
+
+/** Ids that are left out; unlike those that are asked for they are an option, and refused as one. */
+function excluded(ids: Iterable<Id>): string[] {
+  try {
+    const listed = idList(ids);
+    if (!listed.includes("")) return listed;
+  } catch (error) {
+    if (!(error instanceof InvalidArgument)) throw error;
+  }
+  const says = "exclude is a list of ids, each a string that is not empty or a 64-bit integer";
+  throw new InvalidArgument(says, null, "bad_parameter");
+}
+
+/** Positive examples as they travel, of which there is one at least. */
+export async function positiveList(examples: readonly Example[]): Promise<unknown[]> {
+  const listed = await exampleList(examples);
+  if (listed.length > 0) return listed;
+  throw new InvalidArgument("positive has at least one example", null, "bad_parameter");
 }
 
 /** Examples as they travel. */

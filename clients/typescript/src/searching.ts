@@ -4,7 +4,8 @@ import { askedParts, checkedAnswers, chunksOf, each, queriesARequest, queryParts
 import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import { npyFile, rowsOf, type Matrix, type MatrixQueryOptions } from "./matrices.js";
-import { asRead, exampleList, idOf, jsonRequest, queryString, split, subject, withIds } from "./requests.js";
+import { checkedOptions } from "./options.js";
+import { asRead, exampleList, idOf, jsonRequest, positiveList, queryString, split, subject, withIds } from "./requests.js";
 import type {
   Answer,
   Asked,
@@ -61,7 +62,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     options: QueryOptions & ReadOptions = {},
   ): Promise<TimedAnswer<P>> {
     const { call, fields } = split(asRead(options));
-    const [near, far] = [await exampleList(positive), await exampleList(negative)];
+    const [near, far] = [await positiveList(positive), await exampleList(negative)];
     return this.#one(toJson({ positive: near, ...(far.length > 0 ? { negative: far } : {}), ...(await withIds(fields)) }, "query"), call);
   }
 
@@ -82,6 +83,7 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
   async queryMatrix(matrix: Matrix, options: MatrixQueryOptions & PartialOptions & ReadOptions & Chunking = {}): Promise<BatchAnswer<P>> {
     const { call, chunking, fields } = split(asRead(options));
     rowsOf(matrix);
+    checkedOptions(fields);
     const path = `${this.scope.query}${queryString(fields)}`;
     const { maxItems = 1_000, maxBytes = 8 * 1024 * 1024 } = queriesARequest(chunking, fields);
     const most = Math.max(1, Math.min(maxItems, Math.floor(maxBytes / (matrix.columns * matrix.values.BYTES_PER_ELEMENT))));
@@ -106,7 +108,9 @@ export abstract class Searchable<P extends object = Payload> extends Adding<P> {
     const { call, chunking, fields } = split(asRead(options));
     const { allow_partial, ...others } = fields;
     const unknown = Object.keys(others)[0];
-    if (unknown !== undefined) throw new InvalidArgument(`queryEach has no option ${JSON.stringify(unknown)}: each query has its own`);
+    if (unknown !== undefined)
+      throw new InvalidArgument(`queryEach has no option ${JSON.stringify(unknown)}: each query has its own`, null, "bad_parameter");
+    checkedOptions({ allow_partial });
     return gathered(
       this.#each(queries, chunksOf(queryParts(queries), chunking), allow_partial ? `{"allow_partial":true,` : "{", chunking, call),
     );

@@ -2,6 +2,7 @@
 import { askedParts, chunksOf, type Many } from "./chunks.js";
 import { toJson } from "./json.js";
 import { Insights } from "./insights.js";
+import { checkedNames } from "./options.js";
 import { checkedMany, jsonRequest, post, queryString, split } from "./requests.js";
 import { LONG } from "./snapshots.js";
 import type { Asked, CallOptions, Payload, Schemas } from "./types.js";
@@ -30,6 +31,7 @@ export abstract class Tuning<P extends object = Payload> extends Insights<P> {
     options: RecallOptions & { seed?: number } & CallOptions = {},
   ): Promise<Schemas["RecallAnswer"]> {
     const { call, fields } = split(options);
+    checkedNames(fields.modes, "modes");
     if (typeof queries === "number") {
       return this.ask({ method: "GET", path: `${this.path}/recall${queryString({ queries, ...fields })}` }, call, "modes");
     }
