@@ -203,3 +203,12 @@ def test_a_fault_of_a_built_page_is_found(name: str, fault: str, told: str, site
 def test_nothing_built_is_a_fault(tmp_path: Path) -> None:
     """An empty folder does not pass for a site."""
     assert len(list(problems(tmp_path))) == 1
+
+
+def test_the_front_page_leads_to_every_reference() -> None:
+    """The row "look something up" of docs/index.md links every page that the site has under Reference."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("  - Reference:\n")[2].partition("\n  - ")[0]
+    pages = re.findall(r": (\S+\.md)", nav)
+    row = next(line for line in (ROOT / "docs/index.md").read_text(encoding="utf-8").splitlines() if "look something up" in line)
+    assert len(pages) > 3
+    assert {page for page in pages if f"]({page})" not in row} == set()
