@@ -94,7 +94,7 @@ class Problem:
 
     `position` is the index in the batch (None: not about one item), `field` is "id",
     "vector" ("vectors/NAME" where there are several; "string" and the like where items are objects), "payload" or the name of a
-    parameter, `code` the kind ("non_finite",
+    parameter (of a filter with the place in it, "filter/year/$near"), `code` the kind ("non_finite",
     "zero_vector", "negative_value", "dimension_mismatch", "duplicate_feature",
     "duplicate_id", "bad_id", "bad_payload", "bad_vector", "bad_object", "out_of_range",
     "over_limit", "bad_parameter", "bad_filter", "bad_name").

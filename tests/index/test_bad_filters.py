@@ -27,9 +27,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kinbin.Coll
         yield filled(db)
 
 
-KNOWN = (
-    "unknown operator; known ones are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $prefix, $geo_radius, $geo_box, $and, $or, $not"
-)
+KNOWN = "known ones are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $prefix, $geo_radius, $geo_box, $and, $or, $not"
 MISPLACED = '{} does not stand here: $and, $or and $not join filters, the others test a field, as {{"year": {{"$gte": 2020}}}}'
 SHAPE = 'a filter is an object with at least one field, as {"year": {"$gte": 2020}}'
 SCALAR = "a string, a number, a boolean or null"
@@ -41,14 +39,14 @@ BAD_FILTERS: dict[str, tuple[Any, str]] = {
     "a number": (0, SHAPE),
     "false": (False, SHAPE),
     "empty": ({}, SHAPE),
-    "an unknown operator": ({"year": {"$regex": "a"}}, KNOWN),
-    "a misspelt operator": ({"year": {"$greater": 3, "$lte": 4}}, KNOWN + "; did you mean '$gte'?"),
-    "an operator without a dollar": ({"year": {"gte": 3}}, KNOWN + "; did you mean '$gte'?"),
-    "a number as operator": ({"year": {3: 3}}, KNOWN),
-    "an unknown join": ({"$nor": [{"a": 1}]}, KNOWN + "; did you mean '$or'?"),
+    "an unknown operator": ({"year": {"$regex": "a"}}, f"unknown operator '$regex'; {KNOWN}"),
+    "a misspelt operator": ({"year": {"$lte": 4, "$greater": 3}}, f"unknown operator '$greater'; {KNOWN}; did you mean '$gte'?"),
+    "an operator without a dollar": ({"year": {"gte": 3}}, f"unknown operator 'gte'; {KNOWN}; did you mean '$gte'?"),
+    "a number as operator": ({"year": {3: 3}}, f"unknown operator; {KNOWN}"),
+    "an unknown join": ({"$nor": [{"a": 1}]}, f"unknown operator '$nor'; {KNOWN}; did you mean '$or'?"),
     "an operator as field": ({"$gte": 3}, MISPLACED.format("$gte")),
     "a join as a condition": ({"year": {"$or": [1, 2]}}, MISPLACED.format("$or")),
-    "a number as field": ({3: 3}, KNOWN),
+    "a number as field": ({3: 3}, f"unknown operator; {KNOWN}"),
     "no condition": ({"year": {}}, "a field's condition is a value or an object of operators, this object is empty"),
     "$and of an object": ({"$and": {"a": 1}}, "$and takes a list of filters"),
     "$or of nothing": ({"$or": []}, "$or takes a list of filters"),
@@ -84,10 +82,52 @@ BAD_FILTERS: dict[str, tuple[Any, str]] = {
         '$geo_box takes {"south": degrees, "west": degrees, "north": degrees, "east": degrees}, south at most north',
     ),
     "bytes": ({"a": b"1"}, f"$eq takes {SCALAR}"),
+    "a lone surrogate as operator": ({"a": {"$\ud800": 1}}, f"unknown operator '$\\ud800'; {KNOWN}"),
+    "a long operator below a name with a slash": (
+        {"$or": [{"b": 1}, {"a/b~c": {"$" + "x" * 50: 1}}]},
+        f"unknown operator '${'x' * 39}'; {KNOWN}",
+    ),
     "70 bits": ({"a": 2**70}, "a filter is JSON: Integer exceeds 64-bit range"),
     "a lone surrogate": ({"a": "\ud800"}, "a filter is JSON: str is not valid UTF-8: surrogates not allowed"),
     "a lone surrogate as field": ({"\ud800": 1}, "a filter is JSON: str is not valid UTF-8: surrogates not allowed"),
 }
+
+PLACES = {
+    "an unknown operator": "/year/$regex",
+    "a misspelt operator": "/year/$greater",
+    "an operator without a dollar": "/year/gte",
+    "a number as operator": "/year/3",
+    "an unknown join": "/$nor",
+    "an operator as field": "/$gte",
+    "a join as a condition": "/year/$or",
+    "a number as field": "/3",
+    "no condition": "/year",
+    "$and of an object": "/$and",
+    "$or of nothing": "/$or",
+    "$and of numbers": "/$and/0",
+    "$or of empty": "/$or/1",
+    "$not of a list": "/$not",
+    "$not of a value": "/$not",
+    "$exists of a number": "/a/$exists",
+    "$eq of a list": "/a/$eq",
+    "a list as value": "/a",
+    "$gt of an object": "/a/$gt",
+    "$in of a value": "/a/$in",
+    "$in of a string": "/a/$in",
+    "$in of lists": "/a/$in",
+    "$nin of a value": "/a/$nin",
+    "$lt of NaN": "/a/$lt",
+    "$in of infinity": "/a/$in",
+    "$prefix of a number": "/a/$prefix",
+    "$date of no date": "/a/$gt",
+    "$date without a zone": "/a",
+    "a radius below 0": "/a/$geo_radius",
+    "a box upside down": "/a/$geo_box",
+    "bytes": "/a",
+    "a lone surrogate as operator": "/a/$\\ud800",
+    "a long operator below a name with a slash": f"/$or/1/a~1b~0c/${'x' * 39}",
+}
+"""Where in the filter, as a JSON pointer; nowhere for what is wrong as a whole."""
 
 FILTERED: dict[str, Callable[[kinbin.Collection, Any], Any]] = {
     "query": lambda c, filter: c.query([1, 2, 3], filter=filter),
@@ -103,11 +143,11 @@ FILTERED: dict[str, Callable[[kinbin.Collection, Any], Any]] = {
 
 @pytest.mark.parametrize("label", BAD_FILTERS)
 def test_a_bad_filter_is_refused(label: str, collection: kinbin.Collection) -> None:
-    """Every method with a filter refuses a malformed one with its text, and deletes nothing."""
+    """Every method with a filter refuses a malformed one with its text and place, and deletes nothing."""
     filter, detail = BAD_FILTERS[label]
     with unchanged(collection):
         for call in FILTERED.values():
-            with refused("bad_filter", detail, field="filter"):
+            with refused("bad_filter", detail, field="filter" + PLACES.get(label, "")):
                 call(collection, filter)
 
 

@@ -252,8 +252,23 @@ QUERIES: dict[str, Bad] = {
     "a filter that is a list": Bad(
         {"vector": [1, 2, 3], "filter": [CANARY]}, 422, "invalid_field", "#/filter", "filter is an object with at least one field"
     ),
-    "an operator nearly known": Bad({"vector": [1, 2, 3], "filter": {"a": {"gte": 1}}}, 422, "bad_filter", "#/filter", "mean '$gte'?"),
-    "an unknown operator": Bad({"vector": [1, 2, 3], "filter": {"a": {"$" + CANARY: 1}}}, 422, "bad_filter", "#/filter"),
+    "an operator nearly known": Bad(
+        {"vector": [1, 2, 3], "filter": {"a": {"gte": 1}}}, 422, "bad_filter", "#/filter/a/gte", "mean '$gte'?"
+    ),
+    "an unknown operator": Bad(
+        {"vector": [1, 2, 3], "filter": {"year": {"$near": CANARY}}}, 422, "bad_filter", "#/filter/year/$near", "unknown operator '$near'; "
+    ),
+    "an unknown operator with a near one": Bad(
+        {"vector": [1, 2, 3], "filter": {"$or": [{"a": 1}, {"a/b~": {"$near": 3}}]}},
+        422,
+        "bad_filter",
+        "#/filter/$or/1/a~1b~0/$near",
+        "; did you mean '$ne'?",
+    ),
+    "a value of the wrong kind": Bad(
+        {"vector": [1, 2, 3], "filter": {"a": {"$in": CANARY}}}, 422, "bad_filter", "#/filter/a/$in", "$in takes"
+    ),
+    "a value that is a list": Bad({"vector": [1, 2, 3], "filter": {"a": [CANARY]}}, 422, "bad_filter", "#/filter/a", "$eq takes"),
     "too deep a filter": Bad(
         b'{"vector":[1,2,3],"filter":' + b'{"$not":' * 20 + b'{"a":1}' + b"}" * 20 + b"}", 422, "over_limit", "#/filter", "", "filter_depth"
     ),
@@ -277,11 +292,11 @@ OTHERS: dict[str, tuple[str, Bad]] = {
     "delete of nothing": ("delete", Bad({}, 422, "invalid_field", "#", "exactly one of ids and filter")),
     "delete of both": ("delete", Bad({"ids": [], "filter": {}}, 422, "invalid_field", "#", "exactly one of ids and filter")),
     "delete of too many": ("delete", Bad({"ids": ["a"] * 10_001}, 422, "over_limit", "#/ids", "at most 10000", "batch_items")),
-    "delete by a bad filter": ("delete", Bad({"filter": {"$nor": []}}, 422, "bad_filter", "#/filter")),
+    "delete by a bad filter": ("delete", Bad({"filter": {"$nor": []}}, 422, "bad_filter", "#/filter/$nor")),
     "scroll of too many": ("scroll", Bad({"limit": 1_001}, 422, "over_limit", "#/limit", "limit: at most 1000", "page")),
     "scroll of none": ("scroll", Bad({"limit": 0}, 422, "invalid_field", "#/limit", "limit is a whole number from 1 on")),
     "scroll from a forged cursor": ("scroll", Bad({"after": CANARY}, 422, "bad_parameter", "#/after")),
-    "count with a bad filter": ("count", Bad({"filter": {"a": {"$regex": CANARY}}}, 422, "bad_filter", "#/filter")),
+    "count with a bad filter": ("count", Bad({"filter": {"a": {"$regex": CANARY}}}, 422, "bad_filter", "#/filter/a/$regex")),
     "count with an unknown field": ("count", Bad({CANARY: 1}, 422, "invalid_field", "#", "known are filter")),
 }
 

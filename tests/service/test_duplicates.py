@@ -72,7 +72,7 @@ async def test_bad_requests_are_refused(photos: App, headers: dict[str, str]) ->
         ({"min_score": 0.5, "miss": 1}, "#/miss", "a probability"),
         ({"min_score": 0.5, "form": "pairs"}, "#", "known are min_score, max_distance, as, miss"),
         ({"min_score": 0.5, "limit": 0}, "#/limit", "from 1 on"),
-        ({"min_score": 0.5, "filter": {"a": {"$x": 1}}}, "#/filter", "unknown operator"),
+        ({"min_score": 0.5, "filter": {"a": {"$x": 1}}}, "#/filter/a/$x", "unknown operator '$x'"),
     ]:
         told = problem(await photos.client.post(f"{PATH}/duplicates", json=body, headers=headers))
         assert told["status"] == 422

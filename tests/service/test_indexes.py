@@ -64,7 +64,7 @@ async def test_facets_and_ordered_pages(photos: App) -> None:
         ("facets", {}, "#/field", "required"),
         ("facets", {"field": ""}, "#/field", "names a field of payloads"),
         ("facets", {"field": "a", "limit": 0}, "#/limit", "a whole number from 1 on"),
-        ("facets", {"field": "a", "filter": {"year": {"$geo_box": {}}}}, "#/filter", "$geo_box takes"),
+        ("facets", {"field": "a", "filter": {"year": {"$geo_box": {}}}}, "#/filter/year/$geo_box", "$geo_box takes"),
         ("scroll", {"order_by": "$year"}, "#/order_by", "names a field of payloads"),
         ("scroll", {"descending": True}, "#/descending", "goes with order_by"),
         ("scroll", {"order_by": "year", "after": "eA"}, "#/after", "with the same order"),

@@ -56,7 +56,7 @@ async def test_a_field_of_several(app: App) -> None:
         ({"fields": ["a..b"]}, "bad_parameter", "#/fields"),
         ({"field": "x"}, "invalid_field", "#/field"),
         ({"fields": ["a"] * 65}, "over_limit", "#/fields"),
-        ({"filter": {"$x": 1}}, "bad_filter", "#/filter"),
+        ({"filter": {"$x": 1}}, "bad_filter", "#/filter/$x"),
         ({"seed": -1}, "invalid_field", "#/seed"),
     ],
 )

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import orjson
 
-from kinbin.errors import InvalidInput, suggestion
+from kinbin.errors import LONGEST_WORD, InvalidInput, suggestion
 from kinbin.indexes.values import ABSENT, GEO, SCALARS, Instant, instant_of, look_up, same
 from kinbin.limits import limit
 from kinbin.options import OPTIONS
@@ -30,6 +31,7 @@ __all__ = ["All", "Any_", "Condition", "Field", "Filter", "Node", "Not", "Predic
 
 Predicate = Callable[[bytes], bool]
 _Test = Callable[[Any], bool]
+_Made = TypeVar("_Made")
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -179,16 +181,21 @@ def _unknown(operator: object) -> InvalidInput:
         return _bad(
             f'{operator} does not stand here: $and, $or and $not join filters, the others test a field, as {{"year": {{"$gte": 2020}}}}'
         )
-    return _bad(f"unknown operator; known ones are {', '.join(OPERATORS)}{suggestion(operator, OPERATORS)}")
+    named = f"unknown operator {operator[:LONGEST_WORD]!r}" if isinstance(operator, str) else "unknown operator"
+    return _bad(f"{named}; known ones are {', '.join(OPERATORS)}{suggestion(operator, OPERATORS)}")
 
 
 def compile_filter(data: Any) -> Filter:
     """A filter, checked.
 
     Raises:
-        InvalidInput: codes "bad_filter", "over_limit".
+        InvalidInput: codes "bad_filter", its field the place in the filter ("filter/year/$near", as in a JSON pointer), and "over_limit".
     """
-    node = _Compiler().filter(data, 1)
+    compiler = _Compiler()
+    try:
+        node = compiler.filter(data, 1)
+    except InvalidInput as error:
+        raise InvalidInput([replace(one, field=compiler.place()) if one.code == "bad_filter" else one for one in error.problems]) from None
     try:
         orjson.dumps(data)
     except TypeError as error:
@@ -201,6 +208,21 @@ class _Compiler:
 
     def __init__(self) -> None:
         self._terms = 0
+        self._at: list[object] = []
+        """The names that lead to what is looked at. It stays as it is where something is refused."""
+
+    def place(self) -> str:
+        """Where it is, from "filter" on, as a JSON pointer without its "#/" (RFC 6901); long names are cut."""
+        escaped = (str(name)[:LONGEST_WORD].replace("~", "~0").replace("/", "~1") for name in self._at)
+        # Names may hold lone surrogates, which no answer can.
+        return "/".join(("filter", *escaped)).encode(errors="backslashreplace").decode()
+
+    def _below(self, name: object, made: Callable[[], _Made]) -> _Made:
+        """What is made of the value under a name."""
+        self._at.append(name)
+        found = made()
+        self._at.pop()
+        return found
 
     def filter(self, data: Any, depth: int) -> Node:
         """All members of one filter object."""
@@ -210,7 +232,7 @@ class _Compiler:
             raise InvalidInput.of(
                 "over_limit", f"a filter is at most {limit('filter_depth')} levels deep", field="filter", limit="filter_depth"
             )
-        parts = [self._member(key, value, depth) for key, value in data.items()]
+        parts = [self._below(key, partial(self._member, key, value, depth)) for key, value in data.items()]
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def _member(self, key: str, value: Any, depth: int) -> Node:
@@ -219,7 +241,7 @@ class _Compiler:
         if key in ("$and", "$or"):
             if not isinstance(value, list) or not value:
                 raise _bad(f"{key} takes a list of filters")
-            parts = tuple(self.filter(one, depth + 1) for one in value)
+            parts = tuple(self._below(place, partial(self.filter, one, depth + 1)) for place, one in enumerate(value))
             return All(parts) if key == "$and" else Any_(parts)
         if not isinstance(key, str) or key.startswith("$"):
             raise _unknown(key)
@@ -229,9 +251,10 @@ class _Compiler:
         operators = condition if isinstance(condition, dict) else {"$eq": condition}
         if not operators:
             raise _bad("a field's condition is a value or an object of operators, this object is empty")
-        if "$date" in operators:
-            operators = {"$eq": condition}
-        return Field(path, tuple(self._condition(operator, wanted) for operator, wanted in operators.items()))
+        if "$date" in operators or not isinstance(condition, dict):
+            return Field(path, (self._condition("$eq", condition),))
+        given = operators.items()
+        return Field(path, tuple(self._below(operator, partial(self._condition, operator, wanted)) for operator, wanted in given))
 
     def _condition(self, operator: Any, wanted: Any) -> Condition:
         negated = operator in _NEGATED
