@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from report import RESULTS, ROOT, figure, paragraphs, table
+from report import RESULTS, ROOT, paragraphs, table
 from simulator.draws import quantile
 from simulator.plans import HOT, Layout, asked_cluster, asked_server, machines_for, rebuilt, weighed
 from simulator.serving import Load
@@ -158,10 +158,7 @@ def render(planned: Mapping[str, Any]) -> str:
         (f"{one['rows']:,}", one["memory"] / GIB, one["disk"] / GB, one["linking"] / 3600, *_kept_up(one), one["rate"])
         for one in planned["alone"]
     ]
-    machines = "; ".join(
-        f"{name}: {m['cores']} cores, {m['gib']} GiB, {figure(m['gb'])} GB, {figure(_price(assumed, m))} a month"
-        for name, m in assumed["machines"].items()
-    )
+    machines = [(name, m["cores"], m["gib"], m["gb"], _price(assumed, m)) for name, m in assumed["machines"].items()]
     first = (
         "rows",
         "machines",
@@ -176,8 +173,10 @@ def render(planned: Mapping[str, Any]) -> str:
     return paragraphs(
         f"{assumed['replicas']} copies of each shard, k = 10, mode `auto`, {assumed['adds']:g} rows/s added. "
         f"Queries take at most {assumed['busy']:.0%} of cores and processes; "
-        f"memory and disk are filled to {assumed['full']:.0%}. Machines and prices are assumed: {machines}; {prices['core']:g} a core, "
-        f"{prices['gib']:g} a GiB, {prices['gb']:g} a GB of disk; three log servers at {prices['log server']:g} each.",
+        f"memory and disk are filled to {assumed['full']:.0%}. Machines and prices are assumed:",
+        table(("machine", "cores", "memory, GiB", "disk, GB", "a month"), machines),
+        f"A core is {prices['core']:g} a month, a GiB of memory {prices['gib']:g}, a GB of disk {prices['gb']:g}. "
+        f"Three log servers are {prices['log server']:g} each.",
         table(first, lines),
         f"One server of {assumed['machines']['large']['cores']} cores with the same rows, {assumed['loads'][0]:g} queries/s (–: too many; "
         "times beyond a million rows grow as they did up to 300,000, which says too much of queries that are scanned for):",
