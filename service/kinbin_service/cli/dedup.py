@@ -50,7 +50,7 @@ def dedup_command(
         typer.Option(
             min=256,
             metavar="MB",
-            help="Memory to hold at most, besides the page cache. A text of millions of characters, or a Parquet page of as many, takes more.",
+            help="Memory to hold at most, besides the page cache. Texts or Parquet pages of millions of characters take more.",
         ),
     ] = 1_024,
     work: Annotated[
