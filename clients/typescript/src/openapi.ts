@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 0cc9868f99fbd9fb507039e4640424cc49a456816edd032d33def6fb534ebba1, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 5cb60a9cbe8916e3a71e1280326e0a8eed6dcf90edb35700f1a703187ebc7442, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -4187,7 +4187,7 @@ export interface components {
         WalkOut: {
             /**
              * Rank
-             * @description place in the answer of a walk, from 1 on; null: it is not in it
+             * @description place in the answer of a walk, without the item of query_id, from 1 on; null: it is not in it
              */
             rank: number | null;
             /** K */

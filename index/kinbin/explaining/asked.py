@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kinbin.errors import InvalidInput
-from kinbin.explaining.explain import How, explained
+from kinbin.explaining.explain import How, Stored, explained
 from kinbin.explaining.names import names_of, tokens_in
 from kinbin.explaining.told import Explanation
 from kinbin.options import OPTIONS
@@ -41,9 +41,10 @@ class Explained:
     ) -> Explanation:  # fmt: skip
         """Why the item of this id scores what it scores with a query: terms that add up to its score, and what finds it.
 
-        query: a vector or object, as `query` takes it; or query_id: the vector of that stored item. limit: terms that are listed of each
-        factor, the rest being added up. k: neighbours of the walk that is asked for the item's place. s_curve: with the curve of the
-        bands. feature_names: names for features, by id, before those that the collection was created with; or a list, of features
+        query: a vector or object, as `query` takes it; or query_id: the vector of that stored item, which the walk leaves out. limit: terms
+        that are listed of each factor, the rest being added up. k: neighbours of the walk that is asked for the item's place. s_curve:
+        with the curve of the bands. feature_names: names for features, by id, before those that the collection was created with; or a
+        list, of features
         0, 1, …, or of tokens where vectors have no length. Tokens of the query are known by themselves; those that the item alone has are
         stored as hashes, and have no other names.
 
@@ -100,7 +101,7 @@ def row_of(reader: Reader, key: bytes, field: str) -> int:
 def explain_in(parts: Any, at: tuple[Reader, View], asked: tuple[Reader, Rows | bytes, bytes], masks: Masks, how: How) -> Explanation:
     """The explanation in a snapshot. asked: what reads the items, the query or the key of a stored one, the item's key."""
     reader, query, key = asked
-    row = row_of(reader, key, "id")
+    stored = Stored(reader, key, row_of(reader, key, "id"), query if isinstance(query, bytes) else None)
     if isinstance(query, bytes):
         query = parts._contents.rows(at[1], [row_of(reader, query, "query_id")])
-    return Explanation(id=key.decode(), **explained(parts, at, query, row, masks, how))
+    return Explanation(id=key.decode(), **explained(parts, at, query, stored, masks, how))

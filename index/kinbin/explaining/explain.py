@@ -28,9 +28,20 @@ from kinbin.spaces.nested_cells import nodes_of
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
 
-__all__ = ["How", "explained"]
+__all__ = ["How", "Stored", "explained"]
 
 _NOISE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """The item that is explained, and what tells the items of rows."""
+
+    reader: Reader
+    key: bytes
+    row: int
+    asked: bytes | None
+    """The stored item that is asked about: a query by it leaves it out of its answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,14 +68,14 @@ class _Both:
     run: int
 
 
-def explained(parts: Any, at: tuple[Reader, View], query: Rows, row: int, masks: Masks, how: How) -> dict[str, Any]:
-    """The fields of an `Explanation`, but for the id. parts: a collection; row: the item's; masks: rows that a walk must not answer.
+def explained(parts: Any, at: tuple[Reader, View], query: Rows, stored: Stored, masks: Masks, how: How) -> dict[str, Any]:
+    """The fields of an `Explanation`, but for the id. parts: a collection; masks: rows that a walk must not answer.
 
     Raises:
         CorruptData: the row is damaged.
     """
     view, space = at[1], parts._space
-    run, address, room = view.find(row)
+    run, address, room = view.find(stored.row)
     item = read_records(np.array([address], np.uint64), np.array([room], np.int64), parts._wide)
     both = _Both(query, item, address, room, run)
     score = _score(parts._searcher, space, both)
@@ -72,7 +83,7 @@ def explained(parts: Any, at: tuple[Reader, View], query: Rows, row: int, masks:
     return {
         "score": printed, "kernel": space.name, "formula": space.formula, "ascending": space.ascending,
         "factors": _factors(parts, both, score, how), "bands": _bands(parts, view, both, how),
-        "no_bound": None if space.hashes else no_bands(space), "walk": _walk(parts, at, (both.query, row), masks, how),
+        "no_bound": None if space.hashes else no_bands(space), "walk": _walk(parts, at, (both.query, stored), masks, how),
     }  # fmt: skip
 
 
@@ -162,12 +173,14 @@ def _bands(parts: Any, view: View, both: _Both, how: How) -> SharedBands | None:
     return shared_bands(space, parts._searcher.sampler, (both.query, both.item), layout, collision, curve, fresh=fresh)
 
 
-def _walk(parts: Any, at: tuple[Reader, View], pair: tuple[Rows, int], masks: Masks, how: How) -> Walked | None:
-    """The row's place in the answer of a walk."""
-    query, row = pair
+def _walk(parts: Any, at: tuple[Reader, View], pair: tuple[Rows, Stored], masks: Masks, how: How) -> Walked | None:
+    """The item's place in the answer of a walk, from which the stored item that is asked about is left out as a query by it does."""
+    query, stored = pair
     view, space = at[1], parts._space
     plan = plan_query(view, space, how.target)
-    wanted = Wanted(max(1, min(how.k, view.live_rows)), 0.0, how.target, "links", False, 1.0, None)
+    own = None if stored.asked == stored.key else stored.asked
+    k = max(1, min(how.k, view.live_rows))
+    wanted = Wanted(max(1, min(k + (own is not None), view.live_rows)), 0.0, how.target, "links", False, 1.0, None)
     if parts._pools is not None:
         found = parts._pools.search_one(at, plan, query, wanted, masks)
     elif plan.links is None:
@@ -176,9 +189,12 @@ def _walk(parts: Any, at: tuple[Reader, View], pair: tuple[Rows, int], masks: Ma
         found = parts._searcher.search_one(at, plan, query, wanted, masks)
     if found is None or found.path not in (LINKS, POOL):
         return None
-    rank = next((place for place, one in enumerate(_numbers(view, found.runs, found.rows), 1) if one == row), None)
+    rows = stored.reader.owners(_numbers(view, found.runs, found.rows))
+    # Equal items share a row, and an answer names all of them.
+    ids = [one for owners in rows for one in owners if one != own][:k]
+    rank = ids.index(stored.key) + 1 if stored.key in ids else None
     width = None if plan.links is None else plan.links.width(wanted.k, 1.0, forced=True)
-    return Walked(rank, wanted.k, None if width is None or parts._pools is not None else width.pool)
+    return Walked(rank, k, None if width is None or parts._pools is not None else width.pool)
 
 
 def _numbers(view: View, runs: list[int], rows: Any) -> list[int]:

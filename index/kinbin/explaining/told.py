@@ -117,7 +117,8 @@ class Walked:
     """What links make of it."""
 
     rank: int | None
-    """The item's place in the answer of a walk for k neighbours, from 1 on; None: it is not in it."""
+    """The item's place in the answer of a walk for k neighbours, without the stored item that is asked about, from 1 on. None: it
+    is not in it."""
     k: int
     width: int | None
     """Nodes that such a walk keeps, its beam width; None: a pool of objects, whose width belongs to its index."""

@@ -141,7 +141,9 @@ class BandsOut(BaseModel):
 class WalkOut(BaseModel):
     """What links make of it."""
 
-    rank: Annotated[int | None, Field(description="place in the answer of a walk, from 1 on; null: it is not in it")]
+    rank: Annotated[
+        int | None, Field(description="place in the answer of a walk, without the item of query_id, from 1 on; null: it is not in it")
+    ]
     k: int
     width: Annotated[int | None, Field(description="nodes that such a walk keeps; null of objects, whose pool has a width of its own")]
 

@@ -111,6 +111,24 @@ def test_the_walk_tells_the_place(db: kinbin.Database, histograms: Histograms) -
     assert collection.explain(X[0] + 0.5, id=answer.ids[3], k=3).walk.rank is None  # type: ignore[union-attr]  # it is linked
 
 
+def test_the_walk_of_a_stored_item_leaves_it_out(db: kinbin.Database, histograms: Histograms) -> None:
+    """The rank of query_id is the place in the answer of a query by that item, which does not hold it, but those that are equal to it."""
+    X = histograms[:2_000].copy()
+    X[1_000] = X[1]
+    collection = made(db, X)
+    collection.link()
+    for asked in ("0", "1", "1000"):
+        for place, identifier in enumerate(collection.query_id(asked, k=10, mode="links").ids, 1):
+            walk = collection.explain(query_id=asked, id=identifier).walk
+            assert walk is not None
+            assert (walk.rank, walk.k) == (place, 10)
+    fourth = collection.query_id("0", k=4, mode="exact").ids[-1]
+    assert fourth not in collection.query_id("0", k=3, mode="links").ids
+    assert collection.explain(query_id="0", id=fourth, k=3).walk.rank is None  # type: ignore[union-attr]  # it is linked
+    for asked, identifier in (("0", "0"), ("1", "1000"), ("1000", "1")):
+        assert collection.explain(query_id=asked, id=identifier).walk.rank == 1  # type: ignore[union-attr]  # as above
+
+
 def test_a_pool_tells_the_place(db: kinbin.Database, rng: np.random.Generator) -> None:
     """Of linked objects the rank is the place in an answer of the pool, whose width is its own."""
     words = naive_strings.some_strings(rng, 2_200)
