@@ -42,7 +42,7 @@ def test_queries_by_id_by_picture_and_by_json(site: Site, look: Any) -> None:
     expect(page.locator(".cards > .card")).to_have_count(3)
     assert answer_of(page)[0] == ids[:3]
     page.get_by_label("a picture").check()
-    page.get_by_label("Picture: drop one here, or choose a file").set_input_files(picture((200, 20, 20)))
+    page.get_by_label("Picture: drop one onto the page, or choose a file").set_input_files(picture((200, 20, 20)))
     expect(page.locator(".cards > .card")).to_have_count(5)
     histogram = [0.0] * 512
     histogram[(200 // 32 * 8 + 20 // 32) * 8 + 20 // 32] = 1_024.0

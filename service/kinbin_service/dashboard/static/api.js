@@ -81,6 +81,9 @@ export async function describe(name, { signal, kept = false } = {}) {
   return known.get(name);
 }
 
+// Whether the items of a collection are hashed: others, as strings, have no bands, and are found by pools (`stats.pools`).
+export const hashed = (info) => info.stats.pools === undefined;
+
 // At most so many at once, in order.
 export async function each(values, run, most = 4) {
   const waiting = values.entries();

@@ -126,6 +126,11 @@ function typedKey(wrong) {
 }
 
 onKeyNeeded(typedKey);
+// A file that is dropped beside what takes it would be opened in the place of the page.
+for (const kind of ["dragover", "drop"])
+  window.addEventListener(kind, (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
 window.addEventListener("hashchange", () => {
   if (location.hash.startsWith("#/") || !location.hash) show();
 });

@@ -2,6 +2,9 @@
 
 const SIDE = 32;
 
+// The reading that is chosen for each picture: the one that finds the nearer item.
+export const FITS = "fits";
+
 // How many levels of red, green and blue a vector of this dimension may count; 0: it is no cube.
 export function colourLevels({ dim }) {
   const levels = Math.round(Math.cbrt(dim || 0));
@@ -18,23 +21,25 @@ export function swatch(bin, levels) {
   return made;
 }
 
-// How a picture may be read for vectors of a dimension: [word, text] pairs.
+// How a picture may be read for vectors of a dimension: [word, text] pairs. Some dimensions are both squares and cubes, as 64.
 export function readings(info) {
   if (info.items === "images") return [["image", "the picture itself"]];
   if (info.items !== "vectors" || !info.dim) return [];
   const levels = colourLevels(info);
   const side = Math.round(Math.sqrt(info.dim));
   const found = [];
-  if (levels) found.push([`colours ${levels}`, `a colour histogram, ${levels} levels each of red, green, blue`]);
   if (side ** 2 === info.dim && side >= 4) found.push([`grey ${side}`, `${side} × ${side} grey values, dark ink on a light ground`]);
-  return found;
+  if (levels) found.push([`colours ${levels}`, `a colour histogram, ${levels} levels each of red, green, blue`]);
+  return found.length > 1 ? [[FITS, "what finds the nearer item"], ...found] : found;
 }
 
 // The part of a query's body that stands for a picture.
 export async function asQuery(file, reading) {
   if (reading === "image") return { image: await base64(file) };
   const [kind, number] = reading.split(" ");
-  const bitmap = await createImageBitmap(file);
+  const bitmap = await createImageBitmap(file).catch(() => {
+    throw new Error(`${file.name} is no picture that this browser reads.`);
+  });
   const pixels = kind === "colours" ? drawn(bitmap, SIDE) : drawn(bitmap, Number(number));
   bitmap.close();
   return { vector: kind === "colours" ? histogram(pixels, Number(number)) : ink(pixels) };

@@ -1,11 +1,11 @@
 // Queries by id, text, picture or JSON; answers with scores and what is certain of them; and why an item scored so.
-import { ask, collectionPath, timed } from "../api.js";
+import { ask, collectionPath, hashed, Problem, timed } from "../api.js";
 import { figure, summary, VIEWS } from "../answers.js";
 import { trouble } from "../trouble.js";
-import { field, h, integer, replace, say, select, short } from "../dom.js";
-import { exampleQuery, firstId, someId } from "../examples.js";
+import { said, waysOf } from "../asking.js";
+import { field, h, integer, replace, select, short } from "../dom.js";
+import { firstId } from "../examples.js";
 import { read } from "../json.js";
-import { asQuery, readings } from "../pictures.js";
 import { snippets } from "../snippets.js";
 
 const MODES = ["auto", "bands", "links", "exact"];
@@ -17,6 +17,7 @@ export async function show({ holder, name, info, options, signal }) {
   page.answers = h("section", { "aria-label": "Answer", "aria-live": "polite" });
   page.first = options.id || (await firstId(page));
   replace(holder, formOf(page), page.answers);
+  takeDrops(page);
   if (page.first) await page.run({ id: page.first });
   else replace(page.answers, h("p", {}, "The collection is empty."));
 }
@@ -27,6 +28,7 @@ function formOf(page) {
   const k = h("input", { type: "number", min: 1, max: 1000, value: page.kept.k || 12 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: page.kept.recall || 0.9 });
   const mode = select(MODES, page.kept.mode || "auto");
+  const certify = h("input", { type: "checkbox", checked: page.kept.certify === true });
   const filter = h("input", { type: "text", placeholder: '{"year": {"$gte": 2020}}', value: page.kept.filter || "", spellcheck: "false" });
   const view = select(VIEWS, page.kept.view || "auto");
   view.addEventListener("change", () => {
@@ -34,24 +36,37 @@ function formOf(page) {
     if (page.last) answer(page, page.last);
   });
   const panels = h("div", {});
-  const choose = (way) => {
+  page.ways = ways;
+  page.choose = (way) => {
     page.way = way;
+    way.radio.checked = true;
     replace(panels, way.controls);
   };
-  const radios = ways.map((way, number) =>
-    h("label", { class: "way" }, h("input", { type: "radio", name: "way", checked: number === 0, onchange: () => choose(way) }), way.title),
-  );
-  choose(ways[0]);
+  const radios = ways.map((way) => {
+    way.radio = h("input", { type: "radio", name: "way", onchange: () => page.choose(way) });
+    return h("label", { class: "way" }, way.radio, way.title);
+  });
+  page.choose(ways[0]);
+  page.search = async () => {
+    const asked = (page.asked = {});
+    try {
+      const content = await page.way.content();
+      if (page.asked === asked) await page.run(content, page.way.whole);
+    } catch (error) {
+      if (!page.signal.aborted && page.asked === asked) replace(page.answers, error instanceof Problem ? trouble(error) : said(error));
+    }
+  };
   page.run = async (content, whole = false) => {
     // An answer that comes after somebody asked for something else is not shown.
     const asked = (page.asked = {});
-    Object.assign(page.kept, { k: k.value, recall: recall.value, mode: mode.value, filter: filter.value });
+    Object.assign(page.kept, { k: k.value, recall: recall.value, mode: mode.value, filter: filter.value, certify: certify.checked });
     try {
       const body = { ...content };
       if (!whole) {
         body.k = Number(k.value);
         body.target_recall = Number(recall.value);
         if (mode.value !== "auto") body.mode = mode.value;
+        if (certify.checked) body.certify = true;
         if (filter.value.trim()) body.filter = read(filter.value);
       }
       body.include ??= info.items === "images" ? ["payload"] : ["payload", "vector"];
@@ -65,13 +80,9 @@ function formOf(page) {
     "form",
     {
       class: "panel",
-      onsubmit: async (event) => {
+      onsubmit: (event) => {
         event.preventDefault();
-        try {
-          await page.run(await page.way.content(), page.way.whole);
-        } catch (error) {
-          replace(page.answers, said(error));
-        }
+        page.search();
       },
     },
     h("fieldset", {}, h("legend", {}, "Near to what"), h("div", { class: "row" }, radios)),
@@ -85,114 +96,33 @@ function formOf(page) {
       field("Filter (JSON)", filter),
       field("Show as", view),
     ),
+    hashed(info) ? h("label", { class: "way" }, certify, "Certify: a walk asks the bands for a recall bound, too") : null,
     h("button", { class: "primary" }, "Search"),
   );
 }
 
-const said = (error) =>
-  h("p", { class: "trouble", role: "alert" }, error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message);
-
-// The ways to ask that this collection has; each has controls, and makes the first part of a body.
-function waysOf(page) {
-  const { info } = page;
-  const id = h("input", {
-    type: "text",
-    value: page.first,
-    required: true,
-    spellcheck: "false",
-    autocomplete: "off",
-  });
-  const any = h(
-    "button",
-    {
-      type: "button",
-      onclick: async () => {
-        id.value = await someId(page, 1000);
-        if (id.value) await page.run({ id: id.value });
-        else say("The collection has no items.");
-      },
+// A picture that is dropped anywhere is asked for. That the browser does not open it instead is app.js's.
+function takeDrops(page) {
+  const way = page.ways.find((one) => one.take);
+  const mark = (over) => way?.controls.classList.toggle("over", over);
+  const { signal } = page;
+  window.addEventListener("dragover", (event) => mark(event.dataTransfer.types.includes("Files")), { signal });
+  window.addEventListener("dragleave", () => mark(false), { signal });
+  window.addEventListener(
+    "drop",
+    ({ dataTransfer: { files } }) => {
+      mark(false);
+      if (!files.length) return;
+      if (!way) {
+        replace(page.answers, said(new Error("This collection cannot be asked by a picture.")));
+        return;
+      }
+      way.take(files);
+      page.choose(way);
+      page.search();
     },
-    "Any item",
+    { signal },
   );
-  const ways = [
-    {
-      title: "a stored item",
-      controls: h("div", { class: "row fields" }, field("Id", id), any),
-      content: () => ({ id: id.value }),
-    },
-  ];
-  if (info.items === "strings" || (info.items === "vectors" && !info.dim && !info.fields)) {
-    const text = h("textarea", { rows: 3, required: true });
-    const hint = info.items === "strings" ? "Compared as it is." : "Its words, in lower case, each counted as often as it stands there.";
-    ways.push({ title: "a text", controls: field("Text", text, hint), content: () => textQuery(info, text.value) });
-  }
-  const known = readings(info);
-  if (known.length) ways.push(pictureWay(page, known));
-  ways.push(jsonWay(page));
-  return ways;
-}
-
-function textQuery(info, text) {
-  if (info.items === "strings") return { string: text };
-  const tokens = text
-    .normalize("NFC")
-    .toLowerCase()
-    .match(/[\p{L}\p{N}_]+/gu);
-  if (!tokens) throw new Error("There are no words in the text.");
-  const counts = {};
-  for (const token of tokens) counts[token] = (Object.hasOwn(counts, token) ? counts[token] : 0) + 1;
-  return { vector: { tokens: counts } };
-}
-
-function pictureWay(page, known) {
-  const reading = select(known, page.kept.reading || known[0][0]);
-  const file = h("input", { type: "file", accept: "image/png,image/jpeg,image/webp" });
-  let dropped = null;
-  const content = async () => {
-    const given = dropped || file.files[0];
-    if (!given) throw new Error("Choose a picture, or drop one onto the page.");
-    page.kept.reading = reading.value;
-    return asQuery(given, reading.value);
-  };
-  const zone = h("div", { class: "drop" }, field("Picture: drop one here, or choose a file", file), field("Read as", reading));
-  file.addEventListener("change", () => {
-    dropped = null;
-    if (file.files[0])
-      content().then(
-        (made) => page.run(made),
-        (error) => replace(page.answers, said(error)),
-      );
-  });
-  for (const kind of ["dragenter", "dragover"])
-    zone.addEventListener(kind, (event) => {
-      event.preventDefault();
-      zone.classList.add("over");
-    });
-  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
-  zone.addEventListener("drop", (event) => {
-    event.preventDefault();
-    zone.classList.remove("over");
-    [dropped] = event.dataTransfer.files;
-    content().then(
-      (made) => page.run(made),
-      (error) => replace(page.answers, said(error)),
-    );
-  });
-  return { title: "a picture", controls: zone, content };
-}
-
-function jsonWay(page) {
-  const example = exampleQuery(page.info, page.first);
-  const text = h("textarea", { rows: 7, spellcheck: "false", class: "code", value: page.kept.json || JSON.stringify(example, null, 1) });
-  return {
-    title: "JSON",
-    whole: true,
-    controls: field("Body of the query", text, "All of it: the options below are left out."),
-    content: () => {
-      page.kept.json = text.value;
-      return read(text.value);
-    },
-  };
 }
 
 async function send(page, body) {
@@ -203,7 +133,10 @@ async function send(page, body) {
 
 // What was asked for, as an item to be drawn; null: several things, or none that can be.
 async function itemOf({ name, signal, info }, body) {
-  if (body.id === undefined) return body.vector || body.string || body.series ? { ...body, id: "the query" } : null;
+  const id = "the query";
+  // Browsers look at the bytes of a picture, whatever the address calls them.
+  if (typeof body.image === "string") return { id, payload: { image: `data:image/png;base64,${body.image}` } };
+  if (body.id === undefined) return body.vector || body.string || body.series ? { ...body, id } : null;
   const include = info.items === "images" ? ["payload"] : ["payload", "vector"];
   return (await ask("POST", collectionPath(name, "get"), { ids: [body.id], include }, { signal })).items[0];
 }
@@ -250,7 +183,7 @@ async function answered(page, one, body, number) {
           "div",
           { class: "row" },
           number === null && canExplain(body)
-            ? h("button", { type: "button", "aria-label": `Why? ${hit.id}`, onclick: () => whyOf(why, page, body, hit) }, "Why?")
+            ? h("button", { type: "button", "aria-label": `Why? ${hit.id}`, onclick: (event) => whyOf(why, page, body, hit, event.currentTarget) }, "Why?")
             : null,
           h("button", { type: "button", "aria-label": `From here: ${hit.id}`, onclick: () => page.run({ id: hit.id }) }, "From here"),
         ),
@@ -268,9 +201,9 @@ async function answered(page, one, body, number) {
 }
 
 // Charts are loaded when somebody asks why.
-async function whyOf(holder, page, body, hit) {
+async function whyOf(holder, page, body, hit, opener) {
   const { explain } = await import("../explain.js");
-  await explain(holder, page, body, hit);
+  await explain(holder, page, body, hit, opener);
 }
 
 const canExplain = (body) => ["id", "vector", "string", "series", "points", "image", "vectors"].some((name) => body[name] !== undefined);
