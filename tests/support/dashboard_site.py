@@ -43,13 +43,14 @@ class Site(NamedTuple):
 
 
 def fill(data: Path) -> None:
-    """Photographs with thumbnails (a third of them), digits, words and strings."""
+    """Photographs with thumbnails (a third of them), which are linked, words and strings."""
     patches = photographs.cut()
     some = slice(0, None, 3)
     with kinbin.open(data) as database:
         pictures = database.create_collection("photographs", dim=512)
         pictures.add(patches.ids[some], patches.histograms[some], payloads=patches.payloads[some])
         pictures.compact()
+        pictures.link()
         edited = database.create_collection("edited", dim=512)
         edited.add(patches.ids[:200], patches.histograms[:200], payloads=patches.payloads[:200])
         pictures = database.create_collection("pictures", items="images")
@@ -66,7 +67,8 @@ def fill(data: Path) -> None:
         copies = database.create_collection("copies", dim=32)
         named = [(cluster, f"{cluster:02}-{number:02}") for cluster in range(32) for number in range(12 if cluster == 0 else 2)]
         copies.add([identifier for _, identifier in named], np.eye(32)[[cluster for cluster, _ in named]])
-        database.create_collection("scales", dim=50).add(["low", "high"], np.vstack([np.arange(1, 51), np.arange(50, 0, -1)]))
+        scales = np.vstack([np.arange(1, 51), np.arange(50, 0, -1), 40 + np.arange(50) % 3])
+        database.create_collection("scales", dim=50).add(["low", "high", "level"], scales)
 
 
 class Servers(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import httpx
@@ -134,6 +135,10 @@ def test_an_id_is_opened_with_its_spaces(site: Site, look: Any) -> None:
 def test_snapshots_are_made_verified_restored_and_deleted(site: Site, look: Any) -> None:
     """Each step of a snapshot's life is done from its page."""
     page = look().open("c/words/snapshots")
+    page.locator("summary").click()
+    curl = page.get_by_label("curl of this request").inner_text()
+    told = subprocess.run(["bash", "-c", curl], capture_output=True, check=True, timeout=20).stdout
+    assert orjson.loads(told) == {"snapshots": []}
     page.get_by_role("button", name="Make a snapshot").click()
     verify = page.get_by_role("button", name="Verify")
     verify.wait_for()

@@ -151,3 +151,61 @@ def test_recall_of_several_vectors_is_of_them_together(look: Any, many: str) -> 
     """It is measured, and no request of the page is refused."""
     shown = look().open(f"c/{many}/recall")
     shown.get_by_role("table", name="Measured by mode").wait_for()
+
+
+def banded(site: Site, name: str) -> str:
+    """A new collection with a run of 8 hashes in 2 bands."""
+    address, rng = f"{site.open}/v1/collections/{name}", np.random.default_rng(4)
+    assert httpx.put(address, json={"dim": 16, "rows": 8, "bands": 2}).status_code == 201
+    items = [{"id": f"i{i}", "vector": rng.random(16).tolist()} for i in range(300)]
+    assert httpx.post(f"{address}/index", json={"items": items}, timeout=60).status_code == 200
+    assert httpx.post(f"{address}/compact", json={}, timeout=60).status_code == 200
+    return name
+
+
+def test_sliders_begin_at_what_there_is(site: Site, look: Any) -> None:
+    """r and L are those of the run; of rows without a run those of single hashes."""
+    for name, setting in ((banded(site, "banded"), (8, 2)), ("pictures", (1, 128))):
+        page = look().open(f"c/{name}/scores")
+        assert [page.get_by_label(one).input_value() for one in ("r: hashes a band", "L: bands")] == [str(one) for one in setting]
+        assert f"L = {setting[1]} bands" in page.locator("output").inner_text()
+
+
+def test_a_rebuild_is_measured(site: Site, look: Any) -> None:
+    """After a rebuild the page measures again, and says what there is now."""
+    page = look().open(f"c/{banded(site, 'rebuilt')}/scores")
+    page.get_by_text("Now: 2 bands of 8 hashes").wait_for()
+    told = page.locator("b", has_text="Suggested: ").inner_text()
+    suggested = told.removeprefix("Suggested: ").removesuffix(". ").rstrip(".")
+    assert suggested != "2 bands of 8 hashes"
+    page.get_by_role("button", name="Rebuild so").click()
+    with page.expect_response("**/tune"):
+        page.get_by_role("button", name="Rebuild", exact=True).click()
+    page.get_by_text(f"Now: {suggested}").wait_for()
+    assert f"L = {suggested.split(' ')[0]} bands" in page.locator("output").inner_text()
+
+
+@pytest.mark.parametrize(("name", "told"), [("empty", "nothing has a neighbour"), ("pictures", "No row lies in a run with bands")])
+def test_nothing_is_suggested_where_there_is_nothing_to_rebuild(look: Any, name: str, told: str) -> None:
+    """A collection that is empty, or has no run, says so: no setting is suggested, and no table of settings shown."""
+    page = look().open(f"c/{name}/scores")
+    page.get_by_text(told).wait_for()
+    page.get_by_text("There is nothing to rebuild yet.").wait_for()
+    assert page.get_by_text("Suggested").count() == page.get_by_role("button", name="Rebuild so").count() == 0
+    assert page.get_by_role("table", name="What bands would do").count() == 0
+
+
+def test_recall_of_nothing_is_said(look: Any) -> None:
+    """Where no item has a neighbour, the page says that there is nothing to measure."""
+    look().open("c/empty/recall").get_by_text("There is nothing to measure: no item has a neighbour.").wait_for()
+
+
+def test_what_has_no_hashes_is_not_asked_for_bands(look: Any) -> None:
+    """Strings have no bands: Scores says why, Recall measures the modes that there are, and no request is refused."""
+    looked = look()
+    page = looked.open("c/names/scores")
+    page.get_by_text("Strings under levenshtein have no bands: no hash tells how near two are.").wait_for()
+    page = looked.open("c/names/recall")
+    page.get_by_role("table", name="Measured by mode").wait_for()
+    assert looked.wrong == []
+    assert [url for url in looked.requested if url.endswith("/tune")] == []

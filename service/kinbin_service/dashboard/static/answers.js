@@ -21,6 +21,8 @@ export function thumbnail(payload) {
   return Object.values(payload).find((value) => typeof value === "string" && (PICTURE.test(value) || served(value))) ?? null;
 }
 
+const SOME = 3;
+
 export const VIEWS = [
   ["auto", "what fits"],
   ["thumbnails", "thumbnails"],
@@ -80,7 +82,16 @@ function numbers({ vector, series }) {
 function words(item) {
   if (typeof item.string === "string") return item.string;
   const texts = Object.values(item.payload || {}).filter((value) => typeof value === "string" && !PICTURE.test(value));
-  return texts.sort((a, b) => b.length - a.length)[0] || (item.points ? `${item.points.length} points` : "");
+  const text = texts.sort((a, b) => b.length - a.length)[0];
+  if (text || item.points) return text || `${item.points.length} points`;
+  return item.vector?.indices && !Object.keys(item.payload || {}).length ? features(item.vector.indices) : "";
+}
+
+// What is known of tokens that nothing stands beside: how many there are, and the numbers that their words are stored as.
+function features(indices) {
+  const some = indices.slice(0, SOME).map((one, at) => source(indices, at) ?? one);
+  const number = `${indices.length} feature${indices.length === 1 ? "" : "s"}`;
+  return `No payload; ${number}: ${some.join(", ")}${indices.length > SOME ? ", …" : ""}`;
 }
 
 // A payload in one line, without its pictures.

@@ -18,6 +18,24 @@ const PATHS = {
   points: (stroke, size) => ({ width: 0, paths: () => null, points: { show: true, size: size || 8, fill: stroke, stroke } }),
 };
 
+const NARROWEST = 80;
+
+// Bars are compared by their lengths, so their axis holds 0.
+function fromZero(_, low, high) {
+  const [least, most] = [Math.min(0, low ?? 0), Math.max(0, high ?? 0)];
+  const room = 0.05 * (most - least || 1);
+  return [least && least - room, most || !least ? most + room : 0];
+}
+
+// As wide as the longest number, so that the title lies beside them; uPlot asks again until nothing changes.
+function roomOf(plot, values, number, cycle) {
+  const one = plot.axes[number];
+  if (cycle > 1) return one._size;
+  const longest = (values ?? []).reduce((found, value) => (`${value}`.length > found.length ? `${value}` : found), "");
+  plot.ctx.font = one.font[0];
+  return Math.ceil(one.ticks.size + one.gap + plot.ctx.measureText(longest).width / devicePixelRatio) + 2;
+}
+
 // series: [{label, values, drawn, scale, size}], beside x, ascending. about: one sentence that says what is to be seen.
 // places: x are 1, 2, …, and `names`, if there are any, stand below them.
 export function chart({
@@ -37,7 +55,8 @@ export function chart({
   const holder = h("figure", { class: "chart" });
   const drawing = h("div", { role: "img", "aria-label": about });
   holder.append(drawing, h("figcaption", {}, about));
-  const width = () => Math.max(200, holder.clientWidth || 600);
+  const width = () => Math.max(NARROWEST, holder.clientWidth || 600);
+  const bars = series.some((one) => one.drawn === "bars");
   let plot = null;
   const draw = () => {
     plot?.destroy();
@@ -49,7 +68,7 @@ export function chart({
       cursor: { points: { show: false }, drag: { x: false, y: false } },
       scales: {
         x: { time: false, range: places ? [0.4, x.length + 0.6] : ranges.x },
-        y: { range: ranges.y },
+        y: { range: ranges.y ?? (bars ? fromZero : undefined) },
         right: { range: ranges.right },
       },
       axes: [
@@ -57,8 +76,8 @@ export function chart({
           xLabel,
           places ? { incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, at) => at.map((one) => (names ? (names[one - 1] ?? "") : one)) } : {},
         ),
-        axis(yLabel, { size: 56 }),
-        ...(y2Label ? [axis(y2Label, { scale: "right", side: 1, grid: { show: false } })] : []),
+        axis(yLabel, { size: roomOf }),
+        ...(y2Label ? [axis(y2Label, { scale: "right", side: 1, size: roomOf, grid: { show: false } })] : []),
       ],
       series: [{ label: xLabel || "x" }, ...series.map(drawnAs)],
     };
@@ -87,7 +106,7 @@ const axis = (label, more) => ({
   stroke: token("--text"),
   grid: { stroke: token("--line"), width: 1 },
   ticks: { stroke: token("--line") },
-  label,
+  label: label || null,
   labelSize: 22,
   font: "12px system-ui",
   labelFont: "12px system-ui",

@@ -59,9 +59,11 @@ export function table(caption, heads, rows) {
       }),
     ),
   );
-  return h(
+  const hint = h("p", { class: "hint more", hidden: true, "aria-hidden": true }, "There are more columns: scroll sideways →");
+  const holder = h(
     "div",
     { class: "scrolls", tabindex: 0, role: "region", "aria-label": caption },
+    hint,
     h(
       "table",
       {},
@@ -78,6 +80,10 @@ export function table(caption, heads, rows) {
       h("tbody", {}, body),
     ),
   );
+  new ResizeObserver(() => {
+    hint.hidden = holder.scrollWidth <= holder.clientWidth + 1;
+  }).observe(holder);
+  return holder;
 }
 
 let telling;

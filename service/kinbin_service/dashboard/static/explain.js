@@ -4,11 +4,14 @@ import { trouble } from "./trouble.js";
 import { chart } from "./charts.js";
 import { append, h, hashes, integer, percent, replace, short, table } from "./dom.js";
 import { thumbnail } from "./answers.js";
+import { source } from "./json.js";
 import { colourLevels, swatch } from "./pictures.js";
 import { snippets } from "./snippets.js";
 
 const SHOWN = 25;
 const LISTED = 50;
+const LONGEST = 100000;
+const NAMED = 5000;
 const HEADS = [
   ["query", "Query"],
   ["item", "Item"],
@@ -21,17 +24,22 @@ const HEADS = [
 ];
 
 // Shows, for one item of an answer, what its score is made of; of several fields one after the other.
-export async function explain(holder, page, query, hit) {
-  const close = h("button", { type: "button", onclick: () => replace(holder) }, "Close");
+// opener: what has the focus back when the view is closed.
+export async function explain(holder, page, query, hit, opener) {
+  const leave = () => {
+    replace(holder);
+    opener?.focus();
+  };
+  const close = h("button", { type: "button", onclick: leave }, "Close");
   const heading = h("h2", { tabindex: -1 }, `Why ${hit.id}`);
   const panel = h("section", { class: "panel", "aria-label": `Why ${hit.id}` }, h("div", { class: "row" }, heading, close));
   const path = collectionPath(page.name, "explain");
   const colours = thumbnail(hit.payload) !== null && !page.info.fields && colourLevels(page.info);
   replace(holder, panel);
   try {
-    for (const body of bodies(page.info, query, hit)) {
+    for (const body of bodies(page, query, hit)) {
       const told = await ask("POST", path, body, { signal: page.signal });
-      const { s_curve: _, ...shown } = body;
+      const { s_curve: _, feature_names: __, ...shown } = body;
       append(panel, [body.field ? h("h3", {}, body.field) : null, ...explained(told, colours), snippets("POST", path, shown)]);
     }
   } catch (error) {
@@ -40,8 +48,11 @@ export async function explain(holder, page, query, hit) {
   heading.focus();
 }
 
-function bodies(info, query, hit) {
-  const asked = { id: hit.id, limit: LISTED, s_curve: true };
+function bodies({ info, last }, query, hit) {
+  const asked = { id: hit.id, limit: LISTED, s_curve: true, ...(query.k ? { k: query.k } : {}) };
+  // Tokens are stored as numbers: the words of the texts beside them may be their names.
+  const names = info.items === "vectors" && !info.dim && !info.fields ? wordsOf(hit.payload, last?.asked?.payload) : [];
+  if (names.length) asked.feature_names = names;
   const { id, vector, string, series, points, image, vectors } = query;
   if (info.fields) {
     const names = Object.keys(hit.parts || vectors || info.fields).filter((name) => id !== undefined || vectors?.[name]);
@@ -50,6 +61,13 @@ function bodies(info, query, hit) {
   if (id !== undefined) return [{ query_id: id, ...asked }];
   const given = Object.entries({ vector, string, series, points, image }).filter(([, value]) => value !== undefined);
   return [{ ...Object.fromEntries(given), ...asked }];
+}
+
+// As they stand there, and in lower case; each once.
+function wordsOf(...payloads) {
+  const texts = payloads.flatMap((payload) => Object.values(payload ?? {}).filter((value) => typeof value === "string"));
+  const found = texts.flatMap((text) => text.slice(0, LONGEST).match(/[\p{L}\p{N}_]{1,100}/gu) ?? []);
+  return [...new Set(found.flatMap((word) => [word, word.toLowerCase()]))].slice(0, NAMED);
 }
 
 function explained(told, colours) {
@@ -100,7 +118,8 @@ function factored(factor, several, colours) {
 const named = (term, colours) => {
   if (term.what) return term.what;
   if (term.name) return term.name;
-  return colours ? h("span", { class: "row" }, swatch(term.feature, colours), `${term.feature}`) : `${term.feature}`;
+  const feature = source(term, "feature") ?? `${term.feature}`;
+  return colours ? h("span", { class: "row" }, swatch(term.feature, colours), feature) : feature;
 };
 
 const valued = (value) =>

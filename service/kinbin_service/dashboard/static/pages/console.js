@@ -15,6 +15,8 @@ export async function show({ holder, name, info, signal }) {
     value: name ? collectionPath(name, "query") : "/v1/collections",
     list: "routes",
   });
+  const where = field("Path", path);
+  where.classList.add("wide");
   const routes = h("datalist", { id: "routes" });
   const body = h("textarea", { rows: 9, class: "code", spellcheck: "false", value: example });
   const result = h("div", {});
@@ -50,7 +52,7 @@ export async function show({ holder, name, info, signal }) {
     h(
       "form",
       { class: "panel", onsubmit: send },
-      h("div", { class: "row fields" }, field("Method", method), field("Path", path), routes),
+      h("div", { class: "row fields" }, field("Method", method), where, routes),
       field("Body (JSON)", body),
       h("button", { class: "primary" }, "Send"),
     ),

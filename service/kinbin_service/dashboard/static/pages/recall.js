@@ -1,5 +1,5 @@
 // Recall measured on stored items against exact scans, beside what the certificates promise, for every mode.
-import { ask, collectionPath, Problem } from "../api.js";
+import { ask, collectionPath, hashed, Problem } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
 import { field, h, integer, percent, replace, short, table } from "../dom.js";
@@ -23,7 +23,8 @@ export async function show({ holder, name, info, signal }) {
         ask("GET", path, undefined, { signal }),
         predictions(name, Number(k.value), info, signal),
       ]);
-      replace(results, ...measured(made, predicted), snippets("GET", path));
+      const nothing = h("p", {}, "There is nothing to measure: no item has a neighbour.");
+      replace(results, made.queries ? measured(made, predicted) : nothing, snippets("GET", path));
     } catch (error) {
       if (!signal.aborted) replace(results, trouble(error), snippets("GET", path));
     } finally {
@@ -55,7 +56,7 @@ export async function show({ holder, name, info, signal }) {
 async function predictions(name, k, info, signal) {
   const found = { exact: 1 };
   // Of several vectors each alone could be predicted, and not what they come to together.
-  if (info.fields) return found;
+  if (info.fields || !hashed(info) || !info.stats.runs?.length) return found;
   try {
     const { current, walks } = await ask(
       "POST",
@@ -67,7 +68,7 @@ async function predictions(name, k, info, signal) {
     const walk = walks.findLast((one) => one.width <= (info.stats.links?.pool ?? 0));
     if (walk) found.links = walk.recall;
   } catch (error) {
-    // Recall is shown without predictions where these are refused: of objects, of small collections.
+    // Recall is shown without predictions where these are refused.
     if (!(error instanceof Problem)) throw error;
   }
   return found;

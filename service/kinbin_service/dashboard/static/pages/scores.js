@@ -1,5 +1,5 @@
 // How similar the items are to each other, under the S-curve of banding: what r and L would find, and what they would cost.
-import { ask, collectionPath } from "../api.js";
+import { ask, collectionPath, hashed } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
 import { bytes, dialog, field, h, hashes, integer, percent, replace, say, select, short, table } from "../dom.js";
@@ -13,11 +13,22 @@ const grid = Array.from({ length: POINTS + 1 }, (_, at) => at / POINTS);
 export const sCurve = (rows, bands) => grid.map((s) => 1 - (1 - s ** rows) ** bands);
 
 export async function show({ holder, name, info, signal }) {
+  if (!hashed(info)) {
+    replace(holder, h("p", {}, `${unhashed(info)} There is nothing to set, and nothing to measure here.`));
+    return;
+  }
   const of = info.fields ? select(Object.keys(info.fields)) : null;
-  const run = ((of ? info.stats.fields[of.value] : info.stats).runs || []).at(-1);
-  const slider = (most, value) => h("input", { type: "range", min: 1, max: most, value });
-  const rows = slider(8, run?.r || 4);
-  const bands = slider(255, run?.bands || 64);
+  const part = () => (of ? info.stats.fields[of.value] : info.stats);
+  const slider = (most) => h("input", { type: "range", min: 1, max: most });
+  const rows = slider(8);
+  const bands = slider(255);
+  const start = (setting) => {
+    for (const [control, value] of [[rows, setting.r], [bands, setting.bands]]) {
+      control.max = Math.max(control.max, value);
+      control.value = value;
+    }
+  };
+  start(present(part()));
   const told = h("output", {});
   const drawing = h("div", {});
   const results = h("div", {});
@@ -53,10 +64,21 @@ export async function show({ holder, name, info, signal }) {
     replace(drawing, plot);
     move();
   };
-  rows.addEventListener("input", move);
-  bands.addEventListener("input", move);
-  const measure = formOf(name, of, signal, results, (made) => {
+  let moved = false;
+  for (const control of [rows, bands])
+    control.addEventListener("input", () => {
+      moved = true;
+      move();
+    });
+  of?.addEventListener("change", () => {
+    histogram = null;
+    moved = false;
+    start(present(part()));
+    draw();
+  });
+  const measure = formOf({ name, of, part, signal, results }, (made) => {
     histogram = made.similarity_histogram;
+    if (!moved) start({ r: made.current.rows, bands: made.current.bands });
     draw();
   });
   replace(
@@ -74,6 +96,12 @@ export async function show({ holder, name, info, signal }) {
   draw();
   if (info.count <= AT_ONCE) await measure.run();
 }
+
+// How most rows lie in bands; without runs as they are hashed until then.
+const present = ({ runs }) => (runs || []).reduce((most, run) => (run.bands && run.rows >= most.rows ? run : most), { rows: 0, r: 1, bands: 128 });
+
+const unhashed = ({ items, kernel }) =>
+  `${items[0].toUpperCase()}${items.slice(1)} under ${kernel} have no bands: no hash tells how near two are.`;
 
 // "…, and of the sampled neighbours 97.1 %": the mean of the curve over the histogram of neighbours.
 function found(histogram, r, L) {
@@ -96,13 +124,17 @@ function stepped(edges, counts) {
   });
 }
 
-// of: which of several vectors is looked at; null where there is one.
-function formOf(name, of, signal, results, drawn) {
+// of: which of several vectors is looked at; null where there is one. part: what is told of it.
+function formOf({ name, of, part, signal, results }, drawn) {
   const k = h("input", { type: "number", min: 1, max: 1000, value: 10 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: 0.9 });
   const sample = h("input", { type: "number", min: 1, max: 10000, value: 200 });
   const button = h("button", { class: "primary" }, "Measure");
   const run = async () => {
+    if (part().rows < 2) {
+      replace(results, h("p", {}, "There are fewer than two different items: nothing has a neighbour. There is nothing to rebuild yet."));
+      return;
+    }
     const body = { k: Number(k.value), target_recall: Number(recall.value), sample: Number(sample.value), ...(of ? { field: of.value } : {}) };
     const path = collectionPath(name, "tune");
     button.disabled = true;
@@ -110,7 +142,7 @@ function formOf(name, of, signal, results, drawn) {
     try {
       const made = await ask("POST", path, body, { signal });
       drawn(made);
-      replace(results, ...tuned(name, body.field, made), snippets("POST", path, body));
+      replace(results, ...tuned(name, body.field, made, run), snippets("POST", path, body));
     } catch (error) {
       if (!signal.aborted) replace(results, trouble(error), snippets("POST", path, body));
     } finally {
@@ -135,13 +167,17 @@ function formOf(name, of, signal, results, drawn) {
   return { form, run };
 }
 
-function tuned(name, of, made) {
+// again: measures anew, as after a rebuild.
+function tuned(name, of, made, again) {
   const { current, suggested, bands, walks } = made;
-  const better = h("button", { type: "button", onclick: () => rebuild(name, of, suggested) }, "Rebuild so");
-  const now =
-    current && current.bands
-      ? `Now: ${layout(current)}, recall ${percent(current.recall)} predicted and ${percent(current.measured_recall)} measured.`
-      : "";
+  if (!current.runs) return [h("p", {}, "No row lies in a run with bands: queries scan all of them. There is nothing to rebuild yet.")];
+  const onclick = async () => {
+    if (await rebuild(name, of, suggested)) await again();
+  };
+  const better = h("button", { type: "button", onclick }, "Rebuild so");
+  const now = current.bands
+    ? `Now: ${layout(current)}, recall ${percent(current.recall)} predicted and ${percent(current.measured_recall)} measured.`
+    : "";
   return [
     h("p", {}, h("b", {}, `Suggested: ${layout(suggested)}. `), `${suggested.why}. `, now),
     better,
@@ -201,4 +237,5 @@ async function rebuild(name, of, { rows, bands }) {
   const text = `All rows are laid out in ${bands} bands of ${rows} ${hashes(rows)}. Queries and adds go on meanwhile.`;
   const done = await dialog("Rebuild", h("p", {}, text), { action: "Rebuild", submit: () => ask("POST", path, { rows, bands, ...(of ? { field: of } : {}) }) });
   if (done) say(`${integer(done.count)} rows lie in new bands.`);
+  return done;
 }

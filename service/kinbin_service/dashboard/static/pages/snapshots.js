@@ -50,7 +50,7 @@ async function draw(page) {
   replace(
     page.list,
     rows.length ? table("Snapshots, the newest first", ["Id", "Made", "Items", "Bytes", ""], rows) : h("p", {}, "There are none yet."),
-    snippets("POST", path, {}),
+    snippets("GET", path),
   );
 }
 
