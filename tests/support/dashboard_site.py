@@ -43,14 +43,17 @@ class Site(NamedTuple):
 
 
 def fill(data: Path) -> None:
-    """Photographs with thumbnails (a third of them), which are linked, words and strings."""
+    """Photographs with thumbnails (a third of them), the same linked, words and strings."""
     patches = photographs.cut()
     some = slice(0, None, 3)
     with kinbin.open(data) as database:
         pictures = database.create_collection("photographs", dim=512)
         pictures.add(patches.ids[some], patches.histograms[some], payloads=patches.payloads[some])
         pictures.compact()
-        pictures.link()
+        linked = database.create_collection("linked", dim=512)
+        linked.add(patches.ids[some], patches.histograms[some])
+        linked.compact()
+        linked.link()
         edited = database.create_collection("edited", dim=512)
         edited.add(patches.ids[:200], patches.histograms[:200], payloads=patches.payloads[:200])
         pictures = database.create_collection("pictures", items="images")

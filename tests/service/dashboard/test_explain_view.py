@@ -73,7 +73,7 @@ def test_bars_below_zero_hang_from_it(look: Any) -> None:
 
 def test_a_walk_is_certified_where_somebody_asks(look: Any) -> None:
     """A walk has no bound and says how to get one; with the box ticked its bound is there."""
-    page = look().open("c/photographs/query?id=patch-0300")
+    page = look().open("c/linked/query?id=patch-0300")
     answer_of(page)
     page.get_by_label("Mode").select_option("links")
     page.get_by_role("button", name="Search").click()
@@ -87,7 +87,7 @@ def test_a_walk_is_certified_where_somebody_asks(look: Any) -> None:
 
 def test_the_walk_of_the_view_is_that_of_the_answer(look: Any) -> None:
     """The place is that of the answer, which leaves the asked item out, of a walk for as many as were asked for."""
-    page = look().open("c/photographs/query?id=patch-0300")
+    page = look().open("c/linked/query?id=patch-0300")
     answer_of(page)
     page.get_by_label("k", exact=True).fill("17")
     page.get_by_label("Mode").select_option("links")

@@ -47,16 +47,16 @@ def read_twice(site: Site) -> dict[str, list[bytes]]:
     patches = photographs.cut(40)
     levels = (patches.pixels // 64).astype(np.int64) @ np.array([16, 4, 1])
     colours = np.array([np.bincount(one.ravel(), minlength=64) for one in levels])
-    for name, rows in (("digits", ink), ("colours", colours)):
+    for name, rows in (("grey", ink), ("colours", colours)):
         address = f"{site.open}/v1/collections/{name}"
         assert httpx.put(address, json={"dim": 64}).status_code == 201
         items = [{"id": f"{name}-{at:03}", "vector": row.tolist()} for at, row in enumerate(rows)]
         assert httpx.post(f"{address}/index", json={"items": items}, timeout=60).status_code == 200
     sheets = [255 - np.kron(row.reshape(8, 8), np.ones((25, 25))) * 15.9 for row in ink[:5]]
-    return {"digits": [png(sheet) for sheet in sheets], "colours": [png(one) for one in patches.pixels[:5]]}
+    return {"grey": [png(sheet) for sheet in sheets], "colours": [png(one) for one in patches.pixels[:5]]}
 
 
-@pytest.mark.parametrize(("name", "read"), [("digits", "8 × 8 grey values"), ("colours", "a colour histogram")])
+@pytest.mark.parametrize(("name", "read"), [("grey", "8 × 8 grey values"), ("colours", "a colour histogram")])
 def test_a_picture_is_read_as_what_is_stored(look: Any, read_twice: dict[str, list[bytes]], name: str, read: str) -> None:
     """Where 64 features may be grey values or colours, that reading is taken which finds the nearer item; both are told."""
     page = look().open(f"c/{name}/query")
@@ -69,9 +69,9 @@ def test_a_picture_is_read_as_what_is_stored(look: Any, read_twice: dict[str, li
 
 def test_the_reading_can_be_chosen(look: Any, read_twice: dict[str, list[bytes]]) -> None:
     """Another reading of the same picture is asked for as soon as somebody chooses it."""
-    page = look().open("c/digits/query")
-    drop(page, read_twice["digits"][0])
-    expect(page.locator(".cards .id").first).to_have_text("digits-000")
+    page = look().open("c/grey/query")
+    drop(page, read_twice["grey"][0])
+    expect(page.locator(".cards .id").first).to_have_text("grey-000")
     with page.expect_request("**/query") as asked:
         page.get_by_label("Read as").select_option("colours 4")
     assert sum(asked.value.post_data_json["vector"]) == 32 * 32
@@ -80,7 +80,7 @@ def test_the_reading_can_be_chosen(look: Any, read_twice: dict[str, list[bytes]]
 
 def test_a_white_sheet_is_no_query_of_grey_values(look: Any, read_twice: dict[str, list[bytes]]) -> None:
     """A picture without ink has one reading only, and no request is refused."""
-    page = look().open("c/digits/query")
+    page = look().open("c/grey/query")
     drop(page, png(np.full((20, 20), 255)))
     expect(page.locator(".drop p")).to_contain_text("Read as a colour histogram")
 
