@@ -43,7 +43,7 @@ class Stages:
         one = {"began": began, "ended": ended, "seconds": ended - began, "peak": held.get("peak", 0), "own": held.get("own", 0)}
         one["others_cores"] = (busy_elsewhere() - others) / (ended - began)
         self.taken[name] = one
-        peak = f"peak {one['peak'] >> 20:,} MiB, of its own at the end {one['own'] >> 20:,} MiB"
+        peak = f"peak {int(one['peak']) >> 20:,} MiB, of its own at the end {int(one['own']) >> 20:,} MiB"
         print(f"{self._what}: {name}: {one['seconds']:,.0f} s, {peak}", file=sys.stderr, flush=True)
 
 
