@@ -116,7 +116,7 @@ def written(document: str, results: Path) -> str:
         if file.exists():
             text = section(json.loads(file.read_text(encoding="utf-8")), importlib.import_module(APART.get(name, name)).render)
         else:
-            text = f"Not measured yet: `python benchmarks/{name}.py`."
+            text = f"Not measured yet: `python benchmarks/{APART.get(name, name)}.py`."
         document = replaced(document, name, text)
     return document
 
