@@ -104,7 +104,6 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.txt", b"a\n", ["--words", "9" * 30], 1, "words is a whole number from 1 to 1,000,000"),
         ("a.txt", b"a\n", ["--seed", "9" * 30], 1, "seed is a whole number"),
         ("a.csv", b'id,text\n1,"abc\n2,def\n', [], 1, "no CSV in UTF-8: unexpected end of data"),
-        ("a.parquet", b"PAR1 this is none", [], 1, "no Parquet file"),
     ],
 )
 def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, name: str, content: bytes, more: list[str], code: int, says: str) -> None:
@@ -267,6 +266,14 @@ def test_an_output_is_written_by_one_process_at_a_time(run: Run, tmp_path: Path)
     assert run("dedup", file).exit_code == 0
     assert [orjson.loads(line)["id"] for line in (tmp_path / "docs.dedup.ndjson").read_bytes().splitlines()] == sorted(set(FIRSTS))
     assert not draft.exists()
+
+
+def test_a_file_that_is_no_parquet_is_told(run: Run, tmp_path: Path) -> None:
+    """In one line, as other files that are not what their names say."""
+    pytest.importorskip("pyarrow", reason="pyarrow is in no lock: pip install pyarrow")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 this is none")
+    result = run("dedup", tmp_path / "a.parquet")
+    assert (result.exit_code, "no Parquet file" in " ".join(result.stderr.split())) == (1, True)
 
 
 def test_a_folder_is_no_output(run: Run, tmp_path: Path) -> None:
