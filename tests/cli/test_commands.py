@@ -348,7 +348,9 @@ def test_choices_are_those_of_the_library() -> None:
 
 
 def test_help_needs_neither_library_nor_server() -> None:
-    """`kinbin --help` imports none of numba, lmdb, fastapi and httpx, so that it is quick."""
-    code = "import sys, kinbin_service.cli; print([n for n in ('numba', 'lmdb', 'fastapi', 'httpx', 'numpy') if n in sys.modules])"
+    """`kinbin --help` imports none of numba, lmdb, fastapi, httpx and asyncio, so that it is quick."""
+    code = (
+        "import sys, kinbin_service.cli; print([n for n in ('numba', 'lmdb', 'fastapi', 'httpx', 'numpy', 'asyncio') if n in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert out == "[]\n"

@@ -5,7 +5,6 @@ What they do is kinbin_cluster's, which is loaded by its name: no other command 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import os
@@ -296,6 +295,8 @@ def reshard_command(
 
 def _asked(name: str, nats: str | None, *arguments: Any, module: str = "commands", **options: Any) -> Any:
     """What a function of a module of kinbin_cluster returns."""
+    import asyncio  # not by --help of all commands: it takes 40 ms
+
     commands, settings, errors = _loaded(module), _loaded("settings"), _loaded("errors")
     with _told(errors.ClusterError):
         try:
