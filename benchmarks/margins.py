@@ -140,10 +140,15 @@ def render(result: dict[str, Any]) -> str:
             f"not zero; {each['queries']:,} queries, k = {K}; {each['layout']}; single calls in loops of {result['loop']}."
         )
         parts.append(_table(each))
-        ours = each["builds"]["Kinbin"]
-        others = (f"{name} {figure(seconds)} s ({figure(seconds / ours)})" for name, seconds in each["builds"].items() if name != "Kinbin")
-        parts.append(f"Built, durably{' and linked' if mode == 'links' else ''}, in {figure(ours)} s; in memory {', '.join(others)}.")
+        if "builds" in each:  # results of before have none
+            parts.append(_built(each["builds"], linked=mode == "links"))
     return paragraphs(*parts)
+
+
+def _built(seconds: dict[str, float], *, linked: bool) -> str:
+    ours = seconds["Kinbin"]
+    others = (f"{name} {figure(taken)} s ({figure(taken / ours)})" for name, taken in seconds.items() if name != "Kinbin")
+    return f"Built, durably{' and linked' if linked else ''}, in {figure(ours)} s; in memory {', '.join(others)}."
 
 
 def _table(each: dict[str, Any]) -> str:

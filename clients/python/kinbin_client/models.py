@@ -355,15 +355,13 @@ class SimilarityHistogram(_Model):
 
 
 class BandsForecast(_Model):
-    """What a search by bands is expected to do if all rows lie in one run of `bands` bands of `rows` hashes."""
+    """What bands would do. recall_error: the standard error of recall. uncertified: the share of queries that mode auto has to scan for."""
 
     rows: int
     bands: int
     recall: float
     recall_error: float
-    """Standard error of recall, as an estimate for all stored items."""
     uncertified: float
-    """Share of the queries that mode auto has to scan for."""
     postings: float
     verified: float
     bytes_per_row: float

@@ -44,9 +44,8 @@ class Explained:
         query: a vector or object, as `query` takes it; or query_id: the vector of that stored item, which the walk leaves out. limit: terms
         that are listed of each factor, the rest being added up. k: neighbours of the walk that is asked for the item's place. s_curve:
         with the curve of the bands. feature_names: names for features, by id, before those that the collection was created with; or a
-        list, of features
-        0, 1, …, or of tokens where vectors have no length. Tokens of the query are known by themselves; those that the item alone has are
-        stored as hashes, and have no other names.
+        list, of features 0, 1, …, or of tokens where vectors have no length. Tokens of the query are known by themselves; those that the
+        item alone has are stored as hashes, and have no other names.
 
         Parts add up to the score, or to what it is a function of, to 1e-9: see `Explanation`. All is read from one snapshot.
 

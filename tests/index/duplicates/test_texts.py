@@ -187,15 +187,8 @@ def test_work_that_was_cut_otherwise_is_another_job(tmp_path: Path, monkeypatch:
     kinbin.TextDuplicates(tmp_path / "spaces", shingler=spaces).close()
 
 
-@pytest.mark.parametrize("stopped", range(9))
-def test_work_whose_removal_was_broken_off_is_nobody_elses(
-    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int
-) -> None:
-    """Whatever files a killed removal left, another job is refused, or begins with nothing of them."""
-    shingler, texts = kinbin.Shingler(words=3), planted(rng, 20)
-    job = kinbin.TextDuplicates(tmp_path / "work", shingler=shingler, source="one")
-    job.add(texts)
-    job.finish()
+def break_off_removal(job: kinbin.TextDuplicates, stopped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the work of a job, until so many files are gone: the process might be killed there."""
     unlink, done = Path.unlink, iter(range(stopped))
 
     def killed(path: Path, missing_ok: bool = False) -> None:
@@ -208,6 +201,18 @@ def test_work_whose_removal_was_broken_off_is_nobody_elses(
         job.remove()
     job.close()
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("stopped", range(9))
+def test_work_whose_removal_was_broken_off_is_nobody_elses(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int
+) -> None:
+    """Whatever files a killed removal left, another job is refused, or begins with nothing of them."""
+    shingler, texts = kinbin.Shingler(words=3), planted(rng, 20)
+    job = kinbin.TextDuplicates(tmp_path / "work", shingler=shingler, source="one")
+    job.add(texts)
+    job.finish()
+    break_off_removal(job, stopped, monkeypatch)
     others = [f"{n} differs from {n + 1} in all" for n in range(4)]
     told: AbstractContextManager[Any] = nullcontext()
     if (tmp_path / "work" / "job.json").exists():
@@ -228,18 +233,7 @@ def test_work_whose_removal_was_broken_off_is_done_anew(
     job = kinbin.TextDuplicates(tmp_path / "work", shingler=shingler)
     job.add(texts)
     wanted = np.array(job.finish().cluster)
-    unlink, done = Path.unlink, iter(range(stopped))
-
-    def killed(path: Path, missing_ok: bool = False) -> None:
-        if path.exists() and next(done, None) is None:
-            raise KeyboardInterrupt
-        unlink(path, missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", killed)
-    with suppress(KeyboardInterrupt):
-        job.remove()
-    job.close()
-    monkeypatch.undo()
+    break_off_removal(job, stopped, monkeypatch)
     with kinbin.TextDuplicates(tmp_path / "work", shingler=shingler) as job:
         if not job.is_read:
             job.add(texts[job.documents :])
