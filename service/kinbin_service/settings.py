@@ -82,11 +82,14 @@ class Settings(BaseSettings):
     link_rows: Annotated[int, Field(ge=1, le=1_000_000, description="smaller collections are not linked by themselves")] = 4_096
     quiet_seconds: Annotated[float, Field(gt=0, le=3_600, description="without a write for so long, writes have paused")] = 2.0
     link_bytes: Annotated[
-        int,
+        int | None,
         Field(
-            ge=MEBIBYTE, le=1 << 40, description="bytes of memory that linking takes; the rest lies in files of the collection meanwhile"
+            ge=MEBIBYTE,
+            le=1 << 40,
+            description="bytes of memory that linking takes, the rest lies in files of the collection meanwhile; "
+            "default: a quarter of what the process may use",
         ),
-    ] = 1_024 * MEBIBYTE
+    ] = None
 
     traces: Annotated[bool, Field(description="send traces by OTLP over HTTP, as the OTEL_ variables say; needs kinbin[traces]")] = False
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
@@ -141,7 +144,7 @@ class Settings(BaseSettings):
         return key
 
     @property
-    def upkeep(self) -> dict[str, float]:
+    def upkeep(self) -> dict[str, float | None]:
         """What `kinbin.set_upkeep` is told."""
         return {name: getattr(self, name) for name in ("seal_rows", "quiet_seal_rows", "link_rows", "quiet_seconds", "link_bytes")}
 

@@ -1,6 +1,6 @@
 """Drafts of link sets: which rows, their codes, and of the rows that are linked already their links.
 
-What a draft takes a row lies in work space (`storage.workspace`): in memory up to `LINK_BYTES`, the rest in files of the collection's
+What a draft takes a row lies in work space (`storage.workspace`): in memory up to `most_bytes()`, the rest in files of the collection's
 folder. So memory is bounded whatever the number of rows; and the links are the same, for it is decided nowhere else where they lie.
 """
 
@@ -29,19 +29,29 @@ from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe, Source, gather, iterate_rows, read_records
 from kinbin.spaces.space import SHAPES, UNIT_ROOTS
 from kinbin.storage.format import CODE_PADDING, Part
+from kinbin.storage.machine import usable_memory
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.storage.workspace import WorkSpace, pieces
 
-__all__ = ["LINK_BYTES", "Draft", "Drafting", "unpacked"]
+__all__ = ["LINK_BYTES", "Draft", "Drafting", "most_bytes", "unpacked"]
 
-LINK_BYTES = 1 << 30
-"""Linking takes so much memory at most of what it needs a row; see `Drafting.room_for`."""
+LINK_BYTES: int | None = None
+"""Linking takes so much memory at most of what it needs a row; see `most_bytes`."""
+_SHARE, _LEAST_BYTES = 4, 256 << 20
 _WRITTEN_BYTES = 24
 """A row, while row numbers are written: they are one value, which is sealed, and then a page of the store's."""
 _SAMPLE_ROWS = 8_192
 
 log = logging.getLogger("kinbin.upkeep")
+
+
+def most_bytes() -> int:
+    """Bytes that linking takes of memory: as it was set, or a quarter of what the process may use, 256 MiB at least.
+
+    Links are written at random places. In files the system writes the same pages out again and again, and the disk sets the pace.
+    """
+    return max(_LEAST_BYTES, usable_memory() // _SHARE) if LINK_BYTES is None else LINK_BYTES
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -94,8 +104,8 @@ class Drafting:
         self._store, self._recipe, self._dim, self._name = store, recipe, dim, name
 
     def room_for(self, rows: int) -> WorkSpace:
-        """Work space for links of so many rows: with what writing them takes it has `LINK_BYTES` in memory, or 24 bytes a row."""
-        return WorkSpace(self._store.path, max(0, LINK_BYTES - _WRITTEN_BYTES * rows))
+        """Work space for links of so many rows: with what writing them takes it has `most_bytes()` in memory, or 24 bytes a row."""
+        return WorkSpace(self._store.path, max(0, most_bytes() - _WRITTEN_BYTES * rows))
 
     def draft(self, reader: Reader, view: View, check: Callable[[], None]) -> Draft:
         """Codes of all rows in runs; of the rows that are linked already also their links, without the dead.

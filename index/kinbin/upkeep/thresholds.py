@@ -25,18 +25,19 @@ class Thresholds:
     """Collections of fewer rows are not linked by themselves."""
     quiet_seconds: float = 2.0
     """Without a write for so long, writes have paused."""
-    link_bytes: int = 1 << 30
-    """Memory that linking takes, in the background or called for; what needs more lies in files of the collection's folder meanwhile."""
+    link_bytes: int | None = None
+    """Memory that linking takes, in the background or called for; what needs more lies in files of the collection's folder meanwhile.
+    None: a quarter of the memory that the process may use, 256 MiB at least."""
 
 
-def set_upkeep(**changes: float) -> Thresholds:
+def set_upkeep(**changes: float | None) -> Thresholds:
     """Change some of the `Thresholds` of this process, for all its collections from now on; the others stay. Returns those before.
 
     The defaults are what was measured to be best; smaller ones make many small runs, and so slower queries. Answers keep their promises.
 
     Raises:
         InvalidInput: there is no such threshold, or its value is out of range: rows from 1 to 1,000,000, seconds above 0, to 3,600,
-            bytes from 1 MiB to 1 TiB.
+            bytes from 1 MiB to 1 TiB, or None.
     """
     before = _current()
     known = [one.name for one in fields(Thresholds)]
@@ -56,6 +57,8 @@ def _range(name: str) -> tuple[int, int]:
 
 def _fits(name: str, value: object) -> bool:
     """Whether a threshold may have this value."""
+    if value is None:
+        return name.endswith("_bytes")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if name.endswith("_seconds"):
@@ -69,7 +72,7 @@ def _kind(name: str) -> str:
     if name.endswith("_seconds"):
         return f"a number above 0, to {_MOST_SECONDS:,g}"
     least, most = _range(name)
-    return f"a whole number from {least:,} to {most:,}"
+    return f"a whole number from {least:,} to {most:,}" + (", or None" if name.endswith("_bytes") else "")
 
 
 def _current() -> Thresholds:

@@ -13,6 +13,7 @@ import pytest
 
 import kinbin
 from kinbin.errors import InvalidInput
+from kinbin.upkeep import drafts
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,17 @@ def test_what_was_set_is_told() -> None:
     assert {one.name for one in fields(before)} == {"seal_rows", "quiet_seal_rows", "link_rows", "quiet_seconds", "link_bytes"}
 
 
+@pytest.mark.parametrize(("usable", "expected"), [(8 << 30, 2 << 30), (100 << 20, 256 << 20)])
+def test_linking_takes_a_quarter_of_the_memory(monkeypatch: pytest.MonkeyPatch, usable: int, expected: int) -> None:
+    """Unless it is told a number: a quarter of what the process may use, and 256 MiB at least."""
+    monkeypatch.setattr(drafts, "usable_memory", lambda: usable)
+    assert drafts.most_bytes() == expected
+    kinbin.set_upkeep(link_bytes=3 << 20)
+    assert drafts.most_bytes() == 3 << 20
+    kinbin.set_upkeep(link_bytes=None)
+    assert drafts.most_bytes() == expected
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -60,6 +72,9 @@ def test_what_was_set_is_told() -> None:
         {"rows": 3},
         {"link_bytes": 1_000_000},
         {"link_bytes": 2e9},
+        {"link_bytes": 0},
+        {"link_rows": None},
+        {"quiet_seconds": None},
     ],
     ids=str,
 )
