@@ -16,6 +16,8 @@ from kinbin.errors import InvalidInput
 __all__ = ["COSTS", "Costs"]
 
 _MOST_NS = 1e9
+_SHORT_ROWS, _CACHED_ROWS = 65_536, 524_288
+"""Rows whose numbers take two bytes; whose counts fit a core's second-level cache."""
 
 
 def _cost(ns: float, text: str, measured: str) -> float:
@@ -31,6 +33,7 @@ class Costs:
     band: float = _cost(30.0, "a band of a run that is looked up", "bands of a run without postings, by their number")
     posting: float = _cost(1.1, "a posting, where counts lie in the second-level cache", "searches by bands, by postings read")
     far_posting: float = _cost(2.2, "a posting, where they do not (more than 524,288 rows)", "the same of a million rows")
+    short_posting: float = _cost(0.75, "a posting of two bytes (65,536 rows at most)", "the same of 32,768 rows")
     hash: float = _cost(0.25, "a hash of a nonzero", "codes of 1,000 rows, by hashes and nonzeros")
     verify: float = _cost(55.0, "a row at random that is scored, besides its nonzeros", "searches by bands, by rows verified")
     scan: float = _cost(8.0, "a row in sequence that is scored, besides its nonzeros", "exact scans, by rows of few nonzeros")
@@ -44,6 +47,12 @@ class Costs:
     line: float = _cost(1.6, "64 bytes of a code that are compared", "the same, by the bytes of a code")
     far_line: float = _cost(7.0, "the same, from memory", "walks over a million rows, by the bytes of a code")
     entry: float = _cost(1.0, "an entry of a packed code that is compared", "exact scans by packed codes, by their entries")
+
+    def posting_of(self, rows: int) -> float:
+        """A posting of a run of so many rows."""
+        if rows <= _SHORT_ROWS:
+            return self.short_posting
+        return self.posting if rows <= _CACHED_ROWS else self.far_posting
 
     @classmethod
     def named(cls, path: str | None) -> Costs:

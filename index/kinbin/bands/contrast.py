@@ -38,8 +38,6 @@ BAND_CHOICES = (128, 200)
 """Bands a run may choose from; more than 128 must save a fifth of the time to be worth their bytes."""
 _LISTED = 300.0
 """Rows that a run may be expected to list at first."""
-_CACHED_ROWS = 524_288
-"""Rows whose counts fit a core's second-level cache."""
 _TABLES: dict[tuple[int, int, float], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
 
 
@@ -175,9 +173,8 @@ def predict(contrast: Contrast, rows: int, r: int, bands: int, target: float) ->
     need = similarity_needed(r, bands, aim_of(target))
     least = float(similarity_needed(r, bands, target)[1])
     postings, verified, uncertified = _expect(contrast.histogram, contrast.kth, r, bands, need, least, postings_cap(rows))
-    posting_ns = COSTS.posting if rows <= _CACHED_ROWS else COSTS.far_posting
     score_ns = COSTS.verify + contrast.nonzeros_ns
-    counting_ns = bands * COSTS.band + postings * posting_ns + COSTS.hash * r * bands * contrast.nonzeros
+    counting_ns = bands * COSTS.band + postings * COSTS.posting_of(rows) + COSTS.hash * r * bands * contrast.nonzeros
     ns = counting_ns + verified * score_ns + uncertified * contrast.scan_ns(rows)
     return Prediction(postings, verified, uncertified, ns, counting_ns + min(postings, rows) * score_ns)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from kinbin.calibrate.bands import band_costs, far_posting_cost, fresh_costs, posting_cost, verify_cost
+from kinbin.calibrate.bands import band_costs, far_posting_cost, fresh_costs, posting_cost, short_posting_cost, verify_cost
 from kinbin.calibrate.codes import code_costs, entry_cost, far_line_cost, walk_costs
 from kinbin.calibrate.fit import Measured
 from kinbin.calibrate.rows import hash_cost, scan_costs
@@ -15,8 +15,8 @@ __all__ = ["measure_costs"]
 
 # What an experiment subtracts was measured by one before it.
 _EXPERIMENTS = (
-    scan_costs, hash_cost, band_costs, posting_cost, far_posting_cost, verify_cost, fresh_costs, code_costs, entry_cost, walk_costs,
-    far_line_cost,
+    scan_costs, hash_cost, band_costs, posting_cost, far_posting_cost, short_posting_cost, verify_cost, fresh_costs, code_costs,
+    entry_cost, walk_costs, far_line_cost,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from kinbin.rows.scratch import Scratch
 from kinbin.segments.descriptors import FRESH_BANDS
 from kinbin.spaces.registry import KERNELS
 
-__all__ = ["band_costs", "far_posting_cost", "fresh_costs", "posting_cost", "verify_cost"]
+__all__ = ["band_costs", "far_posting_cost", "fresh_costs", "posting_cost", "short_posting_cost", "verify_cost"]
 
 _QUERIES = 256
 _SCANS = 64
@@ -24,7 +24,7 @@ _SCANS = 64
 _NONZEROS = 40
 _LOOKED_UP, _LOOKED_UP_BITS = 32_768, 13
 """Rows whose bands are looked up, and slots of their tables: so few that counting them takes no longer than their bands."""
-_CACHED_ROWS, _FAR_ROWS = 131_072, 1 << 20
+_SHORT_ROWS, _CACHED_ROWS, _FAR_ROWS = 32_768, 131_072, 1 << 20
 _VERIFIED_ROWS = 50_000
 """A collection of the usual kind: larger than a core's caches, not than the last one."""
 _FRESH_ROWS = 8_000
@@ -68,10 +68,10 @@ def band_costs(measured: Measured) -> None:
     measured.fit(("", "band"), points, [(_QUERIES, _QUERIES * bands) for bands in sizes])
 
 
-def _postings(measured: Measured, name: str, rows: int, bands: int, slot_bits: tuple[int, ...]) -> None:
+def _postings(measured: Measured, name: str, rows: int, bands: int, slot_bits: tuple[int, ...], *, short: bool = False) -> None:
     """Searches by bands that verify nothing, by the postings that they read."""
     n = measured.rows(rows)
-    runs = [Segment(n).with_tables(bands, bits) for bits in slot_bits]
+    runs = [Segment(n).with_tables(bands, bits, short=short) for bits in slot_bits]
     points = [_searching(segments_of(run), bands, run) for run in runs]
     measured.fit(("", name), points, [(_QUERIES, _QUERIES * bands * n / (1 << bits)) for bits in slot_bits])
 
@@ -84,6 +84,11 @@ def posting_cost(measured: Measured) -> None:
 def far_posting_cost(measured: Measured) -> None:
     """far_posting: the same of a million rows."""
     _postings(measured, "far_posting", _FAR_ROWS, 16, (7, 8, 10))
+
+
+def short_posting_cost(measured: Measured) -> None:
+    """short_posting: where postings take two bytes."""
+    _postings(measured, "short_posting", _SHORT_ROWS, 64, (4, 5, 6, 7), short=True)
 
 
 def verify_cost(measured: Measured) -> None:

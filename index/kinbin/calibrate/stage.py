@@ -74,17 +74,23 @@ class Segment:
         self.fields["fresh_keys"] = np.random.default_rng(self.rows).integers(0, 1 << 16, (self.rows, FRESH_BANDS), dtype=np.uint16)
         return self
 
-    def with_tables(self, bands: int, slot_bits: int, most_key: int = 1 << 32) -> Segment:
-        """A copy with tables of random keys below a bound; rows share a slot with 2**slot_bits others where there is none."""
+    def with_tables(self, bands: int, slot_bits: int, most_key: int = 1 << 32, *, short: bool = False) -> Segment:
+        """A copy with tables of random keys below a bound; rows share a slot with 2**slot_bits others where there is none.
+
+        short: whether postings take two bytes.
+        """
         rng = np.random.default_rng(slot_bits)
         slots = (1 << slot_bits) + 1
         held = np.empty((bands, slots + self.rows), np.uint32)
         for table in held:
             fill_table(rng.integers(0, most_key, self.rows, dtype=np.uint32), slot_bits, table[:slots], table[slots:])
+        if short:
+            # Postings lie behind the slots, at the same place, and take half the room.
+            held[:, slots:].view(np.uint16)[:, : self.rows] = held[:, slots:].copy()
         tables = np.uint64(address_of(held)) + np.arange(bands, dtype=np.uint64) * np.uint64(held.strides[0])
         out = Segment(self.rows)
         out._block = held, self
-        out.fields = self.fields | {"bands": bands, "slot_bits": slot_bits, "posting_bytes": 4, "tables": tables}
+        out.fields = self.fields | {"bands": bands, "slot_bits": slot_bits, "posting_bytes": 2 if short else 4, "tables": tables}
         return out
 
     _block: object = None

@@ -3,6 +3,10 @@
 The law says how often hashes agree of a pair of some similarity. What they do on the rows at hand is a little more (a hash that keeps
 the feature alone agrees by chance, too: by 0.3 / nonzeros at the most), and that to the power of r is more than the recall that is to be
 told apart. So near pairs are hashed; the law, corrected by what these pairs show, is left for the many that are far.
+
+Nor does the law say how many of those share bands in one draw of hashes: it is right of the mean of all draws. Where a word is in most
+rows, a band whose hashes all draw it is shared by most pairs, and another by none. So far pairs are hashed, too: some rows wherever they
+lie (`sampling.Others`), and what the law says of all is corrected by what it says of these, and by what they show.
 """
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
@@ -38,8 +42,8 @@ class Hashed:
     ) -> None:
         """layouts: (r, bands, bits of a key that a search compares) of each. check: called now and then, may raise.
 
-        Cost: hashing the sampled rows, and each of their neighbours once, with the most of both, 5 to 50 µs each; comparing q times m
-        pairs, 10 ns a pair and layout. Memory: 16 MB of codes, and a byte a pair and layout.
+        Cost: hashing the sampled rows, each of their neighbours and the others once, with the most of both, 5 to 50 µs each;
+        comparing q times m pairs and h times s others, 10 to 50 ns a pair and layout. Memory: 16 MB of codes, and a byte a pair and layout.
         """
         self._drawn, self._sampler = drawn, sampler
         self._times: dict[tuple[int, int], float] = {}
@@ -54,15 +58,21 @@ class Hashed:
             places = pairs[0], pairs[1]
             agreed[places] = _counted(mine[:, 0], codes[:, 0], pairs, sizes[1]) / sizes[1]
             for one in wanted:
-                r, bands, bits = one
-                slots = [band_keys(some, r, bands) >> np.uint32(32 - bits) for some in (mine, codes)]
-                self._shared[one][places] = _counted(slots[0], slots[1], pairs, bands)
+                slots = [_slots(some, one) for some in (mine, codes)]
+                self._shared[one][places] = _counted(slots[0], slots[1], pairs, one[1])
         self.agree = _corrected(drawn, agreed)
         """(FINE_BINS,) how probable it is that hashes agree, by the middle of the bin in which the law has it."""
+        check()
+        others, far = sampler.codes(drawn.others.rows, *sizes), drawn.others.far
+        self._far = {one: _all_shared(mine[: len(far)], others, one) for one in wanted}
 
     def shared(self, r: int, bands: int, bits: int) -> NDArray[np.uint8]:
         """(q, m) how many bands of r hashes, of so many, each sampled row shares with its neighbours: as far as a search can tell."""
         return self._shared[r, bands, bits]
+
+    def far(self, r: int, bands: int, bits: int) -> NDArray[np.uint8]:
+        """(h, s) the same of the rows that lie anywhere (`sampling.Others`)."""
+        return self._far[r, bands, bits]
 
     def ns(self, r: int, bands: int) -> float:
         """What hashing one of the rows takes, measured here."""
@@ -75,6 +85,19 @@ class Hashed:
                 times.append(thread_time_ns() - began)
             self._times[r, bands] = min(times) / max(1, len(rows))
         return self._times[r, bands]
+
+
+def _slots(codes: NDArray[np.uint32], layout: tuple[int, int, int]) -> NDArray[np.uint32]:
+    """(n, bands) what a search compares of each band's key."""
+    r, bands, bits = layout
+    return band_keys(codes, r, bands) >> np.uint32(32 - bits)
+
+
+def _all_shared(mine: NDArray[np.uint32], others: NDArray[np.uint32], layout: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """(h, s) how many bands rows of these codes share with each of the others."""
+    shape = len(mine), len(others)
+    of_mine, of_others = (place.reshape(-1) for place in np.indices(shape))
+    return _counted(_slots(mine, layout), _slots(others, layout), (of_mine, of_mine, of_others), layout[1]).reshape(shape)
 
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

@@ -30,8 +30,9 @@ from kinbin.tuning.sampling import Drawn
 __all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "shares_found", "table_bytes"]
 
 _HALVINGS = 20
-_CACHED_ROWS = 524_288
 _FRESH_BITS = 16
+_FEW = 16.0
+"""Pairs. Fewer than so many share bands by chance."""
 _SWEEP_NS = 0.06
 """A row that is passed over: its count is cleared, and looked at."""
 
@@ -94,23 +95,18 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
     """
     k, target = asked
     total = max(1, sum(layout.rows for layout in layouts))
-    read = np.zeros(len(drawn.histogram))
-    for layout in layouts:
-        if not layout.fresh:
-            read += layout.bands * (drawn.histogram @ _sharing(layout, hashed.agree)) * (layout.rows / total)
+    read = sum(_postings(drawn, hashed, layout) * (layout.rows / total) for layout in layouts if not layout.fresh)
     most = postings_cap(total)
     needs = [_need(space, layout, aim_of(target)) for layout in layouts]
     stops, shares, verified = _searched(drawn, hashed, layouts, _Stopping(k, needs))
     recall, error = _mean_and_error(shares, total)
-    far = drawn.farther()
     for place, layout in enumerate(layouts):
         if layout.rows:
-            by_level = far @ _tails(layout, hashed.agree) * (layout.rows / total)
-            verified += float(np.take_along_axis(by_level, stops[: len(by_level), place, None], axis=1).mean())
+            verified += _far_verified(drawn, hashed, layout, stops[:, place]) * (layout.rows / total)
     kth = drawn.scores[:, min(k, drawn.scores.shape[1]) - 1]
     sure = max(_need(space, layout, target)[1] for layout in layouts if layout.rows or len(layouts) == 1)
-    uncertified = 1.0 if float(read.mean()) > most else float(np.mean(kth < sure))
-    postings = float(np.minimum(read, most).mean())
+    uncertified = 1.0 if read > most else float(np.mean(kth < sure))
+    postings = min(read, float(most))
     return Forecast(recall, error, uncertified, postings, verified, _begin_ns(hashed, layouts, postings, total))
 
 
@@ -185,6 +181,28 @@ def _mean_and_error(shares: NDArray[np.float64], total: int) -> tuple[float, flo
     return float(shares.mean()), float(shares.std(ddof=1)) * math.sqrt(left / count)
 
 
+def _postings(drawn: Drawn, hashed: Hashed, layout: Layout) -> float:
+    """How many postings a search reads, in the mean, if all rows lie so: those of the rows that are listed, and of the far ones."""
+    share = layout.bands * _sharing(layout, hashed.agree)
+    seen = hashed.far(*layout.hashed)[drawn.others.far].sum(dtype=np.int64)
+    more = _times_more(float(seen), float((drawn.others.histogram @ share).sum()))
+    listed = hashed.shared(*layout.hashed).sum(axis=1, dtype=np.int64)
+    return float(listed.mean()) + more * float((drawn.farther() @ share).mean())
+
+
+def _far_verified(drawn: Drawn, hashed: Hashed, layout: Layout, stops: NDArray[np.int64]) -> float:
+    """How many rows that are not listed a search verifies, in the mean, if all lie so. stops (q,): the levels at which searches stop."""
+    lowest, tails = stops[: len(drawn.histogram), None], _tails(layout, hashed.agree)
+    by_law, of_others = (np.take_along_axis(counts @ tails, lowest, axis=1) for counts in (drawn.farther(), drawn.others.histogram))
+    seen = (drawn.others.far & (hashed.far(*layout.hashed) >= lowest)).sum()
+    return float(by_law.mean()) * _times_more(float(seen), float(of_others.sum()))
+
+
+def _times_more(seen: float, told: float) -> float:
+    """How many times what the law told of some pairs was seen of them: near 1 where both are too few to say."""
+    return (seen + _FEW) / (told + _FEW)
+
+
 def _kth_of(scores: NDArray[np.float64], verified: NDArray[np.bool_], k: int) -> NDArray[np.float64]:
     """(q,) the k-th score of the rows that were verified; NOTHING where they are fewer. scores (q, m): best first."""
     ranks = np.cumsum(verified, axis=1)
@@ -205,7 +223,7 @@ def _tails(layout: Layout, agree: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _begin_ns(hashed: Hashed, layouts: Sequence[Layout], postings: float, total: int) -> float:
     """What a query, one of many that are asked together, takes but for verified rows. total: all rows."""
-    ns = postings * (COSTS.posting if total <= _CACHED_ROWS else COSTS.far_posting) + total * _SWEEP_NS
+    ns = postings * COSTS.posting_of(max(layout.rows for layout in layouts)) + total * _SWEEP_NS
     for layout in layouts:
         ns += layout.rows * COSTS.fresh if layout.fresh else layout.bands * COSTS.band
     used = [(layout.r, layout.bands) for layout in layouts if layout.rows]

@@ -38,6 +38,8 @@ _AHEAD, _LINES = 6, 8
 """Rows on their way while one is scored, and 64-byte lines of each, as in a search by bands."""
 _COMPARED, _AMONG = 256, 65_536
 """Sampled rows that are compared with all rows, or with so many of them: few queries verify most rows, so few say little of the mean."""
+_OTHERS = 2_048
+"""Rows that are hashed, wherever they lie."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,17 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Others:
+    """Some of all rows, s of them, wherever they lie: most are near to nothing."""
+
+    rows: Rows
+    far: NDArray[np.bool_]
+    """(h, s) whether a row is neither the sampled one nor one of its neighbours that are listed."""
+    histogram: NDArray[np.float64]
+    """(h, FINE_BINS) number of those that are far, by the probability that hashes agree."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
     """Sampled rows, q of them, and what lies around them."""
 
@@ -74,6 +87,7 @@ class Drawn:
     """(q, m) the run that holds it; the number of runs: it is fresh."""
     histogram: NDArray[np.float64]
     """(h, FINE_BINS) of the first h sampled rows: expected number of all other rows, by the probability that hashes agree."""
+    others: Others
     row_ns: float
     """What scoring a row takes that lies anywhere, measured here."""
 
@@ -124,7 +138,7 @@ def draw(searcher: Searcher, at: tuple[Reader, View], count: int, k: int, seed: 
     """Draw `count` of the living rows (all if there are fewer), and look at their neighbours, by an exact scan of all rows.
 
     Rows that lie in the sample only would be farther away than the neighbours that a query has: so all rows are looked at.
-    Cost: that of `count` exact queries; 64 times 65,536 scores besides.
+    Cost: that of `count` exact queries; 256 times 65,536 scores besides.
 
     Raises:
         CorruptData: a row is damaged. SearchCancelled: `cancel` was set.
@@ -145,8 +159,9 @@ def draw(searcher: Searcher, at: tuple[Reader, View], count: int, k: int, seed: 
         collide = np.clip(_listed(searcher, searcher.space.law, rows, addresses, rooms), 0.0, 1.0)
     some = rows.slice(0, min(len(rows), _COMPARED))
     histogram = _histogram(searcher, every, picks[:_COMPARED], some, rng)
+    others = _others(searcher, every.take(np.sort(rng.permutation(len(every))[:_OTHERS])), some, places.addresses, addresses)
     row_ns = _row_ns(searcher, every.take(rng.integers(0, len(every), len(some) * _TIMED)), some)
-    return Drawn(places, rows, scores, collide, addresses, rooms, np.maximum(runs, 0), histogram, row_ns)
+    return Drawn(places, rows, scores, collide, addresses, rooms, np.maximum(runs, 0), histogram, others, row_ns)
 
 
 def without_own(
@@ -202,6 +217,17 @@ def _histogram(searcher: Searcher, every: Places, picks: NDArray[np.int64], rows
     sample_scores(searcher.space.law, every.addresses[among], every.rooms[among], own, queries_record(rows), scratch.record, counts, best)
     scaled: NDArray[np.float64] = counts.astype(np.float64) * ((n - 1) / max(1, len(among) - 1))
     return scaled
+
+
+def _others(searcher: Searcher, places: Places, asked: Rows, own: NDArray[np.uint64], listed: NDArray[np.uint64]) -> Others:
+    """Rows that lie at some places, for the first sampled rows. own (q,), listed (q, m): where these lie, and their neighbours."""
+    shape = len(asked), len(places)
+    addresses, rooms = np.broadcast_to(places.addresses, shape), np.broadcast_to(places.rooms, shape)
+    collide = np.clip(_listed(searcher, searcher.space.law, asked, np.ascontiguousarray(addresses), np.ascontiguousarray(rooms)), 0.0, 1.0)
+    far = np.array([~np.isin(places.addresses, np.append(listed[q], own[q])) for q in range(shape[0])]).reshape(shape)
+    bins = np.minimum((collide * FINE_BINS).astype(np.int64), FINE_BINS - 1) + FINE_BINS * np.arange(shape[0])[:, None]
+    histogram = np.bincount(bins[far], minlength=shape[0] * FINE_BINS).reshape(shape[0], FINE_BINS).astype(np.float64)
+    return Others(read_places(places, searcher.wide), far, histogram)
 
 
 @strict
