@@ -82,7 +82,7 @@ def _built(work: Path, cache: Path, rows: int, queries: Any) -> dict[str, Any]:
     told = work / f"built-{rows}.json"
     if not told.exists():
         with watched(work / "database", str(rows), queries) as asked:
-            built = in_new_process(_build, work / "database", cache, rows)
+            built = in_new_process(_build, work, cache, rows)
         built["served"] = {name: summed_up(asked, stage) for name, stage in built["stages"].items()}
         told.write_text(json.dumps(built), encoding="utf-8")
     built = json.loads(told.read_text(encoding="utf-8"))
@@ -90,19 +90,22 @@ def _built(work: Path, cache: Path, rows: int, queries: Any) -> dict[str, Any]:
     return built
 
 
-def _build(folder: Path, cache: Path, rows: int) -> dict[str, Any]:
-    """Fill a collection, merge and link it: what each stage took, the layout, bytes of the file before links."""
-    matrix, stages = open_matrix(cache, rows), Stages(f"{rows:,} rows")
+def _build(work: Path, cache: Path, rows: int) -> dict[str, Any]:
+    """Fill a collection, merge and link it: each stage, the layout, bytes of the file before links. Goes on where one broke off."""
+    folder = work / "database"
+    matrix, stages = open_matrix(cache, rows), Stages(f"{rows:,} rows", work / f"stages-{rows}.json")
     with kinbin.open(folder) as database:
-        if str(rows) in database.collections():  # a build that was broken off
+        if "added" not in stages.taken and str(rows) in database.collections():
             database.drop_collection(str(rows))
-        collection = database.create_collection(str(rows), dim=DIMENSION, seed=0)
-        with stages.stage("added"):
-            for first in range(0, rows, BATCH):
-                last = min(first + BATCH, rows)
-                collection.add(ids_of(first, last), matrix[first:last])
-        with stages.stage("merged"):
-            collection.compact()
+        collection = database.create_collection(str(rows), dim=DIMENSION, seed=0, exist_ok=True)
+        if "added" not in stages.taken:
+            with stages.stage("added"):
+                for first in range(0, rows, BATCH):
+                    last = min(first + BATCH, rows)
+                    collection.add(ids_of(first, last), matrix[first:last])
+        if "merged" not in stages.taken:
+            with stages.stage("merged"):
+                collection.compact()
         size = file_bytes(folder, str(rows))
         with stages.stage("linked"):
             collection.link()
@@ -235,7 +238,7 @@ def _stage_table(sizes: list[dict[str, Any]]) -> str:
             served = size["built"]["served"][name]
             memory_of = (None if stage[which] is None else stage[which] / MEBIBYTE for which in ("peak", "own"))
             times = (served.get(which) for which in ("p50", "p99", "longest"))
-            figures = (stage["seconds"], size["rows"] / stage["seconds"], *memory_of, stage["others_cores"], served["queries"], *times)
+            figures = (stage["seconds"], size["rows"] / stage["seconds"], *memory_of, stage["others_cores"], served.get("queries"), *times)
             lines.append((f"{size['rows']:,} rows: {name}", *figures))
     return table(header, lines)
 

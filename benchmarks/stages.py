@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import multiprocessing
 import os
 import sys
@@ -26,11 +27,11 @@ LEAST = 1_000
 
 
 class Stages:
-    """What each stage of a build took. Each is told on the error stream as it ends."""
+    """What each stage of a build took. Each is told on the error stream, and kept in a file for a build that goes on."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self.taken: dict[str, dict[str, float]] = {}
+    def __init__(self, what: str, kept: Path) -> None:
+        self._what, self._kept = what, kept
+        self.taken: dict[str, dict[str, float | None]] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -40,11 +41,18 @@ class Stages:
         yield
         ended = time.monotonic()
         held = memory()
-        one = {"began": began, "ended": ended, "seconds": ended - began, "peak": held.get("peak", 0), "own": held.get("own", 0)}
+        one: dict[str, float | None] = {
+            "began": began,
+            "ended": ended,
+            "seconds": ended - began,
+            "peak": held.get("peak", 0),
+            "own": held.get("own", 0),
+        }
         one["others_cores"] = (busy_elsewhere() - others) / (ended - began)
         self.taken[name] = one
-        peak = f"peak {int(one['peak']) >> 20:,} MiB, of its own at the end {int(one['own']) >> 20:,} MiB"
-        print(f"{self._what}: {name}: {one['seconds']:,.0f} s, {peak}", file=sys.stderr, flush=True)
+        self._kept.write_text(json.dumps(self.taken), encoding="utf-8")
+        peak = f"peak {held.get('peak', 0) >> 20:,} MiB, of its own at the end {held.get('own', 0) >> 20:,} MiB"
+        print(f"{self._what}: {name}: {ended - began:,.0f} s, {peak}", file=sys.stderr, flush=True)
 
 
 def _forget_peak() -> None:
@@ -90,7 +98,9 @@ def _watch(folder: Path, name: str, queries: Any, stop: Any, core: int | None) -
 
 
 def summed_up(asked: list[tuple[float, float]], stage: dict[str, float]) -> dict[str, float]:
-    """Of the queries that began in a stage: how many, and milliseconds."""
+    """Of the queries that began in a stage: how many, and milliseconds. Nothing of a stage that an earlier process went through."""
+    if asked and stage["ended"] < asked[0][0]:
+        return {}
     times = np.array([took for when, took in asked if stage["began"] <= when < stage["ended"]])
     if not len(times):
         return {"queries": 0}

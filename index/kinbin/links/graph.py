@@ -14,7 +14,7 @@ from kinbin.links.walk import BUILDING, insert, reach, repair
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.rows.scratch import BYTES, PACKED, UNITS, Scratch
-from kinbin.storage.workspace import pieces
+from kinbin.storage.workspace import WorkSpace, pieces
 
 __all__ = ["ENTRIES", "POOL", "Graph"]
 
@@ -50,10 +50,18 @@ class Graph:
     units: bool = False
     """Whether codes are projections of unit rows: compared by squares."""
 
+    @staticmethod
+    def no_links(nodes: int, room: WorkSpace) -> NDArray[np.uint32]:
+        """Room for the links of so many nodes, of which there are none."""
+        return room.zeros((nodes, 1 + 2 * LINKS), np.uint32)
+
     @classmethod
-    def empty(cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool, *, units: bool = False) -> Graph:
-        """Nodes that are not linked yet. Whatever is made has its room where the codes have theirs."""
-        links = codes.room.zeros((len(codes), 1 + 2 * LINKS), np.uint32)
+    def empty(
+        cls, codes: Codes, norms: NDArray[np.float32], step: float, shapes: bool, *, units: bool = False,
+        links: NDArray[np.uint32] | None = None,
+    ) -> Graph:  # fmt: skip
+        """Nodes that are not linked yet. Whatever is made has its room where the codes have theirs. links: `no_links`, made before."""
+        links = cls.no_links(len(codes), codes.room) if links is None else links
         return cls(codes, norms, links, np.empty(0, np.uint32), step, shapes, units)
 
     @property
@@ -108,9 +116,14 @@ class Graph:
                 self.entries = np.concatenate([self.entries, some[: ENTRIES - len(self.entries)].astype(np.uint32)])
         return going_on(len(order))
 
-    def thinned(self, codes: Codes, norms: NDArray[np.float32], renamed: NDArray[np.int64]) -> Graph:
-        """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more."""
-        out = Graph.empty(codes, norms, self.step, self.shapes, units=self.units)
+    def thinned(
+        self, codes: Codes, norms: NDArray[np.float32], renamed: NDArray[np.int64], links: NDArray[np.uint32] | None = None
+    ) -> Graph:
+        """The graph without some nodes (renamed -1), under new numbers; `codes` and `norms` are by new number, and may have more.
+
+        links: `no_links` of as many nodes as have codes, made before.
+        """
+        out = Graph.empty(codes, norms, self.step, self.shapes, units=self.units, links=links)
         keep: list[object] = []
         keys, table = np.empty(4096, np.uint64), Scratch(wide=False).table_for(self.layout)
         repair(out.record(keep), self.links, renamed, out.links, out._building(), keys, table)

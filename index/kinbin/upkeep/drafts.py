@@ -115,17 +115,20 @@ class Drafting:
         """
         room = self.room_for(sum(run.live for run in view.runs))
         source = gather(view.runs, None, room)
+        # Before all else, so that they lie in memory if anything does: they are written at random places.
+        links = Graph.no_links(len(source), room)
         old = view.links.set if view.links is not None else None
         if old is not None and len(source) < 8 * old.header.scratch_rows:
             try:
                 change = _change(old, source, room)
                 if 2 * change.kept > len(old.row_numbers) and not self._has_drifted(source, old, change.new, room):
-                    return self._extended(reader, view, source, old, change, room, check)
+                    return self._extended((reader, view), source, old, change, links, room, check)
             except CorruptData as error:
                 log.warning("%s: link set %d is damaged (%s): it is built anew from the rows", self._name, old.number, error)
+                links[...] = 0
         coder = self._chosen(source, view, room)
         codes, errors, norms = self._encode(source, coder, room, check)
-        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes, units=coder.projection is not None)
+        graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes, units=coder.projection is not None, links=links)
         new = room.numbers(len(source))
         return Draft(source.row_numbers, _horizon(view), coder, errors, graph, new, len(source), reader.link_sets())
 
@@ -154,9 +157,11 @@ class Drafting:
         return read_records(source.addresses[picks], source.rooms[picks], self._recipe.wide)
 
     def _extended(
-        self, reader: Reader, view: View, source: Source, old: LinkSet, change: _Change, room: WorkSpace, check: Callable[[], None]
-    ) -> Draft:
-        """The old link set without its dead rows, and room for the new ones."""
+        self, at: tuple[Reader, View], source: Source, old: LinkSet, change: _Change, links: NDArray[np.uint32], room: WorkSpace,
+        check: Callable[[], None],
+    ) -> Draft:  # fmt: skip
+        """The old link set without its dead rows, and room for the new ones. links: room for the links of all."""
+        reader, view = at
         was = unpacked(reader, old, self._recipe.space.shapes, room)
         renamed, new = change.renamed, change.new
         added, errors_added, norms_added = self._encode(source.taken(new, room), old.coder, room, check)
@@ -174,7 +179,7 @@ class Drafting:
             for which, codes in added.pieces():
                 yield new[which], codes
 
-        graph = was.thinned(Codes.scattered(old.coder.width, len(source), parts, room), norms, renamed)
+        graph = was.thinned(Codes.scattered(old.coder.width, len(source), parts, room), norms, renamed, links)
         return Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
 
     def _encode(
