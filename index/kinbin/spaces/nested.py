@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from kinbin.parameters import Value
 from kinbin.rows.lookup import context_at, lookup_at, narrow_weight
 from kinbin.rows.record import HEADER
 from kinbin.spaces.nested_bounds import BASES, STEPS, most_of, shares_of
+from kinbin.spaces.once import once
 from kinbin.spaces.prints import Parameter
 from kinbin.spaces.pyramid import MOST_LEVELS, NODE, REST, SMALL, Pyramid
 from kinbin.spaces.space import Code, Space
@@ -255,7 +256,7 @@ def _nested(values: Mapping[str, Any]) -> Space:
     except ValueError:
         text = "of these lambda and epsilon the weight of a level lies in the middle of two: change one of them in its last digits"
         raise InvalidInput.of("bad_parameter", text, field="parameters") from None
-    context = cache(lambda: _context(pyramid, base, width, shares))
+    context = once(lambda: _context(pyramid, base, width, shares))
     return Space(
         "nested", "nested histograms", "K_T = (1 − ε) exp(−ψ_T / λ) + ε Π K_U over the parts U of T, u, v ≥ 0", shapes=True, signed=False,
         code=_BOUNDED if base in ("tv", "chi2") else _ORDERED, score_at=partial(_scores_vouching, context),

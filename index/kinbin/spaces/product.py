@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from kinbin.rows.lookup import context_at
 from kinbin.spaces.chi2 import ACOS_CHI2
 from kinbin.spaces.cosine import ACOS, COSINE_LAWS
 from kinbin.spaces.minmax import NGMM
+from kinbin.spaces.once import once
 from kinbin.spaces.ordered import signed_score, signed_value
 from kinbin.spaces.pairwise import product_of as pairwise_product
 from kinbin.spaces.prints import AS_IT_IS, Print, PrintKind
@@ -206,7 +207,7 @@ def product_of(parts: Sequence[Space], name: str = "", title: str = "") -> Space
     def of(changed: Mapping[str, float]) -> Space:
         return product_of([part if part.of is None else part.of(_own(part, changed)) for part in parts], name, title)
 
-    context = cache(lambda: _context(parts))
+    context = once(lambda: _context(parts))
     coded = any(_best_of_shapes(part) is not None for part in parts)
     angles = not coded and all(part.geometry == UNIT_ROWS for part in parts)
     least = None if not coded else _least_shapes if shapes else _least_rows
