@@ -181,9 +181,10 @@ def _suggested(bands: Sequence[BandsForecast], now: tuple[CurrentSetting, float]
     best = min((one for one in reaching if cost(one) <= _ALIKE * least), key=lambda one: (one.bytes_per_row, cost(one)))
     if stays and current.microseconds + uncertified * scan_us <= cost(best):
         return Suggestion(current.rows, current.bands, f"it is what is there: {there}; none of the others costs less")
-    why = f"recall {best.recall:.3f} in {best.microseconds:,.0f} µs by bands"
+    why = "" if current.runs else "no row lies in a run yet, so there is nothing to rebuild; in one: "
+    why += f"recall {best.recall:.3f} in {best.microseconds:,.0f} µs by bands"
     if best.uncertified > 0.0:
-        why += f", {best.uncertified:.1%} of the queries left to a scan of {scan_us:,.0f} µs in auto"
+        why += f", {best.uncertified:.1%} of the queries left to a scan of {scan_us:,.{0 if scan_us >= 10.0 else 1}f} µs in auto"
     if least * _ALIKE >= scan_us:
         why += "; bands are no faster than scans here"
     return Suggestion(best.rows, best.bands, f"{why}; now {current.recall:.3f} in {current.microseconds:,.0f} µs")

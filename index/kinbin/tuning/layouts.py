@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from kinbin.tuning.sampling import Drawn
 
 __all__ = ["Forecast", "Layout", "as_it_is", "forecast", "in_one_run", "shares_found", "table_bytes"]
 
-_HALVINGS = 20
 _FRESH_BITS = 16
 _FEW = 16.0
 """Pairs. Fewer than so many share bands by chance."""
@@ -98,14 +98,15 @@ def forecast(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], space: Spa
     read = sum(_postings(drawn, hashed, layout) * (layout.rows / total) for layout in layouts if not layout.fresh)
     most = postings_cap(total)
     needs = [_need(space, layout, aim_of(target)) for layout in layouts]
-    stops, shares, verified = _searched(drawn, hashed, layouts, _Stopping(k, needs))
-    recall, error = _mean_and_error(shares, total)
+    found = _searched(drawn, hashed, layouts, _Stopping(k, needs))
+    recall, error = _mean_and_error(found.shares, total)
+    verified = found.verified
     for place, layout in enumerate(layouts):
         if layout.rows:
-            verified += _far_verified(drawn, hashed, layout, stops[:, place]) * (layout.rows / total)
-    kth = drawn.scores[:, min(k, drawn.scores.shape[1]) - 1]
+            verified += _far_verified(drawn, hashed, layout, found.stops[:, place]) * (layout.rows / total)
+    # What was found vouches, not what is there.
     sure = max(_need(space, layout, target)[1] for layout in layouts if layout.rows or len(layouts) == 1)
-    uncertified = 1.0 if read > most else float(np.mean(kth < sure))
+    uncertified = 1.0 if read > most else float(np.mean(found.kth < sure))
     postings = min(read, float(most))
     return Forecast(recall, error, uncertified, postings, verified, _begin_ns(hashed, layouts, postings, total))
 
@@ -131,6 +132,12 @@ class _Stopping:
     needs: Sequence[NDArray[np.float64]]
     """Of each layout, see `_need`."""
 
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Ascending: the scores at which the levels of some layout change; the first is below all."""
+        every = np.concatenate(self.needs)
+        return np.append(-np.inf, np.unique(every[np.isfinite(every)]))
+
     def levels(self, layouts: Sequence[Layout], reached: NDArray[np.float64]) -> NDArray[np.int64]:
         """(q, parts) the lowest levels that are verified where the k-th score is what was reached (q,)."""
         stops = np.ones((len(reached), len(layouts)), np.int64)
@@ -139,12 +146,22 @@ class _Stopping:
         return stops
 
 
-def _searched(
-    drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping: _Stopping
-) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
-    """The levels (q, parts) at which searches stop, the shares that they find (`shares_found`), and the listed rows they verify.
+class _Found(NamedTuple):
+    stops: NDArray[np.int64]
+    """(q, parts) the levels at which searches stop."""
+    shares: NDArray[np.float64]
+    """See `shares_found`."""
+    verified: float
+    """Of the listed rows, in the mean."""
+    kth: NDArray[np.float64]
+    """(q,) the k-th score of what was found."""
 
-    The lower the level, the better the k-th row of those that were verified; so the level is where one meets the other, found by halving.
+
+def _searched(drawn: Drawn, hashed: Hashed, layouts: Sequence[Layout], stopping: _Stopping) -> _Found:
+    """What searches find among the rows that are listed.
+
+    The lower the level, the better the k-th row of those that were verified; so the level is that of the highest threshold which the k-th
+    score at its own levels reaches, found by halving.
     """
     there = drawn.scores > NOTHING
     parts = np.zeros_like(drawn.parts) if len(layouts) == 1 else drawn.parts
@@ -152,17 +169,19 @@ def _searched(
     for place, layout in enumerate(layouts):
         here = there & (parts == place)
         counts[here] = hashed.shared(*layout.hashed)[here]
-    low, high = np.zeros(len(drawn)), np.maximum(drawn.scores[:, 0], 0.0) + 1e-12
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        verified = counts >= np.take_along_axis(stopping.levels(layouts, middle), parts, axis=1)
-        enough = _kth_of(drawn.scores, verified, stopping.k) >= middle
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    stops = stopping.levels(layouts, low)
+    thresholds = stopping.thresholds
+    low, high = np.zeros(len(drawn), np.int64), np.full(len(drawn), len(thresholds) - 1)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        verified = counts >= np.take_along_axis(stopping.levels(layouts, thresholds[middle]), parts, axis=1)
+        enough = _kth_of(drawn.scores, verified, stopping.k) >= thresholds[middle]
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
+    stops = stopping.levels(layouts, thresholds[low])
     verified = counts >= np.take_along_axis(stops, parts, axis=1)
     least, wanted = drawn.wanted(stopping.k)
     found = np.minimum((verified & (drawn.scores >= least[:, None])).sum(axis=1), wanted)
-    return stops, shares_found(found, wanted), float(verified.sum(axis=1).mean())
+    kth = _kth_of(drawn.scores, verified, stopping.k)
+    return _Found(stops, shares_found(found, wanted), float(verified.sum(axis=1).mean()), kth)
 
 
 def shares_found(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:

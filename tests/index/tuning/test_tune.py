@@ -111,6 +111,49 @@ def test_predicted_postings_are_those_of_the_tables(tuned: tuple[kinbin.Collecti
         assert forecast.postings > 0.5 * expected
 
 
+@pytest.mark.parametrize(("kernel", "choice"), [("acos", (2, 128)), ("rbf", (8, 200))])
+def test_predictions_hold_among_near_duplicates(tmp_path: Path, kernel: str, choice: tuple[int, int]) -> None:
+    """Where all scores lie within 1e-6 of 1, recall is that of the searches, and the rows that are scored are."""
+    rng = np.random.default_rng(0)
+    rows = (rng.gamma(0.5, 1.0, (1, 200)) + rng.normal(0.0, 1e-3, (400, 200)).clip(0.0)).astype(np.float32)
+    with still(), kinbin.open(tmp_path) as database:
+        for seed in (4, 5):
+            collection = database.create_collection(f"near-{seed}", kernel=kernel, dim=200, seed=seed)
+            collection.add([str(i) for i in range(400)], rows)
+            collection.rebuild(*choice)
+            told = collection.tune(1, sample=400, choices=[choice])
+            verified = collection.query_batch(rows, k=2, mode="bands").verified.mean()
+            assert told.bands[0].recall == pytest.approx(told.current.measured_recall, abs=0.005)
+            assert told.bands[0].verified == pytest.approx(verified, rel=0.05)
+
+
+@pytest.mark.parametrize(("target", "choice"), [(0.3, (3, 8)), (0.5, (1, 2)), (0.9, (2, 16))])
+def test_what_is_not_found_does_not_certify(tmp_path: Path, target: float, choice: tuple[int, int]) -> None:
+    """The share of queries without a bound is that of searches where bands miss neighbours, too: it follows from what was found."""
+    rows = np.random.default_rng(3).gamma(0.5, 1.0, (1_000, 40)).astype(np.float32)
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("far", kernel="gmm", dim=40, seed=1)
+        collection.add([str(i) for i in range(1_000)], rows)
+        collection.rebuild(*choice)
+        (told,) = collection.tune(K, target, sample=1_000, choices=[choice]).bands
+        answers = collection.query_batch(rows, k=K + 1, mode="bands", target_recall=target)
+        bounds = np.array([bound or 0.0 for bound in answers.recall_lower_bounds])
+    assert told.recall < 0.97
+    assert told.uncertified == pytest.approx(np.mean(bounds < target), abs=0.02)
+
+
+def test_fresh_rows_are_not_advised_to_be_rebuilt(tmp_path: Path) -> None:
+    """Where no row lies in a run there is nothing to rebuild, and that is said."""
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("fresh", dim=16)
+        collection.add([str(i) for i in range(300)], np.random.default_rng(0).random((300, 16)))
+        fresh = collection.tune()
+        assert fresh.current.runs == 0
+        assert fresh.suggested.why.startswith("no row lies in a run yet, so there is nothing to rebuild; in one: recall")
+        collection.compact()
+        assert "nothing to rebuild" not in collection.tune().suggested.why
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_predicted_work_is_that_of_the_hashes_at_hand(tmp_path: Path, seed: int) -> None:
     """Where words are in most rows, one draw of hashes verifies a third more than another: what is predicted is right of each, to 10 %."""
