@@ -115,11 +115,48 @@ def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, name: str, conten
     assert not list(tmp_path.glob("*.dedup.*[nvt]"))
 
 
-def test_a_folder_of_another_job_is_left_alone(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_a_mistake_at_the_beginning_leaves_nothing(run: Run, tmp_path: Path, form: str) -> None:
+    """After a wrong --text the right one works at once; a document without the text is told as that, not as a wrong name."""
+    rows = [{"n": 1, "body": "one two three four"}, {"n": 2, "body": "five six seven eight"}]
+    file = tmp_path / f"a.{form}"
+    if form == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), file)
+    else:
+        file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    told = run("dedup", file, "--text", "n")
+    assert told.exit_code == 1
+    assert 'document 1 has no string in "n": name the field with --text' in told.stderr
+    assert not list(tmp_path.glob("*.work"))
+    assert run("dedup", file, "--text", "body").exit_code == 0
+    if form == "ndjson":
+        file.write_bytes(b'{"body": "one two three"}\n{"n": 2}\n')
+        told = run("dedup", file, "--text", "body")
+        assert 'document 2 has no string in "body": every document needs one' in told.stderr
+        assert not list(tmp_path.glob("*.work"))
+
+
+def test_work_that_is_worth_something_stays_after_a_mistake(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where documents were noted before the one that is refused, another --text does not lose them, and says what differs."""
+    file = tmp_path / "a.ndjson"
+    begun(run, file, monkeypatch)
+    told = run("dedup", file, "--text", "n")
+    assert "(source)" in told.stderr
+    assert "source is the file, as it was, and --text; --restart removes it" in told.stderr
+
+
+def begun(run: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have work on a file that was noted, and not done: the file has a mistake behind its first 5,000 documents."""
+    monkeypatch.setattr("kinbin.duplicates.texts._NOTED_BYTES", 1)
+    file.write_bytes(b'{"text": "a document"}\n' * 5_000 + b"{")
+    assert "document 5001 is no JSON" in run("dedup", file).stderr
+
+
+def test_a_folder_of_another_job_is_left_alone(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work on a file that has changed since is refused, and begun anew where that is asked for."""
     file = tmp_path / "docs.ndjson"
-    file.write_bytes(b"{")
-    assert run("dedup", file).exit_code == 1
+    begun(run, file, monkeypatch)
     assert (tmp_path / "docs.dedup.ndjson.work").is_dir()
     file.write_bytes(ndjson(TEXTS))
     result = run("dedup", file)
@@ -152,17 +189,16 @@ def test_emoji_are_characters_by_the_rules_of_unicode(run: Run, tmp_path: Path) 
         assert [orjson.loads(line)["id"] for line in out.read_bytes().splitlines()] == kept
 
 
-def test_work_with_other_segments_is_left_alone(run: Run, tmp_path: Path) -> None:
+def test_work_with_other_segments_is_left_alone(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was begun with other segments is refused, either way, and begun anew where that is asked for."""
     file = tmp_path / "docs.ndjson"
-    file.write_bytes(b'{"text": "a"}\n{')
-    assert run("dedup", file).exit_code == 1
+    begun(run, file, monkeypatch)
     for more, others in ((["--segments", "unicode"], []), ([], ["--segments", "unicode"])):
         told = " ".join(run("dedup", file, *more).stderr.split())
         assert "another job (segments)" in told
         assert "--restart removes it" in told
-        assert "document 2 is no JSON" in run("dedup", file, *more, "--restart").stderr
-        assert "document 2 is no JSON" in run("dedup", file, *more).stderr
+        assert "document 5001 is no JSON" in run("dedup", file, *more, "--restart").stderr
+        assert "document 5001 is no JSON" in run("dedup", file, *more).stderr
         assert "another job (segments)" in " ".join(run("dedup", file, *others).stderr.split())
 
 
@@ -202,11 +238,10 @@ def test_folders_that_are_no_work_are_left_alone(run: Run, tmp_path: Path, more:
         assert job.finish().kept == 1
 
 
-def test_what_else_is_in_the_folder_of_work_stays(run: Run, tmp_path: Path) -> None:
+def test_what_else_is_in_the_folder_of_work_stays(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the work removes its own files only."""
     file, folder = tmp_path / "docs.ndjson", tmp_path / "docs.dedup.ndjson.work"
-    file.write_bytes(b"{")
-    assert run("dedup", file).exit_code == 1
+    begun(run, file, monkeypatch)
     (folder / "note.txt").write_text("precious")
     file.write_bytes(ndjson(TEXTS))
     assert run("dedup", file, "--restart").exit_code == 0

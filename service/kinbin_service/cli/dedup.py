@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,24 +94,13 @@ def dedup_command(
         said = source_of(file, text)
         about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": said}
         shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars, segments=segments.value)
-        try:
-            job = kinbin.TextDuplicates(folder, shingler=shingler, **about)
-        except kinbin.InvalidInput as error:
-            if error.problems[0].field != "work":
-                raise
-            raise Failure(f"{error}; --restart removes it and begins anew") from None
-        with job, watch(error_console()) as bar:
+        with _begun(folder, shingler=shingler, **about) as job, watch(error_console()) as bar:
 
             def check() -> None:
                 if source_of(file, text) != said:
                     raise _Changed(f"{file} changed while it was read, and nothing was written: run the command again")
 
-            try:
-                done = deduplicate(source, job, target, mark=mark, check=check, progress=_Stages(bar, file.name, job))
-            except _Changed:
-                job.remove()  # it is of a file that is no more
-                raise
-            job.remove()
+            done = deduplicate(source, job, target, mark=mark, check=check, progress=_Stages(bar, file.name, job))
     seconds = round(time.perf_counter() - began, 2)
     if as_json:
         told = {"documents": done.documents, "kept": done.kept, "miss_probability": done.miss_probability, "compared": done.compared}
@@ -119,6 +110,36 @@ def dedup_command(
         f"{target}: {done.kept:,} of {done.documents:,} documents are kept{' and marked' if mark else ''}, in {seconds:,} s; "
         f"{done.compared:,} pairs were compared, a near one is overlooked with probability {done.miss_probability:.2g} at most"
     )
+
+
+@contextmanager
+def _begun(folder: Path, **about: Any) -> Iterator[TextDuplicates]:
+    """The work in a folder, begun or gone on with. It is removed when it is done, is of a file that is no more, or holds nothing yet.
+
+    Raises:
+        Failure: the folder holds other work.
+    """
+    import kinbin
+    from kinbin_service.importing import SourceError
+
+    try:
+        job = kinbin.TextDuplicates(folder, **about)
+    except kinbin.InvalidInput as error:
+        if error.problems[0].field != "work":
+            raise
+        what = "; source is the file, as it was, and --text" if "source" in str(error) else ""
+        raise Failure(f"{error}{what}; --restart removes it and begins anew") from None
+    with job:
+        try:
+            yield job
+        except _Changed:
+            job.remove()
+            raise
+        except SourceError:
+            if job.position is None and not job.is_read:
+                job.remove()
+            raise
+        job.remove()
 
 
 class _Changed(Failure):

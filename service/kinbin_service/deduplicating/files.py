@@ -155,7 +155,7 @@ class NdjsonDocuments(_Lines):
     def _text(self, line: bytes, number: int) -> str:
         text = self._object(line, number).get(self._field)
         if not isinstance(text, str):
-            raise SourceError(self.path, f'document {number} has no string in "{self._field}": name the field with --text')
+            raise _without_text(self.path, self._field, number)
         return text
 
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:
@@ -286,7 +286,7 @@ class ParquetDocuments:
                     if number <= done:
                         continue
                     if not isinstance(text, str):
-                        raise SourceError(self.path, f'document {number} has no string in "{self._text}"')
+                        raise _without_text(self.path, self._text, number)
                     yield text, [number, 0]
 
     def write(self, path: Path, fates: Iterable[Fate], *, mark: bool) -> None:
@@ -313,6 +313,12 @@ class ParquetDocuments:
                         waiting = []
                 if waiting:
                     out.write_table(pa.Table.from_batches(waiting, schema))
+
+
+def _without_text(path: Path, field: str, number: int) -> SourceError:
+    """Of a document that has no text where the others have theirs; the first tells nothing of others."""
+    advice = "name the field with --text" if number == 1 else "every document needs one: put an empty string there, or leave it out"
+    return SourceError(path, f'document {number} has no string in "{field}": {advice}')
 
 
 def _refuse_marks(path: Path, names: Sequence[str] | dict[str, Any]) -> None:
