@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +52,16 @@ _READY_SECONDS = 180.0
 """The first start compiles the kernels."""
 _END_SECONDS = 40.0
 """The server's own time to answer what is under way, and some more."""
+_SERVER = """
+import contextlib, sys
+with contextlib.suppress(ImportError):  # `serve` tells what is missing
+    import kinbin_service.kernels, kinbin_service.server
+    kinbin_service.kernels.kinbin.warm_up(None, kinbin_service.kernels.FIRST)
+if sys.stdin.buffer.read(1):
+    from kinbin_service.cli import app
+    app(prog_name="kinbin")
+"""
+"""The server's process. It loads its modules and kernels while the demo compiles and fills, and waits for a byte before it serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +92,23 @@ def main(
     with failing_in_one_line():
         check_port(host, port)
         _check_installed()
-        with _ending_on_signals():
+        with _ending_on_signals(), _server(data, host, port) as server:
             digits = _compile_and_load()
-            # Before there is a server: whoever asks it finds the digits, all of them.
+            # Before the server listens: whoever asks it finds the digits, all of them.
             filled = _fill(console, data, digits)
-            with _server(data, host, port) as server:
-                from kinbin_service.settings import reached_at
+            _let_serve(server)
+            from kinbin_service.settings import reached_at
 
-                address = reached_at(host, port)
-                _show(console, address, digits if filled else None, server)
-                if filled:
-                    _add_photographs(console, data)
-                _show_addresses(console, address)
-                if once:
-                    return
-                _say(console, "\nServing until Ctrl-C.")
-                if server.wait() != 0:
-                    raise Failure(f"the server ended by itself with exit code {server.returncode}")
+            address = reached_at(host, port)
+            _show(console, address, digits if filled else None, server)
+            if filled:
+                _add_photographs(console, data)
+            _show_addresses(console, address)
+            if once:
+                return
+            _say(console, "\nServing until Ctrl-C.")
+            if server.wait() != 0:
+                raise Failure(f"the server ended by itself with exit code {server.returncode}")
 
 
 # ------------------------------------------------------------------------------------------ the server
@@ -127,10 +137,13 @@ def _ending_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server process for the block, ended behind it: SIGTERM, some patience, then SIGKILL to all of its session."""
-    command = [sys.executable, "-m", "kinbin_service.cli", "serve", "--data", str(data), "--host", host, "--port", str(port)]
+    """A server process for the block, ended behind it: SIGTERM, some patience, then SIGKILL to all of its session.
+
+    It serves once it is let (`_let_serve`).
+    """
+    command = [sys.executable, "-c", _SERVER, "serve", "--data", str(data), "--host", host, "--port", str(port)]
     environment = {"KINBIN_ACCESS_LOG": "false", "KINBIN_LOG_LEVEL": "warning", **os.environ}
-    server = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - this program, its own options
+    server = subprocess.Popen(command, env=environment, start_new_session=True, stdin=subprocess.PIPE)  # noqa: S603 - this program
     try:
         yield server
     finally:
@@ -145,10 +158,11 @@ def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes
                 server.wait()
 
 
-def _address(host: str, port: int) -> str:
-    """Where this machine reaches the server."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
-    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
+def _let_serve(server: subprocess.Popen[bytes]) -> None:
+    """Tell a server that waits to serve. One that has ended is told of by whoever waits for its answers."""
+    assert server.stdin is not None
+    with suppress(OSError), server.stdin:
+        server.stdin.write(b"\n")
 
 
 def _wait_ready(client: Client, server: subprocess.Popen[bytes], address: str, status: Status) -> None:
@@ -192,6 +206,15 @@ def _check_installed() -> None:
 
 
 def _load_digits() -> _Digits:
+    import numpy as np
+
+    package = find_spec("sklearn")
+    assert package is not None
+    assert package.origin is not None
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    if file.exists():  # to import scikit-learn for it takes two seconds
+        table = np.loadtxt(file, delimiter=",")
+        return _Digits(table[:, :-1], table[:, -1].astype(int).tolist())
     from sklearn.datasets import load_digits
 
     images, shown = load_digits(return_X_y=True)

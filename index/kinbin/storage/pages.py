@@ -332,7 +332,7 @@ def _holds(tree, node):
     return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(0))) == u32_at(value)
 
 
-@inline
+@strict
 def _is_proof(tree, node, key, size, direction):
     """Whether a record lies on one side of a key, and is sound."""
     there, there_size = _key(node)
@@ -351,7 +351,7 @@ def _is_beside(tree, key, size, path, depth, direction):
     return proof
 
 
-@inline
+@strict
 def _is_first(tree, key, size, path, depth):
     """Whether it is proved that no record at or behind a key was left out: the one before it, if there is any, lies before it."""
     i = path[1, depth]
@@ -360,7 +360,7 @@ def _is_first(tree, key, size, path, depth):
     return _is_beside(tree, key, size, path, depth, -1)
 
 
-@inline
+@strict
 def _is_absent(tree, key, size, path, depth):
     """Whether it is proved that a key is not there: its neighbours follow each other."""
     if not _is_first(tree, key, size, path, depth):

@@ -20,10 +20,10 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
     """Compile all kernels that have no code on disk, in as many processes as there are cores, and load them into this one.
 
     groups: "small" (add, read, and search what a scan searches, under the kernels and samplers that are proposed first), "bands" (the
-    same of others; runs, and searching by bands), "links" (building links, and walking), in this order; a group takes those before it
-    along. None: all. progress: called several times a second while something is compiled, and every half second while code is loaded;
-    what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before: the caller then waits for
-    it, and for nobody else.
+    same of others, and of several fields; runs, and searching by bands), "links" (building links, and walking), in this order; a group
+    takes those before it along. None: all. progress: called several times a second while something is compiled, and every half second
+    while code is loaded; what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before: the
+    caller then waits for it, and for nobody else.
 
     Cost: from disk a second, and nothing in a process that has done it, or is a fork of one that has; compiling, some 50 s of one
     core (the small ones 10), shared by the cores. Several processes that warm up at once share the work.

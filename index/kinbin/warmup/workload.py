@@ -57,7 +57,6 @@ def _vectors(name: str) -> NDArray[np.float64]:
 def _small(database: Database, look: Look) -> None:
     """Adding, reading and searching what a scan searches, under the kernels that are proposed first and their own sampler."""
     _scanned(database, look, ((f"{_OURS}narrow", "ngmm", _FEATURES, "gcws"), (f"{_OURS}plain", "gmm", None, "gcws")))
-    _fields(database)
 
 
 def _scanned(database: Database, look: Look, collections: Iterable[tuple[str, str, int | None, str]]) -> None:
@@ -83,13 +82,15 @@ def _fields(database: Database) -> None:
 
 
 def _bands(database: Database, look: Look) -> None:
-    """What small collections of other kernels and samplers need; runs, and searching by bands."""
+    """What small collections of other kernels, of other samplers and of several fields need; runs, and searching by bands."""
     others = (
         (f"{_OURS}wide", "ngmm", None, "dart"),
         (f"{_OURS}packed", "ngmm", None, "dart"),
         (f"{_OURS}units", "cosine", _FEATURES, "argmax"),
     )
     _scanned(database, look, others)
+    look()
+    _fields(database)
     for name in database.collections():
         look()
         collection = database.collection(name)
