@@ -20,11 +20,13 @@ import numpy as np
 import orjson
 import pytest
 import scipy.sparse
+from sklearn.datasets import load_digits
 from typer.testing import Result
 
 import kinbin
 import service_process
 from kinbin_client import Client
+from kinbin_service import demo
 from service_process import Served, until_serving
 
 Run = Callable[..., Result]
@@ -201,6 +203,16 @@ def test_demo_once(shown: Shown) -> None:
         assert item.payload is not None
         assert item.payload["image"].startswith("data:image/webp;base64,")
         assert photographs.count({"photograph": "flower"}) == 2_440
+
+
+def test_the_digits_are_those_of_scikit_learn() -> None:
+    """They are read without importing it, which takes seconds; they are the same."""
+    script = "import sys; from kinbin_service import demo; demo._load_digits(); sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+    images, shown = load_digits(return_X_y=True)
+    read = demo._load_digits()
+    assert np.array_equal(read.images, images)
+    assert read.shown == shown.tolist()
 
 
 def asked_from_the_start(process: subprocess.Popen[str], url: str, headers: dict[str, str]) -> list[tuple[int, str | None]]:

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kinbin
 from kinbin.errors import StorageFull
+from kinbin.links.graph import Graph
 from kinbin.storage.lookups import RUNS
+from kinbin.storage.workspace import _owner as owner_of
 from link_memory import prepare
 from linked import KINDS, link_findings, link_sets, names, still
 from nursery import Nursery
@@ -73,6 +76,29 @@ def test_links_are_the_same_wherever_they_are_built(tmp_path: Path, monkeypatch:
             assert collection.stats()["links"]["rows"] == 1_500
             assert collection.check().ok
         assert stored_links(made[0]) == stored_links(made[1 << 30])
+
+
+@pytest.mark.usefixtures("quiet")
+def test_links_come_into_memory_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not all fits, what lies in files is codes, written once, and not the links, which are written at random places."""
+    where: list[tuple[bool, bool]] = []
+    insert = Graph.insert
+
+    def looking(graph: Graph, *arguments: Any) -> bool:
+        where.append((isinstance(owner_of(graph.links), np.ndarray), isinstance(owner_of(graph.codes.data), np.ndarray)))
+        return insert(graph, *arguments)
+
+    monkeypatch.setattr(Graph, "insert", looking)
+    X = KINDS["dense"].rows(1_600, seed=8)
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=KINDS["dense"].dim, seed=5)
+        for first, last in ((0, 1_000), (1_000, 1_600)):
+            # 260 bytes of links a row, row numbers and addresses, and too little for codes, or the links that are there.
+            monkeypatch.setattr("kinbin.upkeep.drafts.LINK_BYTES", last * (260 + 24 + 56))
+            collection.add(names(range(first, last)), X[first:last])
+            collection.compact()
+            collection.link()
+    assert where == [(True, False), (True, False)]
 
 
 @pytest.mark.timeout(300)
