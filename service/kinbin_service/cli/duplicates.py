@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from kinbin_service.cli.meant import FieldOption, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
-from kinbin_service.cli.output import error_console, failing_in_one_line, print_json
+from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json
 from kinbin_service.cli.place import DatabasePlace, place
 
 __all__ = ["duplicates_command"]
@@ -24,6 +25,7 @@ def duplicates_command(
     ] = None,
     clusters: Annotated[bool, typer.Option("--clusters", help="Tell what hangs together by such pairs (single linkage).")] = False,
     miss: Annotated[float, typer.Option(metavar="P", help="Most probability that a pair is overlooked; 0 compares all.")] = 0.01,
+    field: FieldOption = None,
     condition: FilterOption = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Pairs or clusters at most.")] = None,
     as_json: JsonOption = False,
@@ -35,10 +37,15 @@ def duplicates_command(
     from kinbin_service.importing import watch
 
     filter = None if condition is None else parsed_json(condition, "--filter")
-    asked: dict[str, Any] = {"max_distance": max_distance, "miss": miss, "filter": filter}
+    asked: dict[str, Any] = {"miss": miss, "filter": filter}
     form = "clusters" if clusters else "pairs"
     with failing_in_one_line(as_json), place(data, url) as there:
         handle = there.collection(collection)
+        asked |= meant(handle, field, "looked through")
+        if field is None:
+            asked["max_distance"] = max_distance
+        elif max_distance is not None:
+            raise Failure("fields print scores: give --min-score, not --max-distance")
         if isinstance(there, DatabasePlace):
             with watch(error_console()) as bar:
                 stages: list[str] = []

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from kinbin_service.cli.asked import by_option
+from kinbin_service.cli.meant import FieldOption, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceDataOption, UrlOption
-from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
+from kinbin_service.cli.output import failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 
@@ -35,7 +36,7 @@ def explain_command(
     points: Annotated[str | None, typer.Option(metavar="JSON", help="The query, in one of point sets: [[0, 0.5], [1, 1]].")] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="The query, in one of images: a PNG, JPEG or WebP file.")] = None,
     query_id: Annotated[str | None, typer.Option("--query-id", metavar="ID", help="Query by the vector of this stored item.")] = None,
-    field: Annotated[str | None, typer.Option(metavar="FIELD", help="Of several fields the one that is explained.")] = None,
+    field: FieldOption = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Terms at most, the greatest first.")] = 20,
     name: Annotated[list[str] | None, typer.Option("--name", metavar="TOKEN", help="A token to know by its name; may be repeated.")] = None,
     as_json: JsonOption = False,
@@ -59,13 +60,7 @@ def explain_command(
 def _explained(there: Place, name: str, item: str, query: Any, field: str | None, more: dict[str, Any]) -> Any:
     """The explanation of the library or of the client."""
     collection = there.collection(name)
-    several = getattr(collection.config if hasattr(collection, "config") else collection.info(), "fields", None)
-    if several is not None and field is None:
-        raise Failure(f"--field says which field is explained: {', '.join(several)}")
-    if several is None and field is not None:
-        raise Failure("--field is for collections with several fields, and this one has none")
-    if field is not None:
-        more = {**more, "field": field}
+    more = more | meant(collection, field, "explained")
     if isinstance(there, ServicePlace):
         collection = collection if field is None else there.client.fields_collection(name)
         query = None if query is None else for_client(query)

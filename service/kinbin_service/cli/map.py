@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinbin_service.cli.meant import FieldOption, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import failing_in_one_line, print_json
 from kinbin_service.cli.place import ServicePlace, place
@@ -23,7 +24,7 @@ def map_command(
     fields: Annotated[
         list[str] | None, typer.Option("--payload", metavar="FIELD", help="A field of payloads to print with the points; may be repeated.")
     ] = None,
-    field: Annotated[str | None, typer.Option(metavar="FIELD", help="Of several fields the one whose kernel is meant.")] = None,
+    field: FieldOption = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw.")] = 0,
     condition: FilterOption = None,
     as_json: JsonOption = False,
@@ -36,8 +37,8 @@ def map_command(
     more: dict[str, Any] = {"method": method, "fields": fields or [], "seed": seed, "filter": filter}
     with failing_in_one_line(as_json), place(data, url) as there:
         drawn = there.collection(collection)
+        more |= meant(drawn, field, "drawn")
         if field is not None:
-            more["field"] = field
             drawn = there.client.fields_collection(collection) if isinstance(there, ServicePlace) else drawn
         found = drawn.map(sample, **more)
     points = [{"id": point.id, "x": point.x, "y": point.y, "payload": point.payload} for point in found.points]

@@ -37,7 +37,7 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
         "What is told": ("k", "offset", "group_by", "debug"),
     },
     "duplicates": {
-        "What is near": ("min_score", "max_distance", "miss"),
+        "What is near": ("min_score", "max_distance", "miss", "field"),
         "What is told": ("clusters", "condition", "limit"),
     },
     "explain": {
@@ -52,9 +52,12 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
         "What is measured": ("queries", "k", "target_recall", "modes", "seed"),
     },
     "tune": {
-        "What is wanted": ("k", "target_recall", "choices", "link"),
+        "What is wanted": ("k", "target_recall", "choices", "link", "field"),
         "Rows that are drawn": ("sample", "seed", "most"),
         "Of a file": ("kernel", "parameters", *_COLUMNS),
+    },
+    "rebuild": {
+        "How rows are laid out": ("rows", "bands", "field"),
     },
     "serve": {
         "Address": ("host", "port"),

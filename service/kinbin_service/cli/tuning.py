@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinbin_service.cli.meant import FieldOption, meant
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
     KERNEL_NAMES,
@@ -49,6 +50,7 @@ def tune_command(
     target_recall: _TargetOption = 0.9,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query.")] = 200,
     seed: _SeedOption = 0,
+    field: FieldOption = None,
     choices: Annotated[
         list[str] | None, typer.Option("--choice", metavar="ROWSxBANDS", help="A setting to judge, as 3x128; may be repeated.")
     ] = None,
@@ -74,7 +76,8 @@ def tune_command(
     with failing_in_one_line(as_json):
         if file is None:
             with place(data, url) as there:
-                told = there.collection(collection).tune(k, target_recall, **asked)
+                stored = there.collection(collection)
+                told = stored.tune(k, target_recall, **asked, **meant(stored, field, "tuned"))
         else:
             told = _of_file(
                 (file, read, most), k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}
@@ -118,17 +121,20 @@ def rebuild_command(
     collection: _NameOption = DEFAULT_COLLECTION,
     rows: Annotated[int | None, typer.Option(min=1, max=8, metavar="N", help="Hashes a band; left out: chosen by Kinbin.")] = None,
     bands: Annotated[int | None, typer.Option(min=1, max=255, metavar="N", help="Bands of a run; left out: chosen by Kinbin.")] = None,
+    field: FieldOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Lay all rows of a collection out in other bands, while it is read and written. What comes later lies so, too."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        told = there.collection(collection).rebuild(rows, bands)
+        stored = there.collection(collection)
+        told = stored.rebuild(rows, bands, **meant(stored, field, "laid out"))
+    name = collection if field is None else f"{collection}, field {field}"
     if as_json:
         print_json(_plain(told))
     elif told.rows is None:
-        typer.echo(f"{collection}: there are no rows")
+        typer.echo(f"{name}: there are no rows")
     else:
-        typer.echo(f"{collection}: {told.count:,} rows in {told.bands} bands of {told.rows} hashes, in {told.seconds:,.1f} s")
+        typer.echo(f"{name}: {told.count:,} rows in {told.bands} bands of {told.rows} hashes, in {told.seconds:,.1f} s")
 
 
 def _choices(given: list[str] | None) -> list[tuple[int, int]] | None:
