@@ -70,13 +70,49 @@ def test_what_is_refused(run: Run, filled: Path) -> None:
         assert (result.exit_code, says in result.stderr) == (1, True), result.stderr
 
 
+def _names_are_of_tokens(run: Run, where: tuple[object, ...]) -> None:
+    numbered = "--name is for tokens, and features have numbers here: kinbin create --feature-names names those"
+    for collection, query, says in (
+        ("colours", ("--vector", "[2, 1, 1]"), numbered), ("colours", ("--query-id", "b"), numbered),
+        ("both", ("--query-id", "b", "--field", "y"), numbered), ("sparse", ("--vector", "[2, 1]"), numbered),
+        ("names", ("--string", "kitten"), "--name is for tokens, and strings have none"),
+    ):  # fmt: skip
+        line = ("explain", "a", *where, "--collection", collection, *query, "--name", "blue")
+        told = run(*line)
+        assert (told.exit_code, told.stderr) == (1, f"Error: {says}\n"), (collection, told.output)
+        assert orjson.loads(run(*line, "--json").stderr)["error"]["message"] == says
+    line = ("explain", "a", *where, "--collection", "sparse", "--query-id", "b", "--name", "blue", "--json")
+    assert [term["name"] for term in orjson.loads(run(*line).stdout)["factors"][0]["terms"]] == ["blue"]
+
+
+def test_names_are_of_tokens(run: Run, filled: Path) -> None:
+    """`--name` is refused where features have numbers, or none are there; it named features 0, 1, … over their declared names."""
+    with kinbin.open(filled) as database:
+        made = database.create_collection("colours", dim=3, feature_names=["red", "green", "blue"])
+        made.add(["a", "b"], [[3, 1, 0], [1, 1, 1]])
+        database.create_collection("sparse").add(["a", "b"], [{"blue": 2}, {"blue": 1}])
+    _names_are_of_tokens(run, ("--data", filled))
+
+
+@pytest.mark.server
+def test_names_are_of_tokens_of_a_service(run: Run, served: Served) -> None:
+    """The same through a service, in the same words."""
+    with Client(served.address) as client:
+        client.create_collection("colours", dim=3, feature_names=["red", "green", "blue"]).add(["a", "b"], [[3, 1, 0], [1, 1, 1]])
+        client.create_collection("sparse").add(["a", "b"], [{"blue": 2}, {"blue": 1}])
+        client.create_collection("names", items="strings", exist_ok=True).add(["a"], ["sitting"])
+        client.create_collection("both", fields={"x": {"dim": 2}, "y": {"dim": 2}}, exist_ok=True)
+        client.fields_collection("both").add(["a", "b"], {"x": [[1, 2], [2, 1]], "y": [[1, 0], [0, 1]]})
+    _names_are_of_tokens(run, ("--url", served.address))
+
+
 @pytest.mark.server
 def test_a_service_explains_alike(run: Run, served: Served) -> None:
     """Through a service the same is told, of vectors, of strings and of a field."""
     with Client(served.address) as client:
         client.create_collection("words", kernel="minmax").add(["a"], [{"red": 3, "apple": 1}])
-        client.create_collection("names", items="strings").add(["a"], ["sitting"])
-        client.create_collection("both", fields={"x": {"dim": 2}, "y": {"dim": 2}})
+        client.create_collection("names", items="strings", exist_ok=True).add(["a"], ["sitting"])
+        client.create_collection("both", fields={"x": {"dim": 2}, "y": {"dim": 2}}, exist_ok=True)
         client.fields_collection("both").add(["a"], {"x": [[1, 2]], "y": [[1, 0]]})
     where = ("--url", served.address, "--json", "--collection")
     told = orjson.loads(run("explain", "a", *where, "words", "--vector", '{"tokens": {"red": 2}}').stdout)

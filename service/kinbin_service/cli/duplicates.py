@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinbin_service.cli.meant import FieldOption, meant
+from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json
 from kinbin_service.cli.place import DatabasePlace, place
@@ -41,7 +41,7 @@ def duplicates_command(
     form = "clusters" if clusters else "pairs"
     with failing_in_one_line(as_json), place(data, url) as there:
         handle = there.collection(collection)
-        asked |= meant(handle, field, "looked through")
+        asked |= meant(config_of(handle), field, "looked through")
         if field is None:
             asked["max_distance"] = max_distance
         elif max_distance is not None:

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from kinbin_service.cli.asked import by_option
-from kinbin_service.cli.meant import FieldOption, meant
+from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceDataOption, UrlOption
-from kinbin_service.cli.output import failing_in_one_line, output_console, print_json, tell
+from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 
@@ -38,7 +38,12 @@ def explain_command(
     query_id: Annotated[str | None, typer.Option("--query-id", metavar="ID", help="Query by the vector of this stored item.")] = None,
     field: FieldOption = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Terms at most, the greatest first.")] = 20,
-    name: Annotated[list[str] | None, typer.Option("--name", metavar="TOKEN", help="A token to know by its name; may be repeated.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name", metavar="TOKEN", help="A token to know by its name, where features have no numbers (no dim); may be repeated."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tell why an item scores what it scores with a query: terms that add up to its score, and what bands and links make of the pair."""
@@ -60,11 +65,26 @@ def explain_command(
 def _explained(there: Place, name: str, item: str, query: Any, field: str | None, more: dict[str, Any]) -> Any:
     """The explanation of the library or of the client."""
     collection = there.collection(name)
-    more = more | meant(collection, field, "explained")
+    config = config_of(collection)
+    more = more | meant(config, field, "explained")
+    if more["feature_names"]:
+        _refuse_names(config if field is None else config.fields.get(field), query)
     if isinstance(there, ServicePlace):
         collection = collection if field is None else there.client.fields_collection(name)
         query = None if query is None else for_client(query)
     return collection.explain(query, id=item, **more)
+
+
+def _refuse_names(config: Any, query: Any) -> None:
+    """See that what is named are tokens. config: of a collection, or of a field; None: there is no such field. Raises Failure."""
+    # The client tells of fields by dictionaries, which have a method `items`; their items are vectors.
+    dim, items = (
+        (config.get("dim"), "vectors") if isinstance(config, dict) else (getattr(config, "dim", None), getattr(config, "items", ""))
+    )
+    if items not in {"vectors", ""}:
+        raise Failure(f"--name is for tokens, and {items} have none")
+    if dim is not None or hasattr(query, "dtype"):
+        raise Failure("--name is for tokens, and features have numbers here: kinbin create --feature-names names those")
 
 
 def _plain(found: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinbin_service.cli.meant import FieldOption, meant
+from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import failing_in_one_line, print_json
 from kinbin_service.cli.place import ServicePlace, place
@@ -37,7 +37,7 @@ def map_command(
     more: dict[str, Any] = {"method": method, "fields": fields or [], "seed": seed, "filter": filter}
     with failing_in_one_line(as_json), place(data, url) as there:
         drawn = there.collection(collection)
-        more |= meant(drawn, field, "drawn")
+        more |= meant(config_of(drawn), field, "drawn")
         if field is not None:
             drawn = there.client.fields_collection(collection) if isinstance(there, ServicePlace) else drawn
         found = drawn.map(sample, **more)

@@ -18,9 +18,12 @@ def config_of(collection: Any) -> Any:
     return collection.config if hasattr(collection, "config") else collection.info()
 
 
-def meant(collection: Any, field: str | None, done: str) -> dict[str, str]:
-    """What a call about one vector of each item takes besides. done: what is done with the field. Raises Failure: one too many, or none."""
-    several = getattr(config_of(collection), "fields", None)
+def meant(config: Any, field: str | None, done: str) -> dict[str, str]:
+    """What a call about one vector of each item takes besides. config: see `config_of`; done: what is done with the field.
+
+    Raises Failure: one too many, or none.
+    """
+    several = getattr(config, "fields", None)
     if several is None and field is not None:
         raise Failure("--field is for collections with several fields, and this one has none")
     if several is not None and field is None:

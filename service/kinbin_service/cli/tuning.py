@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinbin_service.cli.meant import FieldOption, meant
+from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
     KERNEL_NAMES,
@@ -77,7 +77,7 @@ def tune_command(
         if file is None:
             with place(data, url) as there:
                 stored = there.collection(collection)
-                told = stored.tune(k, target_recall, **asked, **meant(stored, field, "tuned"))
+                told = stored.tune(k, target_recall, **asked, **meant(config_of(stored), field, "tuned"))
         else:
             told = _of_file(
                 (file, read, most), k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}
@@ -127,7 +127,7 @@ def rebuild_command(
     """Lay all rows of a collection out in other bands, while it is read and written. What comes later lies so, too."""
     with failing_in_one_line(as_json), place(data, url) as there:
         stored = there.collection(collection)
-        told = stored.rebuild(rows, bands, **meant(stored, field, "laid out"))
+        told = stored.rebuild(rows, bands, **meant(config_of(stored), field, "laid out"))
     name = collection if field is None else f"{collection}, field {field}"
     if as_json:
         print_json(_plain(told))
