@@ -89,12 +89,48 @@ def test_columns_of_a_file_are_named_as_for_an_import(run: Run, tmp_path: Path, 
     assert named.exit_code == 0, named.stderr
     assert "now " not in named.stdout
     assert run("tune", file, "--id-column", "id", "--ignore-columns", "label", "--choice", "2x64", "--sample", 20).exit_code == 0
-    assert run("tune", "--data", tmp_path / "data", "--id-column", "id").exit_code == 2
     texts = tmp_path / "words.txt"
     texts.write_text("kitten\nmitten\n")
     result = run("tune", texts)
     assert result.exit_code == 1
     assert "strings, which have no bands" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--rows", 3), ("--link",), ("--kernel", "ngmm"), ("--parameter", "gamma=2"), ("--id-column", "id"),
+        ("--payload-columns", "label"), ("--ignore-columns", "a"), ("--feature-columns", "a"),
+    ],
+    ids=lambda given: given[0],
+)  # fmt: skip
+def test_options_of_a_file_take_a_file(run: Run, filled: Path, given: tuple[object, ...]) -> None:
+    """Of a collection they mean nothing: they are refused in one line, which names them, and nothing is predicted."""
+    told = run("tune", "--data", filled, "--collection", "photos", *given)
+    assert (told.exit_code, told.stdout, told.stderr) == (2, "", f"Error: {given[0]}: only for a FILE, and none is named\n")
+    error = orjson.loads(run("tune", "--data", filled, "--collection", "photos", *given, "--json").stderr)["error"]
+    assert (error["code"], error["message"]) == ("usage", f"{given[0]}: only for a FILE, and none is named")
+
+
+@pytest.mark.parametrize(
+    "given", [("--collection", "photos"), ("--url", "http://127.0.0.1:1"), ("--field", "x")], ids=lambda given: given[0]
+)
+def test_options_of_a_collection_take_none(run: Run, tmp_path: Path, vectors: NDArray[np.float32], given: tuple[object, ...]) -> None:
+    """Where a file is tuned, what names a collection is refused, not left aside."""
+    file = tmp_path / "rows.npy"
+    np.save(file, vectors)
+    told = run("tune", file, *given)
+    assert told.exit_code == 2
+    assert told.stderr == f"Error: {given[0]}: only for a stored collection, and {file} is a file: leave one of them out\n"
+
+
+def test_a_collection_that_is_named_as_a_file(run: Run, filled: Path) -> None:
+    """`kinbin tune photos` says how a collection is named; of a file that has a suffix it says that it is not there."""
+    told = run("tune", "photos", "--data", filled)
+    assert (told.exit_code, told.stderr) == (1, "Error: photos: there is no such file; --collection photos names a collection\n")
+    assert orjson.loads(run("tune", "photos", "--data", filled, "--json").stderr)["error"]["code"] == "os_error"
+    for file in ("photos.npy", "no/photos"):
+        assert "--collection" not in run("tune", file, "--data", filled).stderr
 
 
 def test_what_cannot_be_is_refused(run: Run, filled: Path, tmp_path: Path) -> None:

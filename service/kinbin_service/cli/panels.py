@@ -52,9 +52,9 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
         "What is measured": ("queries", "k", "target_recall", "modes", "seed"),
     },
     "tune": {
-        "What is wanted": ("k", "target_recall", "choices", "link", "field"),
-        "Rows that are drawn": ("sample", "seed", "most"),
-        "Of a file": ("kernel", "parameters", *_COLUMNS),
+        "What is wanted": ("k", "target_recall", "choices", "field"),
+        "Rows that are drawn": ("sample", "seed"),
+        "Of a file": ("most", "link", "kernel", "parameters", *_COLUMNS),
     },
     "rebuild": {
         "How rows are laid out": ("rows", "bands", "field"),

@@ -11,6 +11,7 @@ import typer
 from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
+    DEFAULT_KERNEL,
     KERNEL_NAMES,
     FeatureColumnsOption,
     IdColumnOption,
@@ -45,7 +46,9 @@ def tune_command(
     ] = None,
     data: PlaceDataOption = None,
     url: UrlOption = None,
-    collection: _NameOption = DEFAULT_COLLECTION,
+    collection: Annotated[
+        str | None, typer.Option("--collection", metavar="NAME", help=f"A stored collection, at first {DEFAULT_COLLECTION}.")
+    ] = None,
     k: _KOption = 10,
     target_recall: _TargetOption = 0.9,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query.")] = 200,
@@ -54,9 +57,13 @@ def tune_command(
     choices: Annotated[
         list[str] | None, typer.Option("--choice", metavar="ROWSxBANDS", help="A setting to judge, as 3x128; may be repeated.")
     ] = None,
-    kernel: Annotated[str, typer.Option(metavar="NAME", callback=kernel_name, help=f"Of the file. {KERNEL_NAMES}")] = "ngmm",
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", callback=kernel_name, help=f"Of the file; default {DEFAULT_KERNEL}. {KERNEL_NAMES}")
+    ] = None,
     parameters: Annotated[list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="Of the kernel.")] = None,
-    most: Annotated[int, typer.Option("--rows", min=2, metavar="N", help="Rows of the file that are read.")] = _FILE_ROWS,
+    most: Annotated[
+        int | None, typer.Option("--rows", min=2, metavar="N", help=f"Rows of the file that are read; default {_FILE_ROWS:,}.")
+    ] = None,
     link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
     id_column: IdColumnOption = None,
     payload_columns: PayloadColumnsOption = None,
@@ -70,18 +77,20 @@ def tune_command(
     """
     columns = {"payload_columns": payload_columns, "ignore_columns": ignore_columns, "feature_columns": feature_columns}
     read = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
-    if file is None and any(read.values()):
-        raise typer.BadParameter("columns are those of a FILE: name one")
+    of_file = {"--kernel": kernel, "--parameter": parameters, "--rows": most, "--link": link} | {
+        f"--{name.replace('_', '-')}": given for name, given in read.items()
+    }
+    of_stored = {"--collection": collection, "--url": url, "--field": field}
     asked: dict[str, Any] = {"sample": sample, "seed": seed, "choices": _choices(choices)}
     with failing_in_one_line(as_json):
+        _refuse_others(file, of_file, of_stored)
         if file is None:
             with place(data, url) as there:
-                stored = there.collection(collection)
+                stored = there.collection(collection or DEFAULT_COLLECTION)
                 told = stored.tune(k, target_recall, **asked, **meant(config_of(stored), field, "tuned"))
         else:
-            told = _of_file(
-                (file, read, most), k, target_recall, asked | {"link": link, "kernel": kernel, "parameters": numbers_of(parameters or [])}
-            )
+            asked |= {"link": link, "kernel": kernel or DEFAULT_KERNEL, "parameters": numbers_of(parameters or [])}
+            told = _of_file((file, read, most or _FILE_ROWS), k, target_recall, asked)
     if as_json:
         print_json(_plain(told))
         return
@@ -135,6 +144,17 @@ def rebuild_command(
         typer.echo(f"{name}: there are no rows")
     else:
         typer.echo(f"{name}: {told.count:,} rows in {told.bands} bands of {told.rows} hashes, in {told.seconds:,.1f} s")
+
+
+def _refuse_others(file: Path | None, of_file: dict[str, Any], of_stored: dict[str, Any]) -> None:
+    """Refuse a file that is not there and looks like the name of a collection, and options of what is not tuned. Raises Failure."""
+    if file is not None and file.name == str(file) and not file.suffix and not file.exists():
+        raise Failure(f"{file}: there is no such file; --collection {file} names a collection", kind="os_error")
+    given = [option for option, value in (of_file if file is None else of_stored).items() if value]
+    if given and file is None:
+        raise Failure(f"{', '.join(given)}: only for a FILE, and none is named", 2)
+    if given:
+        raise Failure(f"{', '.join(given)}: only for a stored collection, and {file} is a file: leave one of them out", 2)
 
 
 def _choices(given: list[str] | None) -> list[tuple[int, int]] | None:
