@@ -337,6 +337,21 @@ def test_explanations_add_up_to_the_score_of_the_query(cluster: Cluster, untied:
         assert (ours["score"], ours["terms"], ours["rest"]) == (theirs["score"], theirs["terms"], theirs["rest"])
 
 
+def test_a_field_to_explain_is_refused_as_by_one_server(cluster: Cluster) -> None:
+    """None of several, one that is not there, and what is no name: in the words of one server, whichever shard holds the query."""
+    name = cluster.create(fields={"x": {"dim": 2}, "y": {"dim": 2}})
+    cluster.add(name, IDS[:12], {"x": UNTIED[:12, :2], "y": UNTIED[:12, 2:4]})
+    path = f"/v1/collections/{name}/explain"
+    queries: list[dict[str, Any]] = [{"vector": [1, 2]}, *({"query_id": one} for one in IDS[1:12])]
+    wrong: list[dict[str, Any]] = [{}, {"field": "z"}, {"field": ["x"]}, {"field": 1}]
+    for field in wrong:
+        for query in queries:
+            ours, theirs = (ask("POST", path, {"id": IDS[0], **query, **field}) for ask in (cluster.ask, cluster.ask_one))
+            assert (ours.status, ours.content["code"], ours.content["errors"]) == (422, theirs.content["code"], theirs.content["errors"])
+    told = cluster.ask("POST", path, {"id": IDS[0], "query_id": IDS[1]}).content
+    assert "field says which is meant, of x, y" in told["detail"]
+
+
 BAD: dict[str, tuple[str, Any]] = {
     "no object": ("query", [1]), "no query": ("query", {"k": 3}), "two queries": ("query", {"vector": V, "id": "i1"}),
     "unknown field": ("query", {"vector": V, "kk": 3}), "unknown id": ("query", {"id": "nobody"}),

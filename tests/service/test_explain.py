@@ -114,6 +114,7 @@ async def test_a_field_of_several(app: App) -> None:
     assert (told["kernel"], told["score"]) == ("chi2", pytest.approx(2 * (1 / 3) / (4 / 3)))
     refused = await app.post(f"{PATH}/explain", {"vector": [1, 0], "id": "a"}, status=422)
     assert refused["errors"][0]["pointer"] == "#/field"
+    assert refused["detail"] == "items of this collection have several vectors: field says which is meant, of x, y"
     await app.put("/v1/collections/d", {"dim": 2})
     refused = await app.post("/v1/collections/d/explain", {"vector": [1, 0], "id": "a", "field": "x"}, status=422)
     assert refused["errors"][0]["pointer"] == "#/field"

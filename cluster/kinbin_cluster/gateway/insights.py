@@ -70,8 +70,8 @@ def _carried(item: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, A
     if vectors is None:
         return {name: value for name, value in item.items() if name != "id"}
     field = content.get("field")
-    # The node says that there is no such field.
-    return {"vector": vectors.get(field, next(iter(vectors.values())))}
+    # The node says what is wrong with a field that is not there, or none at all.
+    return {"vector": vectors.get(field if isinstance(field, str) else None, next(iter(vectors.values())))}
 
 
 def _shard(identifier: Any, reading: Reading) -> int:

@@ -15,9 +15,9 @@ import kinbin
 from kinbin_service.convert import carried
 from kinbin_service.documented import NAMED, VECTORS, route
 from kinbin_service.objects import VECTOR
-from kinbin_service.problems import Entry, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
+from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.explaining import ExplainAnswer, ExplainRequest
 from kinbin_service.service import service_of
@@ -52,17 +52,10 @@ def _explained(collection: Any, asked: ExplainRequest, key: str, query: Any) -> 
         "id": asked.id, "query_id": asked.query_id, "limit": asked.limit, "k": asked.k, "s_curve": asked.s_curve,
         "feature_names": asked.feature_names,
     }  # fmt: skip
-    if isinstance(collection, kinbin.FieldsCollection):
-        if asked.field is None:
-            text = "items of this collection have several vectors: field says which one is explained"
-            raise Refusal("invalid_field", text, [Entry("#/field", text)])
-        return collection.explain(query, field=asked.field, **how)
-    if asked.field is not None:
-        text = "items of this collection have one vector: leave field out"
-        raise Refusal("invalid_field", text, [Entry("#/field", text)])
-    if asked.query_id is None:
+    field = by_field(collection, asked.field)
+    if not field and asked.query_id is None:
         check_key(collection, key, "#")
-    explanation: kinbin.Explanation = collection.explain(query, **how)
+    explanation: kinbin.Explanation = collection.explain(query, **how, **field)
     return explanation
 
 
