@@ -191,6 +191,8 @@ class CsvDocuments:
                 self._header = next(csv.reader(file, **self._form), [])
             except (csv.Error, UnicodeDecodeError) as error:
                 raise SourceError(path, f"this is no CSV in UTF-8: {error}") from None
+        if not self._header:
+            raise SourceError(path, "its first line is empty, and names no column" if self.total else "the file is empty")
         if text not in self._header:
             raise SourceError(path, f'there is no column "{text}" (there are {", ".join(self._header)}): name one with --text')
         self._column = self._header.index(text)
