@@ -100,6 +100,15 @@ def test_a_field_is_asked_for(run: Run, stored: Where) -> None:
     _refused(run, stored)
 
 
+def test_a_file_of_several_fields_is_not_tuned(run: Run, tmp_path: Path) -> None:
+    """The refusal says what to do, and has no word of how files are read inside."""
+    file = tmp_path / "items.ndjson"
+    file.write_text('{"id": "a", "vectors": {"x": [1, 2], "y": [1]}}\n{"id": "b", "vectors": {"x": [2, 1], "y": [2]}}\n')
+    told = run("tune", file)
+    says = "its items have several vectors: import them, and tune a field of the collection (--collection, --field)"
+    assert (told.exit_code, told.stderr) == (1, f"Error: {file}: {says}\n")
+
+
 @pytest.mark.server
 def test_commands_work_by_field_through_a_service(run: Run, behind: Where) -> None:
     """The same through a service."""

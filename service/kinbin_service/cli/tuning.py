@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinbin_service.cli.asked import FIELDS
 from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import (
     DEFAULT_COLLECTION,
@@ -176,6 +177,8 @@ def _of_file(source: tuple[Path, dict[str, Any], int], k: int, target_recall: fl
 
     file, columns, most = source
     found = first_rows(file, ReadOptions(**columns), most)
+    if found.items == FIELDS:
+        raise Failure(f"{file}: its items have several vectors: import them, and tune a field of the collection (--collection, --field)")
     if found.items in _UNHASHED:
         raise Failure(f"{file}: its rows are {found.items}, which have no bands: there is nothing to tune")
     if not found.whole:
