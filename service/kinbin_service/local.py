@@ -61,7 +61,7 @@ class _LocalSettings(Settings):
         return (init_settings,)
 
     @property
-    def upkeep(self) -> dict[str, float]:
+    def upkeep(self) -> dict[str, float | None]:
         """Nothing: the program's own `kinbin.set_upkeep` stays as it is."""
         return {}
 
