@@ -1,4 +1,4 @@
-"""Every kernel with a score of its own is searched in every mode: exact scores, complete scans, bounds that are kept."""
+"""Every kernel is searched in every mode: exact scores, complete scans, bounds that are kept."""
 
 from __future__ import annotations
 
@@ -15,20 +15,7 @@ from kinbin.spaces.registry import space_of
 from linked import still
 
 K = 5
-KERNELS = (
-    "exp_chi2",
-    "acos_chi2",
-    "js",
-    "hellinger",
-    "cosine",
-    "acos",
-    "rbf",
-    "frbf",
-    "mm_acos",
-    "mm_acos_chi2",
-    "gmm*acos",
-    "chi2*ngmm*rbf",
-)
+KERNELS = (*kinbin.KERNELS, "gmm*acos", "chi2*ngmm*rbf")
 PARAMETERS = {"rbf": {"gamma": 3.0}, "exp_chi2": {"gamma": 0.5}, "frbf": {"gamma": 2.0}, "chi2*ngmm*rbf": {"rbf.gamma": 0.5}}
 Rows = NDArray[np.float32]
 
