@@ -50,6 +50,17 @@ def test_items_are_filtered_edited_and_deleted(site: Site, look: Any) -> None:
     assert httpx.post(f"{site.open}/v1/collections/edited/get", json=ids).json()["missing"] == ["patch-0003"]
 
 
+def test_a_text_is_told_once(site: Site, look: Any) -> None:
+    """The text that stands for an item is not repeated among its payload; the other fields are."""
+    address = f"{site.open}/v1/collections/texts"
+    assert httpx.put(address, json={}).status_code == 201
+    item = {"id": "a", "vector": {"indices": [3], "values": [1]}, "payload": {"lang": "en", "text": "a text longer than the rest"}}
+    assert httpx.post(f"{address}/index", json={"items": [item]}).status_code == 200
+    page = look().open("c/texts/items")
+    expect(page.locator(".item .words")).to_have_text("a text longer than the rest")
+    expect(page.locator(".item .told small")).to_have_text("lang: en")
+
+
 def made(site: Site, name: str, payloads: dict[str, str]) -> str:
     """The address of a new collection of one item for each payload, which is JSON text."""
     address = f"{site.open}/v1/collections/{name}"

@@ -50,6 +50,25 @@ def test_recall_is_what_the_route_measures(site: Site, look: Any) -> None:
         assert f"{np.floor(one['recall'] * 1_000) / 10:.1f}".removesuffix(".0") in row, (one, row)
 
 
+def test_marks_of_the_same_recall_lie_beside_each_other(look: Any) -> None:
+    """An exact answer's recall, prediction and bound are all 1: both marks are seen whole, neither hides the other."""
+    page = look().open("c/photographs/recall")
+    page.get_by_role("table", name="Measured by mode").wait_for()
+    drawn = """async () => {
+        const { colour } = await import("/dashboard/charts.js"), canvas = document.querySelector(".chart canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return [1, 2].map(number => {
+            const [r, g, b] = [1, 3, 5].map(at => parseInt(colour(number).slice(at, at + 2), 16));
+            let seen = 0;
+            for (let at = 0; at < data.length; at += 4) seen += data[at] === r && data[at + 1] === g && data[at + 2] === b;
+            return seen / devicePixelRatio ** 2;
+        });
+    }"""
+    told = page.evaluate("document.querySelector('.chart').plot.data")
+    for seen, values in zip(page.evaluate(drawn), told[2:], strict=True):
+        assert seen >= 40 * sum(value is not None for value in values), (seen, values)
+
+
 def test_the_map_opens_items(site: Site, look: Any) -> None:
     """A click on a point opens its item, and the arrow keys go on to the next in the order of the axis."""
     site.needs("map")

@@ -40,20 +40,27 @@ export function viewOf(item, view) {
   return Array.isArray(item.series) && typeof item.series[0] === "number" ? "bars" : "text"; // series of several dimensions have no one line
 }
 
+// What an item is drawn as: what was asked for where it can be, words otherwise.
+function drawnAs(item, view) {
+  const drawn = viewOf(item, view);
+  if (drawn === "thumbnails" && thumbnail(item.payload)) return drawn;
+  if (drawn === "pixels" && Array.isArray(item.vector) && isSquare(item.vector.length)) return drawn;
+  return drawn === "bars" && numbers(item).values.length ? drawn : "text";
+}
+
 // The figure of one item. Charts are loaded when the first bars are drawn.
 export async function figure(item, view) {
-  const drawn = viewOf(item, view);
-  const picture = thumbnail(item.payload);
-  if (drawn === "thumbnails" && picture) return h("img", { src: picture, alt: `picture of ${item.id}`, class: "thumbnail" });
-  if (drawn === "pixels" && Array.isArray(item.vector) && isSquare(item.vector.length)) {
+  const drawn = drawnAs(item, view);
+  if (drawn === "thumbnails") return h("img", { src: thumbnail(item.payload), alt: `picture of ${item.id}`, class: "thumbnail" });
+  if (drawn === "pixels") {
     const canvas = pixels(item.vector);
     canvas.className = "thumbnail";
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `the ${item.vector.length} values of ${item.id} as pixels`);
     return canvas;
   }
-  const { x, values } = numbers(item);
-  if (drawn === "bars" && values.length) {
+  if (drawn === "bars") {
+    const { x, values } = numbers(item);
     const { chart } = await import("./charts.js");
     return chart({
       about: `${values.length} values of ${item.id}`,
@@ -78,11 +85,18 @@ function numbers({ vector, series }) {
   return { x: values.map((_, at) => at), values };
 }
 
+const isText = (value) => typeof value === "string" && !PICTURE.test(value);
+
+// The field of the payload that stands for an item drawn as words: its longest text. None where its string is stored.
+function wordsField({ string, payload }) {
+  const texts = typeof string === "string" ? [] : Object.entries(payload || {}).filter(([, value]) => isText(value));
+  return texts.sort(([, a], [, b]) => b.length - a.length)[0]?.[0];
+}
+
 // A string that is stored, or the longest text of the payload.
 function words(item) {
   if (typeof item.string === "string") return item.string;
-  const texts = Object.values(item.payload || {}).filter((value) => typeof value === "string" && !PICTURE.test(value));
-  const text = texts.sort((a, b) => b.length - a.length)[0];
+  const text = item.payload?.[wordsField(item)];
   if (text || item.points) return text || `${item.points.length} points`;
   return item.vector?.indices && !Object.keys(item.payload || {}).length ? features(item.vector.indices) : "";
 }
@@ -94,10 +108,12 @@ function features(indices) {
   return `No payload; ${number}: ${some.join(", ")}${indices.length > SOME ? ", …" : ""}`;
 }
 
-// A payload in one line, without its pictures.
-export function summary(payload) {
+// The payload of an item in one line, without its pictures and without what its figure says already.
+export function summary(item, view) {
+  const said = drawnAs(item, view) === "text" ? wordsField(item) : undefined;
+  const { payload } = item;
   return Object.entries(payload || {})
-    .filter(([, value]) => !(typeof value === "string" && PICTURE.test(value)))
+    .filter(([name, value]) => name !== said && !(typeof value === "string" && PICTURE.test(value)))
     .map(
       ([name, value]) =>
         `${name}: ${typeof value === "number" ? number(payload, name) : cut(typeof value === "string" ? value : write(value), 80)}`,

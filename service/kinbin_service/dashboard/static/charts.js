@@ -15,8 +15,24 @@ const PATHS = {
   line: () => ({ width: 2, points: { show: false } }),
   steps: (stroke) => ({ width: 1, fill: faint(stroke), paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }),
   bars: (stroke) => ({ width: 1, fill: faint(stroke), paths: uPlot.paths.bars({ size: [0.8, 60] }), points: { show: false } }),
-  points: (stroke, size) => ({ width: 0, paths: () => null, points: { show: true, size: size || 8, fill: stroke, stroke } }),
+  points: (stroke, size, aside) => ({ width: 1, fill: stroke, paths: dots(size || 8, aside || 0), points: { show: false } }),
 };
+
+// Points of a width, so many pixels `aside` of their places: those of several series at one place do not hide each other.
+function dots(size, aside) {
+  return (plot, number, first, last) => {
+    const path = new Path2D();
+    const radius = (size / 2) * devicePixelRatio;
+    for (let at = first; at <= last; at++) {
+      const value = plot.data[number][at];
+      if (value === null || value === undefined) continue;
+      const [x, y] = [plot.valToPos(plot.data[0][at], "x", true) + aside * devicePixelRatio, plot.valToPos(value, plot.series[number].scale, true)];
+      path.moveTo(x + radius, y);
+      path.arc(x, y, radius, 0, 2 * Math.PI);
+    }
+    return { stroke: path, fill: path };
+  };
+}
 
 const NARROWEST = 80;
 
@@ -36,7 +52,7 @@ function roomOf(plot, values, number, cycle) {
   return Math.ceil(one.ticks.size + one.gap + plot.ctx.measureText(longest).width / devicePixelRatio) + 2;
 }
 
-// series: [{label, values, drawn, scale, size}], beside x, ascending. about: one sentence that says what is to be seen.
+// series: [{label, values, drawn, scale, size, aside}], beside x, ascending. about: one sentence that says what is to be seen.
 // places: x are 1, 2, …, and `names`, if there are any, stand below them.
 export function chart({
   about,
@@ -113,7 +129,7 @@ const axis = (label, more) => ({
   ...more,
 });
 
-function drawnAs({ label, scale = "y", drawn = "line", size }, number) {
+function drawnAs({ label, scale = "y", drawn = "line", size, aside }, number) {
   const stroke = colour(number);
-  return { label, scale, stroke, ...PATHS[drawn](stroke, size) };
+  return { label, scale, stroke, ...PATHS[drawn](stroke, size, aside) };
 }

@@ -86,7 +86,7 @@ async function card(item) {
     "li",
     { class: "card" },
     await figure(item, "auto"),
-    h("div", { class: "told" }, h("b", { class: "id" }, item.id), h("small", {}, summary(item.payload))),
+    h("div", { class: "told" }, h("b", { class: "id" }, item.id), h("small", {}, summary(item, "auto"))),
   );
 }
 

@@ -95,7 +95,7 @@ async function row(page, item, payload) {
     "li",
     { class: "item" },
     await figure(item, "auto"),
-    h("div", { class: "told" }, h("b", { class: "id" }, item.id), h("small", {}, summary(item.payload))),
+    h("div", { class: "told" }, h("b", { class: "id" }, item.id), h("small", {}, summary(item, "auto"))),
     h(
       "div",
       { class: "row" },

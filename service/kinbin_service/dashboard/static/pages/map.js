@@ -194,7 +194,7 @@ async function card(point, { name, signal }) {
     "div",
     { class: "card" },
     await figure(item, "auto"),
-    h("div", { class: "told" }, h("b", { class: "id" }, point.id), h("small", {}, summary(item.payload))),
+    h("div", { class: "told" }, h("b", { class: "id" }, point.id), h("small", {}, summary(item, "auto"))),
     h("a", { href: `#/c/${encodeURIComponent(name)}/query?id=${encodeURIComponent(point.id)}` }, "Search from here"),
   );
 }

@@ -177,7 +177,7 @@ async function answered(page, one, body, number) {
             {},
             hit.distance === undefined || hit.distance === null ? `score ${hit.score?.toFixed(4)}` : `distance ${short(hit.distance)}`,
           ),
-          h("small", {}, summary(hit.payload)),
+          h("small", {}, summary(hit, view)),
         ),
         h(
           "div",

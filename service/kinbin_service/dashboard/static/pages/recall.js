@@ -87,8 +87,8 @@ function measured({ queries, k, modes }, predicted) {
       ranges: { y: [0, 1.05] },
       series: [
         { label: "measured", drawn: "bars", values: modes.map((one) => one.recall) },
-        { label: "predicted", drawn: "points", size: 14, values: modes.map((one) => of(one.mode)) },
-        { label: "mean bound", drawn: "points", size: 8, values: modes.map((one) => one.certificate) },
+        { label: "predicted", drawn: "points", aside: -14, values: modes.map((one) => of(one.mode)) },
+        { label: "mean bound", drawn: "points", aside: 14, values: modes.map((one) => one.certificate) },
       ],
     }),
     table(
