@@ -15,6 +15,8 @@ from typer.testing import Result
 import kinbin
 from bundled import pictures
 from kinbin_service.importing import state as states
+from naive_strings import some_strings
+from pooled import pools_at_once
 from service_process import Served
 
 Imported = Callable[..., dict[str, Any]]
@@ -305,3 +307,18 @@ def test_what_newcomers_ask(run: Run, data: Path, tmp_path: Path) -> None:
     assert "images are imported by the folder" in run("import", tmp_path / "one.png", *where).stderr
     assert "levenshtein has no bands" in run("query", "words", "--string", "x", "--mode", "bands", *where).stderr
     assert "NAME=VALUE" in run("create", "--help").stdout
+
+
+def test_stats_show_what_finds_objects(run: Run, data: Path) -> None:
+    """The pool index, what its rows are made by, and the recall of each pool stand in tables, not in a line of Python."""
+    with pools_at_once(), kinbin.open(data) as database:
+        collection = database.create_collection("words", items="strings", seed=1)
+        texts = some_strings(np.random.default_rng(5), 150, 12, "abcd")
+        collection.add([str(i) for i in range(150)], texts)
+        collection.link()
+        pools = collection.stats()["pools"]
+    shown = run("stats", "--collection", "words", "--data", data).stdout
+    assert [title in shown for title in ("pool index", "rows tried", "settings")] == [True] * 3
+    assert all(name in shown for name in pools["settings"])
+    assert str(pools["calibration"]["recall"]["10"][0]) in shown
+    assert "{'" not in shown[shown.index("pool index") :]

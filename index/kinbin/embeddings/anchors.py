@@ -74,4 +74,10 @@ def _anchored(values, offsets, planes, median, least, out):
             out[i, x] = math.exp((nearest - math.sqrt(least[x])) / median)
 
 
-ANCHORS = Embedding("anchors", "ngmm", _choose, lambda settings, _form, _measure: _Anchors(settings))
+def _told(settings: Settings) -> Settings:
+    """The number of anchors, γ = 1 / median, and their box."""
+    dims = len(settings["low"])
+    return {"anchors": _ON_A_SIDE[dims] ** dims, "gamma": 1.0 / settings["median"], "low": settings["low"], "high": settings["high"]}
+
+
+ANCHORS = Embedding("anchors", "ngmm", _choose, lambda settings, _form, _measure: _Anchors(settings), _told)

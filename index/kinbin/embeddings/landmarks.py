@@ -117,8 +117,14 @@ def _linearly(settings: Settings, _form: Form, measure: Measure) -> _Near:
     return _Near(_stored_of(settings), np.array(settings["scale"], np.float64), _linear, measure)
 
 
-LANDMARKS = Embedding("landmarks", "ngmm", _choose_stored, _stored)
-LINEAR = Embedding("linear landmarks", "ngmm", _choose_linear, _linearly)
+LANDMARKS = Embedding(
+    "landmarks", "ngmm", _choose_stored, _stored,
+    lambda settings: {"landmarks": len(settings["sizes"]), "gamma": _GAMMA / settings["median"]},
+)  # fmt: skip
+LINEAR = Embedding(
+    "linear landmarks", "ngmm", _choose_linear, _linearly,
+    lambda settings: {"landmarks": len(settings["sizes"]), "greatest_distance": max(settings["scale"])},
+)  # fmt: skip
 
 
 def _choose_random(sample: Sample) -> Settings | None:
@@ -140,7 +146,13 @@ def _random(settings: Settings, _form: Form, measure: Measure) -> _Near:
     return _Near(fixed, np.array([settings["median"]], np.float64), _falling, measure)
 
 
-RANDOM_SETS = Embedding("random sets", "ngmm", _choose_random, _random)
+def _told_random(settings: Settings) -> Settings:
+    """The number of sets, γ, and the sphere."""
+    gamma = _GAMMA / settings["median"]
+    return {"random_sets": settings["count"], "gamma": gamma, "centre": settings["centre"], "radius": settings["radius"]}
+
+
+RANDOM_SETS = Embedding("random sets", "ngmm", _choose_random, _random, _told_random)
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:

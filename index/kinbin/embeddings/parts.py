@@ -75,4 +75,6 @@ def _two(row, place, value, low, high):
     return place + 2
 
 
-PARTS_OF_TIME = Embedding("parts of time", "gmm", _choose, lambda settings, form, _measure: _Parts(settings, form))
+PARTS_OF_TIME = Embedding(
+    "parts of time", "gmm", _choose, lambda settings, form, _measure: _Parts(settings, form), lambda settings: {"parts": PARTS} | settings
+)

@@ -61,3 +61,5 @@ class Embedding:
     """Settings for a collection like the sample; None: not for such objects."""
     embedder: Callable[[Settings, Form, Measure], Embedder]
     """The embedding with settings, as they came back from JSON."""
+    told: Callable[[Settings], Settings] = dict
+    """What `stats` tells of settings: a few numbers."""

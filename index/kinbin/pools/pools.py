@@ -62,6 +62,7 @@ class _Open:
     def __init__(self, collection: Collection, index: Index) -> None:
         self.index = index
         embedding = next(one for one in collection._space.embeddings if one.name == index.embedding)
+        self.told = embedding.told(index.settings)
         self.side = Side(collection._store.path / FOLDER / str(index.generation))
         self.embedder: Embedder = embedding.embedder(
             index.settings, collection._form, Measured(collection._space, collection._wide).distances
@@ -317,8 +318,9 @@ class Pools:
         uncovered = self._uncovered(current, view)
         chosen = calibration.pool(10, 0.9, 1.0, forced=False, live=view.live_rows)
         return {
-            "embedding": index.embedding, "tried": index.tried, "built_for": index.rows, "covered": view.live_rows - uncovered,
-            "uncovered": uncovered, "pool": None if chosen is None else chosen[0], "bytes": current.side.size_on_disk(),
+            "embedding": index.embedding, "settings": current.told, "tried": index.tried, "built_for": index.rows,
+            "covered": view.live_rows - uncovered, "uncovered": uncovered,
+            "pool": None if chosen is None else chosen[0], "bytes": current.side.size_on_disk(),
             "calibration": {
                 "queries": calibration.queries, "pools": calibration.pools, "recall": calibration.recall,
                 "us": [round(ns / 1_000, 1) for ns in calibration.ns], "scan_us": round(calibration.scan_ns * view.live_rows / 1_000, 1),

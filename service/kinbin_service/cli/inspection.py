@@ -68,7 +68,7 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in about.items():
-        if key in {"runs", "links", "background", "fields", "depths", "shards"}:
+        if key in {"runs", "links", "background", "fields", "depths", "shards", "pools"}:
             continue
         shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"  {key}", Text("–" if value is None else shown))
@@ -84,6 +84,21 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     if links is not None:
         _show_rows(console, "links", [{key: value for key, value in links.items() if key != "calibration"}])
         _show_rows(console, "recall of walks, calibrated", links["calibration"])
+    if about.get("pools") is not None:
+        _show_pools(console, about["pools"])
+
+
+def _show_pools(console: Console, pools: dict[str, Any]) -> None:
+    """What finds near objects: the index, what its rows are made by, and the recall that was measured of each pool."""
+    _show_rows(console, "pool index", [{key: value for key, value in pools.items() if key not in {"settings", "tried", "calibration"}}])
+    _show_rows(console, "rows tried", [{"rows": name, "recall": recall} for name, recall in pools["tried"].items()])
+    _show_rows(console, "settings", [{"name": name, "value": value} for name, value in pools["settings"].items()])
+    measured = pools["calibration"]
+    lines = [
+        {"pool": pool, "us": us} | {f"recall@{k}": recall[i] for k, recall in measured["recall"].items()}
+        for i, (pool, us) in enumerate(zip(measured["pools"], measured["us"], strict=True))
+    ]
+    _show_rows(console, "recall of pools, calibrated", lines)
 
 
 def _shard(told: dict[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def test_pools_find_what_was_calibrated(shared: kinbin.Collection, rng: np.rando
     stats = told(collection)
     assert (stats["covered"], stats["uncovered"], stats["built_for"]) == (N, 0, N)
     assert stats["embedding"] in stats["tried"]
+    assert set(stats["settings"]) == {"grams": {"grams"}, "linear landmarks": {"landmarks", "greatest_distance"}}[stats["embedding"]]
     assert stats["pool"] == next(
         pool for pool, recall in zip(stats["calibration"]["pools"], stats["calibration"]["recall"]["10"], strict=True) if recall >= 0.92
     )

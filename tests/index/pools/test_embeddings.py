@@ -8,7 +8,9 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
-from kinbin.embeddings.landmarks import LANDMARKS, LINEAR
+from kinbin.embeddings.anchors import ANCHORS
+from kinbin.embeddings.landmarks import LANDMARKS, LINEAR, RANDOM_SETS
+from kinbin.embeddings.parts import PARTS_OF_TIME
 from kinbin.items.embedding import Sample
 from kinbin.items.kind import Form
 from kinbin.items.qgrams import GRAMS, gram_rows
@@ -85,6 +87,18 @@ def test_landmarks_are_distances(rng: np.random.Generator) -> None:
     shapes = LANDMARKS.embedder(falling, Form(), measure).rows(objects.slice(0, 20)).values.reshape(20, 128)
     np.testing.assert_allclose(shapes.max(axis=1), 1.0)
     assert (shapes > 0).all()
+
+
+def test_settings_are_told_without_what_fills_pages() -> None:
+    """What rows are made by is told in few numbers: γ is what distances are multiplied by, and stored objects are counted."""
+    assert GRAMS.told({"grams": [[1, 0], [2, 8]]}) == {"grams": [[1, 0], [2, 8]]}
+    assert LANDMARKS.told({"sizes": [3, 2], "values": "AAAA", "median": 8.0}) == {"landmarks": 2, "gamma": 0.5}
+    assert LINEAR.told({"sizes": [3, 2], "values": "AAAA", "scale": [4.0, 9.0]}) == {"landmarks": 2, "greatest_distance": 9.0}
+    anchors = {"low": [0.0, 1.0], "high": [2.0, 3.0], "median": 4.0}
+    assert ANCHORS.told(anchors) == {"anchors": 256, "gamma": 0.25, "low": [0.0, 1.0], "high": [2.0, 3.0]}
+    random = {"median": 2.0, "centre": [0.0] * 4, "radius": 3.0, "seed": 7, "count": 512}
+    assert RANDOM_SETS.told(random) == {"random_sets": 512, "gamma": 2.0, "centre": [0.0] * 4, "radius": 3.0}
+    assert PARTS_OF_TIME.told({"low": [0.0], "high": [1.0]}) == {"parts": 16, "low": [0.0], "high": [1.0]}
 
 
 def sketch(text: str) -> np.ndarray:

@@ -18,6 +18,14 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "modified_hausdorff": ({"items": "points", "dim": 4}, {"random sets", "landmarks"}),
 }
 
+SETTINGS = {
+    "parts of time": {"parts", "low", "high"},
+    "landmarks": {"landmarks", "gamma"},
+    "anchors": {"anchors", "gamma", "low", "high"},
+    "random sets": {"random_sets", "gamma", "centre", "radius"},
+}
+"""What `stats` tells of each kind of rows."""
+
 
 def _curves(rng: np.random.Generator, count: int, dims: int) -> list[np.ndarray]:
     """Noisy copies of a few dozen walks."""
@@ -36,9 +44,14 @@ def test_pools_find_the_nearest(distance: str, db: kinbin.Database, rng: np.rand
     collection.link()
     told = collection.stats()["pools"]
     assert set(told["tried"]) == tried
+    assert set(told["settings"]) == SETTINGS[told["embedding"]]
+    for name, greatest in (("low", np.min), ("high", np.max)):
+        if name in told["settings"]:
+            np.testing.assert_array_equal(told["settings"][name], greatest(stored, axis=(0, 1)))
     exact = matrix_of(distance, {"window": 0.1})(ragged(queries), ragged(stored))
     with kinbin.open(db.path) as again:
         for one in (collection, again.collection("c")):
+            assert one.stats()["pools"]["settings"] == told["settings"]
             found = 0.0
             for query, row in zip(queries, exact, strict=True):
                 answer = one.query(query, k=5, mode="links")
