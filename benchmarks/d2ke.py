@@ -338,6 +338,14 @@ objects are asked once, with up to 4,096 features, as many as there are training
 distance, lengths of random objects up to 5, 10, 25 and 50, and C of 1 to 1,000 for linear machines (LIBLINEAR's default loss), 0.1 to 100
 for kernel machines. DTW has no window. GDK_LED sees the test objects without their labels, as in the paper.
 
+Splice: with lengths up to 50, the paper's, no γ and no C that was tried reaches its 90.2, and what the search took is within a point of the
+best there is on the test objects. Longer random strings do more than either. Best on the test objects, and so no estimate of what a search
+would find: 4,096 random strings, γ of 1/4, 1 and 4 over the median distance, C of 100 to 10,000 (length 50: 1/16 too, 1,000 to 1,000,000).
+
+| length up to | 25 | 50 | 100 |
+| --- | ---: | ---: | ---: |
+| accuracy | 75.5 | 86.1 | 89.0 |
+
 Not there: Auslan, ActRecog, IQ_radio, bit-str4, mnist-str4 and the image sets of SIFT descriptors.
 """
 
