@@ -32,6 +32,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "modified_hausdorff": {"items": "points", "distance": "modified_hausdorff", "dim": 2},
 }
 TARGETS = (0.9, 0.95)
+AIM, AIMED_AT = 100, 0.95
+"""Point sets are to be found so many times faster than by the scan, at this recall. It was set when a scan took so many milliseconds: """
+_SCAN_THEN = 89
 _BATCH = 1_000
 
 
@@ -156,6 +159,7 @@ def _agreement(stored: list[Points]) -> dict[str, float | None]:
 HEADER = (
     "searched", "rows by", "recall@10", "µs a query, median", "mean", "exact scan / this", "all distances / this", "library / this",
 )  # fmt: skip
+OWN = "Kinbin's exact scan"
 PEERS = {"dtw": "dtaidistance", "hausdorff": "SciPy"}
 
 
@@ -165,8 +169,32 @@ def _line(name: str, embedding: str, recall: float, key: str, us: dict[str, Any]
     return [name, embedding, recall, us[key]["p50"], took, *(scan and scan / took for scan in scans)]
 
 
+def _aim(data: dict[str, Any]) -> str:
+    """Whether point sets are found as fast as they are to be, against each scan."""
+    sets = [distance for distance in SETTINGS if distance != "dtw"]
+    took = {distance: data[distance]["us"][f"auto {AIMED_AT}"]["mean"] for distance in sets}
+    scans = {
+        OWN: [data[distance]["us"]["exact"]["mean"] / took[distance] for distance in sets],
+        "all distances, no cutoff": [data[distance]["us"]["plain"]["mean"] / took[distance] for distance in sets],
+        "SciPy's, in a Python loop": [(us := data[distance]["us"]["peer"]["p50"]) and us / took[distance] for distance in sets],
+    }
+
+    def met(ratios: list[float | None]) -> str:
+        return "met" if all(ratio >= AIM for ratio in ratios if ratio is not None) else "not met"
+
+    now = " and ".join(f"{data[distance]['us']['exact']['mean'] / 1_000:.1f}" for distance in sets)
+    recalls = " and ".join(report.figure(data[distance][f"recall {AIMED_AT}"]) for distance in sets)
+    text = (
+        f"The aim for point sets is {AIM} times the scan at recall {AIMED_AT} (here {recalls}). **Against our own exact scan it is "
+        f"{met(scans[OWN])}.** It was set when a Hausdorff scan by a prototype took {_SCAN_THEN} ms; "
+        f"since then the exact scan has become faster itself, by breaking off early: {now} ms."
+    )
+    rows = [[name, *ratios, met(ratios)] for name, ratios in scans.items()]
+    return report.paragraphs(text, report.table(["scan / search", *sets, f"{AIM} times"], rows))
+
+
 def render(data: dict[str, Any]) -> str:
-    """Markdown tables."""
+    """Markdown tables, and what they say of the aim."""
     rows: list[list[Any]] = []
     for distance in SETTINGS:
         of = data[distance]
@@ -179,7 +207,7 @@ def render(data: dict[str, Any]) -> str:
     adds = [[distance, data[distance]["adds"]] for distance in SETTINGS]
     agreement = [[name, value] for name, value in data["agreement"].items()]
     return report.paragraphs(
-        report.table(HEADER, rows), report.table(["durable adds", "objects a second"], adds),
+        report.table(HEADER, rows), _aim(data), report.table(["durable adds", "objects a second"], adds),
         report.table(["against", "greatest relative difference"], agreement),
     )  # fmt: skip
 
