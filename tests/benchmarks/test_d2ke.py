@@ -54,3 +54,36 @@ def test_a_run_goes_on_where_it_ended(
     assert [cell["method"] for cell in cells[len(finished) :]] == ["KNN"]
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert f"{cells[-1]['accuracy']:.1f} ({cells[-1]['seconds']:,.0f} s) / 79.4" in document(cells)
+
+
+def test_the_sweep_is_measured_and_shown(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each length gets the whole grid and nothing of the table is measured; the page shows each one's best, the results file holds all."""
+    monkeypatch.setattr(d2ke, "SWEPT", ("splice", (2, 8)))
+    monkeypatch.setattr(d2ke, "_SWEPT_GRID", ((0.25, 4.0), (1e-6, 1.0)))
+    folder = tmp_path / "done"
+    asked = ["d2ke.py", "--folder", str(folder), "--data", str(small)]
+    for more in ("--sweep", "--sweep", "--document"):
+        monkeypatch.setattr(d2ke, "RESULTS", tmp_path / "d2ke.json")
+        monkeypatch.setattr(d2ke, "DOCUMENT", tmp_path / "d2ke.md")
+        monkeypatch.setattr(sys, "argv", [*asked, more])
+        assert d2ke.main() == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2, "what is finished is measured again"
+    cells = json.loads((tmp_path / "d2ke.json").read_text())
+    assert [(cell["set"], cell["chosen"]["length"]) for cell in cells] == [("splice", 2), ("splice", 8)]
+    page = (tmp_path / "d2ke.md").read_text()
+    for cell in cells:
+        spreads, costs, accuracies = cell["grid"].values()
+        assert (spreads, costs, np.shape(accuracies)) == ([0.25, 4.0], [1e-6, 1.0], (2, 2))
+        chosen = cell["chosen"]
+        assert cell["accuracy"] == np.max(accuracies) == accuracies[spreads.index(chosen["spread"])][costs.index(chosen["C"])]
+        assert f"| {chosen['length']} | {cell['accuracy']:.1f} | {chosen['spread']:g} | {chosen['C']:,.0f} |" in page
+    assert "γ of 0.25, 4 over the median" in page
+    assert "C of 0; 1." in page
+    assert "| splice | – / 90.2 |" in page
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    """Nobody edits the page by hand."""
+    assert d2ke.DOCUMENT.read_text() == document(json.loads(d2ke.RESULTS.read_text()))
