@@ -6,6 +6,7 @@ import base64
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from PIL import Image
 import kinbin
 from bundled import pictures
 from kinbin_service.objects import KEYS
-from service_app import App
+from service_app import App, judged, running_app
 
 
 def encoded(pixels: Any, form: str = "PNG") -> str:
@@ -52,6 +53,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], list[Any], list[Any]]] = {
     "strings": ("string", {"items": "strings", "distance": "levenshtein"}, WORDS, WORDS),
     "series": ("series", {"items": "series", "distance": "dtw", "parameters": {"window": 0.5}}, CURVES, CURVES),
     "steps": ("series", {"items": "series", "dim": 2}, STEPS, STEPS),
+    "equal": ("series", {"items": "series", "distance": "euclidean", "parameters": {"length": 4}}, CURVES, CURVES),
     "points": ("points", {"items": "points", "distance": "modified_hausdorff", "dim": 2}, SETS, SETS),
     "images": ("image", {"items": "images", "parameters": {"levels": 2, "base": "tv"}}, [encoded(one) for one in PIXELS], list(PIXELS)),
 }
@@ -167,6 +169,37 @@ async def test_forms_are_judged(app: App) -> None:
     assert (await app.post("/v1/collections/images/count", {}))["count"] == 4
 
 
+LARGE: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "a bomb": (lambda: base64.b64decode(bomb()), "image_pixels", "50,000,000 pixels, this one has 100000 × 100000"),
+    "a large file": (lambda: file_of(PIXELS[0]) + bytes(int(kinbin.LIMITS["image_bytes"].value)), "image_bytes", "33,554,432 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_forms_with_too_large_images_are_refused(tmp_path: Path, name: str) -> None:
+    """A decompression bomb or a file over its limit in a form is refused with limit and place; the good file beside it is not written."""
+    make, limit, text = LARGE[name]
+    files = [("image", ("good.png", file_of(PIXELS[0]))), ("image", ("bad.png", make()))]
+    # As many bytes as a file may have are all that a body may have, unless a server takes more.
+    async with running_app(tmp_path, max_index_body_bytes=40 << 20) as app:
+        await filled(app, "images")
+        for parts in ({}, {"items": b'[{"id":"good"},{"id":"bad"}]'}):
+            problem = judged(await app.client.post("/v1/collections/images/index", files=files, data=parts), 422)
+            assert (problem["code"], problem["limit"]) == ("over_limit", limit)
+            assert text in problem["detail"]
+            assert [entry["pointer"] for entry in problem["errors"]] == ["#/items/1/image"]
+        assert (await app.state())["images"].keys() == {"i0", "i1", "i2", "i3"}
+
+
+async def test_forms_over_the_limit_of_bodies_are_refused(app: App) -> None:
+    """A form of more bytes than a body may have is refused as such, before its files are looked at, and nothing is written."""
+    await filled(app, "images")
+    files = [("image", ("good.png", file_of(PIXELS[0]))), ("image", ("bad.png", LARGE["a large file"][0]()))]
+    problem = judged(await app.client.post("/v1/collections/images/index", files=files), 413)
+    assert (problem["code"], problem["limit"]) == ("body_too_large", "index_body_bytes")
+    assert (await app.state())["images"].keys() == {"i0", "i1", "i2", "i3"}
+
+
 LONG = {name: int(kinbin.LIMITS[name].value) for name in ("string_length", "series_numbers", "points_numbers")}
 BAD: dict[str, tuple[str, Any, str, str]] = {
     "a number for a string": ("strings", 5, "bad_object", "a string is expected here"),
@@ -178,6 +211,8 @@ BAD: dict[str, tuple[str, Any, str, str]] = {
     "a series of text": ("series", [1, "x" * 100], "bad_object", "a series is a list of numbers"),
     "a series of truth": ("series", [1, True], "bad_object", "a series is a list of numbers"),
     "a huge number": ("series", [1, 1e16], "out_of_range", "between"),
+    "a longer series": ("equal", [1, 2, 3, 4, 5], "bad_object", "have 4 steps, this one has 5"),
+    "a shorter series": ("equal", [1, 2, 3], "bad_object", "have 4 steps, this one has 3"),
     "a series of other steps": ("steps", [[1, 2, 3]], "dimension_mismatch", "(steps, 2)"),
     "a series without steps": ("steps", [1, 2], "bad_object", "(steps, 2)"),
     "ragged steps": ("steps", [[1, 2], [1, 2, 3]], "bad_object", "lists of 2 and of 3 numbers"),
