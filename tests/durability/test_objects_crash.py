@@ -1,24 +1,23 @@
-"""SIGKILL of whoever stores strings, or builds their pool index: nothing acknowledged is lost, and answers are whole."""
+"""SIGKILL of whoever stores objects, or builds their pool index: nothing acknowledged is lost, and answers are whole."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import kinbin
 from crashing_objects import perform, stored_after, strings_of
-from naive_strings import distances
 from nursery import Nursery, until
 from pooled import pools_at_once
+from torture.objects import findings, object_campaign
 
 pytestmark = pytest.mark.durability
 
-KILLS = 30
+KILLS = 16
+"""`make torture ARGS="objects --kills 100"` kills more."""
 
 
 @pytest.fixture
@@ -36,63 +35,20 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def contents(collection: kinbin.Collection) -> dict[str, str]:
-    """All strings by id."""
-    found: dict[str, str] = {}
-    after = None
-    while True:
-        page = collection.scroll(after, limit=1_000, include=("vector",))
-        found |= {item.id: item.object for item in page.items}
-        after = page.next
-        if after is None:
-            return found
-
-
-def findings(collection: kinbin.Collection, expected: dict[str, str]) -> list[str]:
-    """Every way in which a collection is not what it should be."""
-    out = [*collection.check().problems]
-    if collection.count() != len(expected):
-        out.append(f"{collection.count()} items, not {len(expected)}")
-    if expected:
-        query = strings_of(2)[3] + "?"
-        true = np.sort(distances(query, list(expected.values())))[:5]
-        answer = collection.query(query, k=5, mode="exact")
-        if answer.scores.tolist() != true.tolist():
-            out.append(f"answered {answer.scores.tolist()}, not {true.tolist()}")
-        walked = collection.query(query, k=5, mode="links")
-        if [expected.get(one) for one in walked.ids].count(None) or (np.diff(walked.scores) < 0).any():
-            out.append(f"a pool answered {walked.ids}, {walked.scores.tolist()}")
-    return out
-
-
 @pytest.mark.slow
 @pytest.mark.disk
-def test_killed_at_any_moment(words: Path, nursery: Nursery) -> None:
-    """Whenever a writer of strings is killed, with its upkeep and its pool index, nothing acknowledged is lost and no step is half done."""
-    moments = random.Random(random.SystemRandom().randrange(10**9))
-    done = 0
-    for kill in range(KILLS):
-        child = nursery.start("crashing_objects:work", str(words), done)
-        assert child.receive() == "open"
-        # Every other one is killed as soon as that, however little it has done; the others only after three steps, on any machine.
-        acknowledged = [child.receive() for _ in range(3)] if kill % 2 else []
-        time.sleep(moments.uniform(0.002, 0.08))
-        child.kill()
-        done = max([done, *(number + 1 for number in (*acknowledged, *child.rest()))])
-        with kinbin.open(words) as database:
-            collection = database.collection("c")
-            there = contents(collection)
-            if there != stored_after(done):
-                # The commit was there, the acknowledgement was not.
-                done += 1
-                assert there == stored_after(done), f"kill {kill}, step {done}"
-            if kill % 10 == 9:
-                assert findings(collection, there) == [], f"kill {kill}"
-                # The children extend the index that is made here, if they live long enough.
-                collection.link()
-                assert collection.stats()["pools"]["covered"] == len(there)
-                assert findings(collection, there) == [], f"kill {kill}, covered"
-    assert done > KILLS, "the children did too little to prove anything"
+def test_killed_at_any_moment(tmp_path: Path, nursery: Nursery) -> None:
+    """Whenever a writer of objects of all kinds is killed, with its upkeep, nothing acknowledged is lost and no step is half done."""
+    found = object_campaign(nursery, tmp_path, random.SystemRandom().randrange(10**6), KILLS)
+    assert found.wrong == []
+    assert found.good == KILLS
+
+
+@pytest.mark.disk
+def test_what_was_acknowledged_too_early_is_told(tmp_path: Path, nursery: Nursery) -> None:
+    """Of a writer that acknowledges steps before it does them, objects are found missing."""
+    found = object_campaign(nursery, tmp_path, 1, 2, late=True)
+    assert [one for one in found.wrong if "lost or half done" in one], found.table()
 
 
 @pytest.mark.parametrize("when", ["before", "in", "after"])

@@ -19,6 +19,7 @@ from torture.campaign import GRAVE, Case, Tally, damage_campaign
 from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
 from torture.disk import compile_disk
 from torture.locks import lock_campaign
+from torture.objects import object_campaign
 
 _OF_ONE = 500
 """Harms to one specimen, and disks of one story; then another one is made."""
@@ -36,7 +37,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--flips", type=int, default=400)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--count", type=int, default=1_000, help="disks after a power failure")
-    parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks")
+    parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks, or as they store objects")
     parser.add_argument("--every", type=int, default=1, help="disturb every n-th call")
     parser.add_argument("--first", type=int, default=0, help="the call to begin with")
     parser.add_argument("--seed", type=int, default=None)
@@ -132,6 +133,16 @@ def _locks(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     return good
 
 
+def _objects(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    began = time.monotonic()
+    with Nursery() as nursery:
+        found = object_campaign(nursery, work, seed, asked.kills, seconds=asked.seconds)
+        _log(asked, found.wrong)
+        _say(f"objects: {time.monotonic() - began:.0f} s: {found.table()}")
+        (work / "planted").mkdir()
+        return _control("done late", object_campaign(nursery, work / "planted", seed, 2, late=True), ("lost",)) and not found.wrong
+
+
 def _control(plant: str, found: Verdicts, told: Sequence[str]) -> bool:
     """Say what was told of a planted bug; returns whether it was told as what it is."""
     fitting = [one for one in found.wrong if any(text in one for text in told)]
@@ -146,6 +157,7 @@ def _watched(work: Path) -> Nursery:
 _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
     "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
+    "objects": _objects,
 }  # fmt: skip
 
 
