@@ -171,8 +171,8 @@ kernels: $(VENV)/.dev ## write anew which kernels are compiled ahead of need (af
 lock: $(VENV)/.dev ## write the hash-pinned locks anew (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(SERVER) -o requirements.lock
 	$(COMPILE) $(SERVER) --group demo -c requirements.lock -o requirements-demo.lock
-	$(COMPILE) $(SERVER) --extra features --extra traces --group demo --group dev --group docs -c requirements-demo.lock -o requirements-dev.lock
-	$(COMPILE) $(SERVER) --extra features --extra traces --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
+	$(COMPILE) $(SERVER) --extra features --extra parquet --extra traces --group demo --group dev --group docs -c requirements-demo.lock -o requirements-dev.lock
+	$(COMPILE) $(SERVER) --extra features --extra parquet --extra traces --group demo --group bench -c requirements-dev.lock -o requirements-bench.lock
 
 wheel: $(VENV)/.dev ## build dist/*.whl with machine code (LEVELS="baseline x86-64-v3 x86-64-v4", or native for this processor)
 	$(BIN)/python deploy/build_wheel.py dist $(LEVELS)

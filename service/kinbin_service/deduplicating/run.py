@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import kinbin
-from kinbin_service.deduplicating.files import Documents, Fate
+from kinbin_service.deduplicating.source import Documents, Fate
 from kinbin_service.importing import SourceError
 
 __all__ = ["Deduplicated", "deduplicate"]

@@ -1,0 +1,49 @@
+"""What a job may hold: the longest text that fits, and a limit that the system keeps.
+
+--memory = the program (80 MB, 128 are allowed) + buffers of `kinbin.TextDuplicates`, or the texts at hand: 96 bytes a character at most
+"""
+
+from __future__ import annotations
+
+import resource
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["PER_CHARACTER", "characters_of", "limited", "longest"]
+
+PER_CHARACTER = 96
+"""Bytes that a character of the texts at hand takes at most, cut into runs of characters by the rules of Unicode, and compared: 90."""
+_PROGRAM_MB = 128
+
+
+def longest(memory_mb: int) -> int:
+    """The characters of a text that fits: 10,922 a MB."""
+    return ((memory_mb - _PROGRAM_MB) << 20) // PER_CHARACTER
+
+
+def characters_of(text: str) -> int:
+    """How many characters are cut: one may be up to 18 in the normal form."""
+    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).casefold())
+
+
+@contextmanager
+def limited(most: int) -> Iterator[None]:
+    """Let this process hold so many bytes at most, page cache left out: what asks the system for more gets a MemoryError. On Linux alone.
+
+    Around what lets go of its memory with one, as pyarrow does. Other libraries end the process, or wait for ever.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        yield
+        return
+    mapped, held = (int(status.partition(f"{name}:")[2].split(maxsplit=1)[0]) << 10 for name in ("VmData", "RssAnon"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [one for one in (mapped + max(0, most - held), soft, hard) if one != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
