@@ -59,21 +59,20 @@ class _Lines:
         done, offset = position or (0, 0)
         with self.path.open("rb") as file:
             file.seek(offset)
-            found = ((self._text(line, number), [number, file.tell()]) for number, line in self._documents(file, done))
+            found = ((self._text(line, number), [number, behind]) for number, line, behind in self._documents(file, done, offset))
             yield from batched(self.path, found, self._longest)
 
-    def _documents(self, file: BinaryIO, done: int) -> Iterator[tuple[int, bytes]]:
-        """Each document's number, from 1, and its line, without a byte order mark; the file is behind it. done: those before."""
+    def _documents(self, file: BinaryIO, done: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:
+        """Each document's number, from 1, its line, without a byte order mark, and the bytes up to its end. done, offset: those before."""
         most = _LINE * self._longest
-        begins = file.tell() == 0
         while line := file.readline(most + 1):
             if len(line) > most:
                 raise too_long(self.path, done + 1, f"more than {most:,} bytes", "no more")
-            bare = line.removeprefix(_BOM) if begins else line
-            begins = False
+            bare = line if offset else line.removeprefix(_BOM)
+            offset += len(line)
             if bare and not bare.isspace():
                 done += 1
-                yield done, bare
+                yield done, bare, offset
 
     def _text(self, line: bytes, number: int) -> str:
         raise NotImplementedError
@@ -83,7 +82,7 @@ class _Lines:
 
     def write(self, path: Path, fates: Iterable[Fate], *, mark: bool) -> None:
         with self.path.open("rb") as source, path.open("wb") as out:
-            for (number, line), fate in zip(self._documents(source, 0), fates, strict=True):
+            for (number, line, _), fate in zip(self._documents(source), fates, strict=True):
                 if mark:
                     out.write(self._marked(line.strip(), number, fate) + b"\n")
                 elif fate[1]:
