@@ -13,7 +13,7 @@ from papers.sets import Matrix, Part, doubled
 
 __all__ = ["LINEARISATIONS", "Linearisation", "gram", "linearise", "takes_negative", "unit_length"]
 
-_ONLY_NONNEGATIVE: Final = ("chi2", "cauchy")
+_ONLY_NONNEGATIVE: Final = ("chi2", "cauchy", "frbf")
 _STEP = 1000
 """Between the seeds of two repetitions: a map of many samples takes the next few seeds, too."""
 

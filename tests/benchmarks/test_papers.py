@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,17 @@ def test_a_cell_is_measured(data: Path) -> None:
         assert one.best[0] > 80
         assert one.rows == (60, 40, 6)
         assert "at here" in one.by
+
+
+@pytest.mark.parametrize(
+    "cell", {(cell.method, bool(cell.k)): cell for cell in cells(full=True)}.values(), ids=lambda cell: f"{cell.method}-{cell.k}"
+)
+def test_every_method_takes_negative_values(tmp_path: Path, rng: np.random.Generator, cell: Cell) -> None:
+    """Sets with some are in the plan, of every method: kernels that do not take them get their rows doubled."""
+    (X, y), (X_test, y_test) = two_classes(rng, 60), two_classes(rng, 40)
+    np.savez(tmp_path / "svmguide3.npz", X_train=X - 2.0, y_train=y, X_test=X_test - 2.0, y_test=y_test)
+    found = measured(replace(cell, paper="nystroem", set="SVMGuide3", k=min(cell.k, 16)), tmp_path, "abc")
+    assert found.best[0] > 60.0
 
 
 def test_a_set_that_is_too_small_is_refused() -> None:

@@ -52,7 +52,7 @@ def dedup_command(
         typer.Option(
             min=256,
             metavar="MB",
-            help="Memory to hold at most, besides the page cache. What does not fit is refused: texts of 15,000 N characters or so.",
+            help="Memory to hold at most, besides the page cache. What does not fit is refused: at 256 a text of 1.4 million characters.",
         ),
     ] = 1_024,
     work: Annotated[
