@@ -106,6 +106,9 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.txt", b"a\n", ["--out", "b.csv"], 2, "has the format of the input"),
         ("a.txt", b"a\n", ["--words", "9" * 30], 1, "words is a whole number from 1 to 1,000,000"),
         ("a.txt", b"a\n", ["--seed", "9" * 30], 1, "seed is a whole number"),
+        ("a.txt", b"a\n", ["--memory", "9" * 17], 2, "--memory"),
+        ("a.txt", b"a\n", ["--text", "body"], 2, "a line is a document here"),
+        ("a.txt", b"a\n", ["--out", "nowhere/b.txt"], 2, "there is no folder nowhere"),
         ("a.csv", b'id,text\n1,"abc\n2,def\n', [], 1, "no CSV in UTF-8: unexpected end of data"),
     ],
 )
@@ -415,3 +418,32 @@ def test_a_byte_order_mark_is_no_part_of_a_document(run: Run, tmp_path: Path, ma
             written.append((tmp_path / name.replace(".", ".dedup.")).read_bytes())
         assert written[0] == written[1]
         assert FOX.encode() in written[0]
+
+
+def test_what_is_written_of_lines_and_rows_is_what_was_read(run: Run, tmp_path: Path) -> None:
+    """White space around marked lines stays, and the ends of lines of CSV."""
+    (tmp_path / "a.txt").write_bytes(b"\tan indented line  \nanother line altogether\r\n")
+    assert run("dedup", tmp_path / "a.txt", "--mark").exit_code == 0
+    assert (tmp_path / "a.dedup.txt").read_bytes() == b"0\ttrue\t\tan indented line  \n1\ttrue\tanother line altogether\n"
+    for end in (b"\n", b"\r\n"):
+        content = end.join([b"text,n", b"a b c d,1", b'"e f\ng h",2', b""])
+        (tmp_path / "a.csv").write_bytes(content)
+        assert run("dedup", tmp_path / "a.csv").exit_code == 0
+        assert (tmp_path / "a.dedup.csv").read_bytes() == content
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that has changed, and no work stays."""
+    file = tmp_path / "docs.ndjson"
+    file.write_bytes(ndjson(TEXTS))
+    finish = kinbin.TextDuplicates.finish
+
+    def finish_late(job: kinbin.TextDuplicates, *more: Any) -> kinbin.TextClusters:
+        found = finish(job, *more)
+        file.unlink()
+        return found
+
+    monkeypatch.setattr(kinbin.TextDuplicates, "finish", finish_late)
+    result = run("dedup", file)
+    assert (result.exit_code, "changed while it was read" in " ".join(result.stderr.split())) == (1, True)
+    assert not list(tmp_path.iterdir())

@@ -58,11 +58,13 @@ def test_pages_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 @LINUX
-@pytest.mark.parametrize("other", ["the same", "another"])
+@pytest.mark.parametrize("other", ["the same", "a dictionary", "another"])
 def test_a_small_file_of_large_texts_is_read_in_parts(tmp_path: Path, other: str) -> None:
     """A text that stands 400 times takes a few kilobytes, and 200 MB where rows are read at once: of the texts or of another column."""
     text = words(60_000)
-    columns: dict[str, Any] = {"text": [text] * 400} if other == "the same" else {"text": ["a b c"] * 400, "page": [text] * 400}
+    columns: dict[str, Any] = {"text": ["a b c"] * 400, "page": [text] * 400} if other == "another" else {"text": [text] * 400}
+    if other == "a dictionary":
+        columns["text"] = pa.array(columns["text"]).dictionary_encode()
     file = tmp_path / "a.parquet"
     parquet.write_table(pa.table(columns), file, data_page_size=1 << 30, dictionary_pagesize_limit=1 << 30)
     assert file.stat().st_size < 1 << 20
@@ -181,3 +183,28 @@ def test_what_asks_for_more_than_the_limit_gets_an_error() -> None:
     with limited(0), pytest.raises(MemoryError):
         bytearray(1 << 27)
     assert len(bytearray(1 << 27)) == 1 << 27
+
+
+@LINUX
+@pytest.mark.parametrize(("size", "more"), [(15, []), (60, ["--mark"])])
+def test_large_values_beside_the_texts_fit_or_are_refused(tmp_path: Path, size: int, more: list[str]) -> None:
+    """Where a value of another column needs more than is allowed, to be read, copied or written, the file is refused within the memory."""
+    file = tmp_path / "a.parquet"
+    blobs = [bytes([number]) * (size << 20) for number in range(5)]
+    table = pa.table({"text": [f"a{n} b{n} c{n}" for n in range(5)], "blob": blobs})
+    parquet.write_table(table, file, row_group_size=1, compression="zstd", use_dictionary=False, write_statistics=False)
+    code, said, peak = dedup(file, MB, *more)
+    assert code in {0, 1}
+    assert code == 0 or "needs more memory than is allowed: raise --memory" in said, said
+    assert peak <= MB
+    assert not list(tmp_path.glob(".*"))
+
+
+@LINUX
+def test_a_footer_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """What stands at the end of a Parquet file is read whole, too."""
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": ["a b c"]}).replace_schema_metadata({"k": "v" * (80 << 20)}), file)
+    code, said, peak = dedup(file, MB)
+    assert (code, "its footer needs more memory than is allowed" in said) == (1, True), said
+    assert peak <= MB

@@ -80,6 +80,9 @@ class TextDuplicates:
         Raises:
             InvalidInput: a parameter is malformed, or the folder is that of another job, or another process works in it.
         """
+        if not isinstance(shingler, Shingler):
+            text = f"the shingler is a kinbin.Shingler, such as Shingler(words=3), not {type(shingler).__name__}"
+            raise InvalidInput.of("bad_parameter", text, field="shingler")
         if not is_number(min_score) or not 0.0 < min_score <= 1.0:
             raise InvalidInput.of("bad_parameter", "min_score is a similarity above 0 and up to 1", field="min_score")
         if not is_number(miss) or not 1e-9 <= miss < 1.0:
@@ -122,9 +125,18 @@ class TextDuplicates:
         """Add texts. They are on disk once 64 MB have been written, or `finish` begins; position: where the texts behind them begin.
 
         Cost: 5 µs a text of 60 words.
+
+        Raises:
+            InvalidInput: these are no texts, or all have been added before. StorageFull.
         """
         if self.is_read:
             raise InvalidInput.of("bad_parameter", "all texts have been added before", field="texts")
+        if isinstance(texts, str):
+            raise InvalidInput.of("bad_parameter", "texts are a list: put one into a list of its own", field="texts")
+        wrong = next((place for place, text in enumerate(texts) if not isinstance(text, str)), None)
+        if wrong is not None:
+            text = f"texts are strings, not {type(texts[wrong]).__name__}"
+            raise InvalidInput.of("bad_parameter", text, position=wrong, field="texts")
         rows = self._shingler.rows(texts)
         offsets = record_offsets(rows.indptr, True)
         # Texts without a shingle have no record.

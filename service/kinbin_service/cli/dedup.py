@@ -35,7 +35,7 @@ def dedup_command(
             metavar="FILE", exists=True, dir_okay=False, help="Documents: .ndjson, .jsonl, .csv, .tsv, .parquet, .txt (a line each)."
         ),
     ],
-    text: Annotated[str, typer.Option(metavar="COLUMN", help="Field or column with the text.")] = "text",
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Field or column with the text. Default: text.")] = None,
     words: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N words. Default: 3.")] = None,
     chars: Annotated[int | None, typer.Option(min=1, metavar="N", help="Compare runs of N characters instead.")] = None,
     segments: Annotated[
@@ -51,6 +51,7 @@ def dedup_command(
         int,
         typer.Option(
             min=256,
+            max=1 << 24,
             metavar="MB",
             help="Memory to hold at most, besides the page cache. What does not fit is refused: at 256 a text of 1.4 million characters.",
         ),
@@ -68,19 +69,16 @@ def dedup_command(
     Unicode NFKC, case folded, words without the punctuation around them. --segments unicode finds words where no spaces are (of Chinese
     and Thai single characters), and never cuts an emoji or a letter with its marks. Clusters are what hangs together by near pairs
     (single linkage). Every pair is verified exactly; a near pair is overlooked with probability --miss at most. Documents without a word
-    are kept.
+    are kept; blank lines are no documents, and are left out.
 
     Broken off, even by a kill, the same command goes on where it was. The output is replaced when all of it is written.
     """
     if words is not None and chars is not None:
         raise typer.BadParameter("give --words or --chars, not both")
-    target = out or file.with_name(f"{file.stem}.dedup{file.suffix}")
-    if target.suffix.lower() != file.suffix.lower():
-        raise typer.BadParameter(f"the output has the format of the input: end its name with {file.suffix}", param_hint="--out")
-    if target.is_dir():
-        raise typer.BadParameter("the output is a folder: name a file", param_hint="--out")
-    if target.exists() and target.samefile(file):
-        raise typer.BadParameter("the output is the input: name another file", param_hint="--out")
+    if text is not None and file.suffix.lower() == ".txt":
+        raise typer.BadParameter("a line is a document here: there are no columns to name", param_hint="--text")
+    text = text or "text"
+    target = _target(file, out)
     folder = work or target.with_name(f"{target.name}.work")
     began = time.perf_counter()
     with failing_in_one_line(as_json):
@@ -97,7 +95,7 @@ def dedup_command(
         with _begun(folder, shingler=shingler, **about) as job, watch(error_console()) as bar:
 
             def check() -> None:
-                if source_of(file, text) != said:
+                if not file.exists() or source_of(file, text) != said:
                     raise _Changed(f"{file} changed while it was read, and nothing was written: run the command again")
 
             done = deduplicate(source, job, target, mark=mark, check=check, progress=_Stages(bar, file.name, job))
@@ -110,6 +108,27 @@ def dedup_command(
         f"{target}: {done.kept:,} of {done.documents:,} documents are kept{' and marked' if mark else ''}, in {seconds:,} s; "
         f"{done.compared:,} pairs were compared, a near one is overlooked with probability {done.miss_probability:.2g} at most"
     )
+
+
+def _target(file: Path, out: Path | None) -> Path:
+    """The file to write.
+
+    Raises:
+        typer.BadParameter: it cannot be.
+    """
+    target = out or file.with_name(f"{file.stem}.dedup{file.suffix}")
+    wrong = None
+    if target.suffix.lower() != file.suffix.lower():
+        wrong = f"the output has the format of the input: end its name with {file.suffix}"
+    elif target.is_dir():
+        wrong = "the output is a folder: name a file"
+    elif not target.parent.is_dir():
+        wrong = f"there is no folder {target.parent}"
+    elif target.exists() and target.samefile(file):
+        wrong = "the output is the input: name another file"
+    if wrong is not None:
+        raise typer.BadParameter(wrong, param_hint="--out")
+    return target
 
 
 @contextmanager

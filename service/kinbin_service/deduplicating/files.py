@@ -84,7 +84,7 @@ class _Lines:
         with self.path.open("rb") as source, path.open("wb") as out:
             for (number, line, _), fate in zip(self._documents(source), fates, strict=True):
                 if mark:
-                    out.write(self._marked(line.strip(), number, fate) + b"\n")
+                    out.write(self._marked(line, number, fate) + b"\n")
                 elif fate[1]:
                     out.write(line if line.endswith(b"\n") else line + b"\n")
 
@@ -114,7 +114,7 @@ class NdjsonDocuments(_Lines):
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:
         refuse_marks(self.path, self._object(line, number))
         # What stands there stays as it is: numbers that no float holds, too. The object has the text, so a comma comes before the marks.
-        return line.removesuffix(b"}").rstrip() + b"," + orjson.dumps(dict(zip(MARKS, fate, strict=True))).removeprefix(b"{")
+        return line.rstrip().removesuffix(b"}").rstrip() + b"," + orjson.dumps(dict(zip(MARKS, fate, strict=True))).removeprefix(b"{")
 
 
 class LineDocuments(_Lines):
@@ -127,7 +127,7 @@ class LineDocuments(_Lines):
             raise SourceError(self.path, f"document {number} is no UTF-8") from None
 
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:  # noqa: ARG002 - as of other formats
-        return f"{fate[0]}\t{str(fate[1]).lower()}\t".encode() + line
+        return f"{fate[0]}\t{str(fate[1]).lower()}\t".encode() + line.rstrip(b"\r\n")
 
 
 class CsvDocuments:
@@ -139,11 +139,16 @@ class CsvDocuments:
         # strict: a quote that is never closed would make one document of all that follow.
         self._form: dict[str, Any] = {"delimiter": "\t" if path.suffix.lower() == ".tsv" else ",", "strict": True}
         csv.field_size_limit(sys.maxsize)
+        with path.open("rb") as raw:
+            ending = "\r\n" if raw.readline(_LINE * longest).endswith(b"\r\n") else "\n"
+        self._written: dict[str, Any] = {**self._form, "lineterminator": ending}
         self._header, _ = next(self._table(path), ([], 0))
         if not self._header:
             raise SourceError(path, "its first line is empty, and names no column" if self.total else "the file is empty")
         if text not in self._header:
             raise SourceError(path, f'there is no column "{text}" (there are {", ".join(self._header)}): name one with --text')
+        if self._header.count(text) > 1:
+            raise SourceError(path, f'there are {self._header.count(text)} columns "{text}": rename all but one')
         self._column = self._header.index(text)
 
     def progress(self, position: Position) -> int:
@@ -195,7 +200,7 @@ class CsvDocuments:
         if mark:
             refuse_marks(self.path, self._header)
         with path.open("w", encoding="utf-8", newline="") as file:
-            out = csv.writer(file, **self._form)
+            out = csv.writer(file, **self._written)
             out.writerow([*self._header, *(MARKS if mark else ())])
             for (row, _), (cluster, keep) in zip(self._rows(self.path), fates, strict=True):
                 if mark:

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["PER_CHARACTER", "characters_of", "limited", "longest"]
+__all__ = ["PER_CHARACTER", "characters_of", "give_back", "limited", "longest"]
 
 PER_CHARACTER = 96
 """Bytes that a character of the texts at hand takes at most, cut into runs of characters by the rules of Unicode, and compared: 90."""
 _PROGRAM_MB = 128
+_MMAP_THRESHOLD = -3
+"""A name of malloc.h."""
 
 
 def longest(memory_mb: int) -> int:
@@ -28,18 +31,23 @@ def characters_of(text: str) -> int:
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).casefold())
 
 
+def give_back() -> None:
+    """Have blocks of a megabyte and more given back when they are freed, which glibc keeps otherwise: what is kept no limit sees."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
+
+
 @contextmanager
 def limited(most: int) -> Iterator[None]:
     """Let this process hold so many bytes at most, page cache left out: what asks the system for more gets a MemoryError. On Linux alone.
 
     Around what lets go of its memory with one, as pyarrow does. Other libraries end the process, or wait for ever.
     """
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
+    status = _status()
+    if status is None:
         yield
         return
-    mapped, held = (int(status.partition(f"{name}:")[2].split(maxsplit=1)[0]) << 10 for name in ("VmData", "RssAnon"))
+    mapped, held = status
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [one for one in (mapped + max(0, most - held), soft, hard) if one != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
@@ -47,3 +55,13 @@ def limited(most: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _status() -> tuple[int, int] | None:
+    """What counts for the limit of the system, and what of it is in memory, in bytes."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    mapped, held = (int(status.partition(f"{name}:")[2].split(maxsplit=1)[0]) << 10 for name in ("VmData", "RssAnon"))
+    return mapped, held

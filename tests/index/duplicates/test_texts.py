@@ -286,3 +286,25 @@ def test_bad_parameters_are_refused(tmp_path: Path) -> None:
         with pytest.raises(kinbin.InvalidInput):
             kinbin.Shingler(**size)  # type: ignore[arg-type]  # the mistake under test
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [("hello", "texts are a list"), ([1, 2], "texts are strings, not int"), (["a", None], "texts are strings, not NoneType")],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, texts: Any, says: str) -> None:
+    """Before anything is written: what was added stays, and goes on."""
+    with kinbin.TextDuplicates(tmp_path / "work", shingler=kinbin.Shingler(words=1)) as job:
+        job.add(["one"])
+        with pytest.raises(kinbin.InvalidInput, match=says):
+            job.add(texts)
+        job.add(["one"])
+        assert job.finish().cluster.tolist() == [0, 0]
+
+
+def test_what_is_no_shingler_is_refused(tmp_path: Path) -> None:
+    """And no folder is made."""
+    wrong: Any = 3
+    with pytest.raises(kinbin.InvalidInput, match=r"such as Shingler\(words=3\), not int"):
+        kinbin.TextDuplicates(tmp_path / "work", shingler=wrong)
+    assert not (tmp_path / "work").exists()
