@@ -52,7 +52,7 @@ def render(document: dict[str, Any]) -> str:
         + "".join(_operation(*described) for described in operations if described[2]["tags"][0] == tag)
         for tag in tags
     )
-    paragraphs = "".join(f"<p>{escape(part)}</p>" for part in document["info"]["description"].split("\n\n"))
+    paragraphs = "".join(f"<p>{_marked(part)}</p>" for part in document["info"]["description"].split("\n\n"))
     schemas = "".join(_schema(name, schema) for name, schema in document["components"]["schemas"].items())
     problems = "".join(
         f"<tr><td>{status}<td>{_marked(told['description'])}" for status, told in document["components"]["responses"].items()
@@ -72,13 +72,13 @@ def render(document: dict[str, Any]) -> str:
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     body = operation.get("requestBody", {}).get("content", {})
     examples = [
-        f"<p>{escape(media_type)}{': ' + escape(content['schema']['description']) if 'description' in content['schema'] else ''}</p>"
+        f"<p>{escape(media_type)}{': ' + _marked(content['schema']['description']) if 'description' in content['schema'] else ''}</p>"
         + "".join(f"<pre>{_json(example['value'])}</pre>" for example in content.get("examples", {}).values())
         for media_type, content in body.items()
     ]
     statuses = ", ".join(operation["responses"])
     parameters = "".join(
-        f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}<td>{escape(parameter.get('description', ''))}"
+        f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}<td>{_marked(parameter.get('description', ''))}"
         for parameter in operation.get("parameters", ())
     )
     return (
@@ -105,7 +105,7 @@ def _form(path: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _schema(name: str, schema: dict[str, Any]) -> str:
-    description = escape(schema.get("description", ""))
+    description = _marked(schema.get("description", ""))
     return f"<details><summary><code>{escape(name)}</code> {description}</summary><pre>{_json(schema)}</pre></details>"
 
 

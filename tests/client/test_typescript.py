@@ -97,6 +97,53 @@ def project(node: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def bare(text: str) -> str:
+    """A parameter without its type and default."""
+    return re.split(r"[?:= ]", text.strip(), maxsplit=1)[0]
+
+
+def test_signatures_of_the_readme_are_those_of_the_code() -> None:
+    """Each call whose parameters the README lists has these, in this order; a mark of interrogation is one that may be left out."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "src").glob("*.ts"))
+    listed = re.findall(r"`(\w+)\(([\w?, ]+)\)`", "".join(re.findall(r"^\| `.*", README, re.MULTILINE)))
+    assert {name for name, _ in listed} >= {"explain", "recall", "tune", "map", "rebuild", "duplicates", "duplicatesStream"}
+    for name, told in listed:
+        found = re.search(rf"^  (?:async )?\*?{name}(?:<[^(]*>)?\((.*?)\): \w+<", source, re.MULTILINE | re.DOTALL)
+        assert found, name
+        parameters = [one for one in re.split(r",\s*(?=\w+\??:)", re.sub(r"\{ readonly.*?\}", "Asked", found[1])) if one.strip()]
+        wanted = [bare(one) + ("?" if "= " in one else "") for one in parameters]
+        assert told.split(", ") == wanted, name
+
+
+def test_what_the_documents_say_installs_it(node: Run, tmp_path: Path) -> None:
+    """What the README and the guide say, typed in a project, installs it; `npm ci` alone is left out, as it wants a network."""
+    checkout = tmp_path / "path" / "to" / "kinbin"
+    left_out = shutil.ignore_patterns("node_modules", "build", "*.tgz")
+    shutil.copytree(PACKAGE, checkout / "clients" / "typescript", ignore=left_out)
+    (checkout / "dist").mkdir()
+    node("npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(checkout / "dist"))
+    readme = "\n".join(re.findall(r"^    (\(cd .*|npm .*)$", README, re.MULTILINE))
+    commands = {"readme": readme, "guide": "\n".join(re.findall(r"`(npm install [^`]*)`", GUIDE))}
+    offline = """npm() {
+        case $1 in
+            ci) ;;
+            pack) command npm pack --silent --ignore-scripts ;;
+            install) command npm install --offline --no-audit --no-fund "${@:2}" ;;
+            *) return 1 ;;
+        esac
+    }
+    set -e
+    """
+    for name, command in commands.items():
+        assert command.count("npm install") == 1, name
+        project = tmp_path / name
+        project.mkdir()
+        (project / "package.json").write_text('{"type": "module", "private": true}', encoding="utf-8")
+        (project / "path").symlink_to(tmp_path / "path")
+        node("bash", "-c", offline + command, cwd=project)
+        assert (project / "node_modules" / "kinbin-client" / "dist" / "index.js").is_file(), name
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_example_runs(number: int, node: Run, project: Path, live_url: str) -> None:

@@ -250,6 +250,14 @@ async def test_the_page_for_people_needs_nothing_from_elsewhere(app: App) -> Non
         assert path in response.text
 
 
+async def test_the_page_for_people_shows_code_as_code(app: App) -> None:
+    """What the document has between backticks is code on the page, in every text of it: none is left to be read."""
+    page = (await app.client.get("/docs")).text
+    assert "<code>Idempotency-Key</code>" in page.partition("<h2>")[0]
+    texts = re.sub(r"<(script|style|pre|textarea|select)\b.*?</\1>", "", page, flags=re.DOTALL)
+    assert re.findall(r".{0,40}`.{0,40}", texts) == []
+
+
 async def test_every_route_can_be_tried_from_the_page(app: App) -> None:
     """Each route has a form, and what a form with a body begins with is taken by the route as it is."""
     page = (await app.client.get("/docs")).text

@@ -2,6 +2,7 @@
 import { Collection } from "./collection.js";
 import { Conflict, InvalidArgument, ServerError, Timeout, TransportError, Unavailable } from "./errors.js";
 import { toJson } from "./json.js";
+import { checkedSpelling } from "./options.js";
 import { errorOf, parsed } from "./replies.js";
 import { aliasPath, checkedName, checkedObject, collectionPath, jsonRequest, post } from "./requests.js";
 import { Searchable } from "./searching.js";
@@ -59,7 +60,7 @@ export class Client<P extends object = Payload> extends Searchable<P> {
     configuration: Configuration = {},
     options: CallOptions = {},
   ): Promise<Collection<Q>> {
-    const { existOk = false, ...config } = checkedObject(configuration, "the configuration");
+    const { existOk = false, ...config } = checkedSpelling(checkedObject(configuration, "the configuration"));
     if (typeof existOk !== "boolean") throw new InvalidArgument("existOk is true or false", null, "bad_parameter");
     // The second answer to a request that was done would take the collection that the first has made for one that was there.
     const request = jsonRequest("PUT", collectionPath(name), toJson(config, "configuration"), existOk ? "always" : "if-not-done");

@@ -1,9 +1,9 @@
 /** What a collection tells of its items: why one scores what it scores, which are near duplicates, and how they lie. */
-import { ConnectionLost } from "./errors.js";
+import { ConnectionLost, InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
 import { Named } from "./named.js";
 import { problemError } from "./replies.js";
-import { asRead, checkedObject, idOf, jsonRequest, post, split, subject } from "./requests.js";
+import { asRead, idOf, jsonRequest, post, split, subject } from "./requests.js";
 import { lines } from "./send.js";
 import { LONG } from "./snapshots.js";
 import type { Request } from "./transport.js";
@@ -56,6 +56,9 @@ export type DuplicateStream<F extends Form = "pairs"> = AsyncGenerator<Found<F>,
   readonly summary: DuplicatesSummary | null;
 };
 
+const ASKED =
+  'explain takes what is asked for first, then the id of the item: explain([0.1, 0, 2.5], "a"), explain({ string: "kitten" }, "a"), or explain({ query_id: "b" }, "a")';
+
 /** A search for duplicates takes longer than a query does. */
 const DUPLICATES = 120_000;
 
@@ -71,7 +74,8 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
     options: ExplainOptions & ReadOptions = {},
   ): Promise<Explanation> {
     const { call, fields } = split(asRead(options));
-    const byId = "query_id" in checkedObject(asked, "what is asked for");
+    if (typeof asked !== "object" || asked === null) throw new InvalidArgument(ASKED, null, "bad_parameter");
+    const byId = "query_id" in asked;
     const about = byId ? `"query_id":${toJson(idOf((asked as { query_id: Id }).query_id), "id")}` : await subject(asked as Vector | Given);
     const body = `{${about},${toJson({ ...fields, id: idOf(id) }, "request").slice(1)}`;
     return this.ask<Explanation>(jsonRequest("POST", `${this.path}/explain`, body), call, "score", "terms");

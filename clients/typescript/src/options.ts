@@ -20,6 +20,24 @@ const NUMBERS: Readonly<Record<string, Bounds>> = {
 };
 const TRUTHS = ["certify", "include_self", "debug", "allow_partial"] as const;
 
+/** What is the client's own, by the name that it would have if it travelled: the service knows none of these, and cannot say what is meant. */
+const OWN: Readonly<Record<string, string>> = {
+  exist_ok: "existOk",
+  max_items: "maxItems",
+  max_bytes: "maxBytes",
+  on_progress: "onProgress",
+  idempotency_key: "idempotencyKey",
+};
+
+/** Options as they are; InvalidArgument "bad_parameter" for one of the client's own that is spelled as those of the REST interface. */
+export function checkedSpelling<Held extends object>(given: Held): Held {
+  for (const name of Object.keys(given)) {
+    const meant = Object.hasOwn(OWN, name) ? OWN[name] : undefined;
+    if (meant !== undefined) throw bad(`unknown option ${name}; did you mean ${meant}?`);
+  }
+  return given;
+}
+
 /** The options of a query as they are; InvalidArgument "bad_parameter" for a number out of its bounds, or a truth that is none. */
 export function checkedOptions(options: object, position: number | null = null): void {
   const given = options as Readonly<Record<string, unknown>>;

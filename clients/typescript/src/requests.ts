@@ -1,7 +1,7 @@
 /** Paths and bodies of requests. No I/O. */
 import { InvalidArgument } from "./errors.js";
 import { toJson } from "./json.js";
-import { checkedFilter, checkedOptions, checkedToken, checkObject, checkVector } from "./options.js";
+import { checkedFilter, checkedOptions, checkedSpelling, checkedToken, checkObject, checkVector } from "./options.js";
 import type { Repeat } from "./retry.js";
 import type { Request } from "./transport.js";
 import type { Asked, CallOptions, Chunking, Example, Filter, Given, Id, Image, ReadOptions, Vector } from "./types.js";
@@ -46,7 +46,9 @@ export function split<Options extends CallOptions & Chunking>(
   chunking: Chunking;
   fields: Omit<Options, keyof CallOptions | keyof Chunking>;
 } {
-  const { signal, timeout, retry, token, maxItems, maxBytes, onProgress, ...fields } = checkedObject(options, "the options");
+  const { signal, timeout, retry, token, maxItems, maxBytes, onProgress, ...fields } = checkedSpelling(
+    checkedObject(options, "the options"),
+  );
   return { call: { signal, timeout, retry, token }, chunking: { maxItems, maxBytes, onProgress }, fields };
 }
 

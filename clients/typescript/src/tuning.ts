@@ -1,6 +1,7 @@
 /** How rows lie in bands: what other settings would find and take, what is found now, and a new layout. */
 import { askedParts, chunksOf, type Many } from "./chunks.js";
 import { toJson } from "./json.js";
+import { InvalidArgument } from "./errors.js";
 import { Insights } from "./insights.js";
 import { checkedNames } from "./options.js";
 import { checkedMany, jsonRequest, post, queryString, split } from "./requests.js";
@@ -9,6 +10,13 @@ import type { Asked, CallOptions, Payload, Schemas } from "./types.js";
 
 /** What recall is measured with besides queries. */
 export type RecallOptions = Omit<Schemas["RecallRequest"], "queries">;
+
+const OPTIONS_LAST =
+  'recall takes its queries first: a number of stored rows, an array (or what else can be iterated over), or nothing; its options second, as recall(100, { modes: ["bands"] })';
+
+/** Whether this is an object that is nothing to iterate over: options, which came first. */
+const isOptions = (given: unknown): boolean =>
+  typeof given === "object" && given !== null && !(Symbol.iterator in given) && !(Symbol.asyncIterator in given);
 
 export abstract class Tuning<P extends object = Payload> extends Insights<P> {
   /**
@@ -35,6 +43,7 @@ export abstract class Tuning<P extends object = Payload> extends Insights<P> {
     if (typeof queries === "number") {
       return this.ask({ method: "GET", path: `${this.path}/recall${queryString({ queries, ...fields })}` }, call, "modes");
     }
+    if (isOptions(queries)) throw new InvalidArgument(OPTIONS_LAST, null, "bad_parameter");
     checkedMany(queries, "queries");
     // One request: what is measured is of one moment.
     const whole = { maxItems: Infinity, maxBytes: Infinity };

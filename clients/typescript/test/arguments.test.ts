@@ -127,6 +127,39 @@ test("numbers that are no ids are refused with their place", async () => {
   }
 });
 
+test("an option of the client's own that is spelled as those of the service is named as it is spelled here", async () => {
+  const server = await scripted(EVERYTHING);
+  const rows = server.client().collection("c");
+  const calls: [() => Promise<unknown>, string][] = [
+    [() => server.client().createCollection("c", { exist_ok: true } as never), "unknown option exist_ok; did you mean existOk?"],
+    [() => rows.add([{ id: "a", vector: [1] }], { max_items: 3 } as never), "unknown option max_items; did you mean maxItems?"],
+    [() => rows.add([{ id: "a", vector: [1] }], { on_progress: () => 3 } as never), "unknown option on_progress; did you mean onProgress?"],
+    [
+      () => rows.add([{ id: "a", vector: [1] }], { idempotency_key: "k" } as never),
+      "unknown option idempotency_key; did you mean idempotencyKey?",
+    ],
+    [() => all(rows.queryStream([[1]], { max_bytes: 3 } as never)), "unknown option max_bytes; did you mean maxBytes?"],
+  ];
+  for (const [call, told] of calls) {
+    const error = await rejected(call(), InvalidArgument);
+    assert.deepEqual([error.message, error.code], [told, "bad_parameter"]);
+  }
+  assert.equal(server.requests.length, 0);
+});
+
+test("what came in the place of something else is told with the form that is right", async () => {
+  const server = await scripted(EVERYTHING);
+  const rows = server.client().collection("c");
+  const recall = await rejected(rows.recall({ modes: ["bands"] } as never), InvalidArgument);
+  assert.match(
+    recall.message,
+    /a number of stored rows, an array .* or nothing; its options second, as recall\(100, \{ modes: \["bands"\] \}\)$/,
+  );
+  const explain = await rejected(rows.explain("a" as never, { query_id: "b" } as never), InvalidArgument);
+  assert.match(explain.message, /what is asked for first, then the id of the item: .* or explain\(\{ query_id: "b" \}, "a"\)$/);
+  assert.deepEqual([recall.code, explain.code, server.requests.length], ["bad_parameter", "bad_parameter", 0]);
+});
+
 test("what is no argument at all is an InvalidArgument of every method, and nothing is sent", async () => {
   const server = await scripted(EVERYTHING);
   const client = server.client();

@@ -3,6 +3,9 @@ import { readAnswer, write } from "./json.js";
 
 let key = null;
 let askForKey = async () => null;
+let keyChanged = () => {};
+// Whether the server asks for a key: null before it has answered a request that would need one.
+let asksForKey = null;
 
 export class Problem extends Error {
   constructor(status, told) {
@@ -21,13 +24,18 @@ export class Problem extends Error {
 export function onKeyNeeded(ask) {
   askForKey = ask;
 }
+export function onKeyChanged(tell) {
+  keyChanged = tell;
+}
 export function setKey(given) {
   key = given || null;
+  keyChanged();
 }
 export const hasKey = () => key !== null;
+export const keyIsNeeded = () => asksForKey;
 
 // Relative to the page: a proxy may have put the server below a path of its own.
-export const address = (path) => new URL(path.replace(/^\//, ""), document.baseURI).href;
+export const address = (path) => new URL(`./${path.replace(/^\//, "")}`, document.baseURI).href;
 export const server = () => new URL(".", document.baseURI).href.replace(/\/$/, "");
 export const collectionPath = (name, word = "") => `/v1/collections/${encodeURIComponent(name)}${word && `/${word}`}`;
 
@@ -48,10 +56,12 @@ export async function timed(method, path, body, { signal, text } = {}) {
     });
     const received = await response.text();
     const milliseconds = performance.now() - began;
+    if (response.status === 401) asksForKey = true;
+    else if (key === null && response.ok && path.startsWith("/v1/")) asksForKey = false;
     if (response.status === 401) {
       const given = await askForKey(key !== null);
       if (given !== null) {
-        key = given;
+        setKey(given);
         continue;
       }
     }
@@ -83,6 +93,8 @@ export async function describe(name, { signal, kept = false } = {}) {
 
 // Whether the items of a collection are hashed: others, as strings, have no bands, and are found by pools (`stats.pools`).
 export const hashed = (info) => info.stats.pools === undefined;
+export const unhashed = ({ items, kernel }) =>
+  `${items[0].toUpperCase()}${items.slice(1)} under ${kernel} have no bands: no hash tells how near two are.`;
 
 // At most so many at once, in order.
 export async function each(values, run, most = 4) {

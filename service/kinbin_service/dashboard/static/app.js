@@ -1,5 +1,5 @@
 // The frame: which page is shown, navigation, the key, and what is said when a page fails.
-import { ask, describe, hasKey, onKeyNeeded, setKey } from "./api.js";
+import { ask, describe, hasKey, keyIsNeeded, onKeyChanged, onKeyNeeded, setKey } from "./api.js";
 import { closeDialogs, dialog, field, h, replace } from "./dom.js";
 import { trouble } from "./trouble.js";
 
@@ -80,25 +80,23 @@ function titleOf(page) {
   return text;
 }
 
+const keyButton = h("button", {
+  type: "button",
+  onclick: async () => {
+    if (hasKey()) setKey(null);
+    else setKey(await typedKey(false));
+    show();
+  },
+});
+const nameKeyButton = () => replace(keyButton, hasKey() ? "Forget key" : "Key");
+
 function navigate(page, name) {
   const link = (href, text, here) => h("a", { href, "aria-current": here ? "page" : null }, text);
-  const key = h(
-    "button",
-    {
-      type: "button",
-      onclick: async () => {
-        if (hasKey()) setKey(null);
-        else setKey(await typedKey(false));
-        show();
-      },
-    },
-    hasKey() ? "Forget key" : "Key",
-  );
   replace(
     document.getElementById("server-nav"),
     SERVER.filter(([word]) => word !== "cluster" || isCluster).map(([word, text]) => link(`#/${word}`, text, name === null && (word || "collections") === page)),
     h("a", { href: "docs" }, "API"),
-    key,
+    keyButton,
   );
   const below = document.getElementById("collection-nav");
   below.hidden = name === null;
@@ -111,12 +109,17 @@ function navigate(page, name) {
 }
 
 let asking = null;
+const ASKED = new Map([
+  [true, "This server asks for a key. It stays in the memory of this page."],
+  [false, "This server takes requests without a key. One that you give here goes with each request, and stays in the memory of this page."],
+  [null, "The key goes with each request, and stays in the memory of this page."],
+]);
 
 // One dialog for however many requests wait for a key; it stays in this page's memory, and is gone with it.
 function typedKey(wrong) {
   asking ||= (async () => {
     const input = h("input", { type: "password", autocomplete: "off", required: true, autofocus: true });
-    const text = wrong ? "The server does not take this key." : "This server asks for a key. It stays in the memory of this page.";
+    const text = wrong ? "The server does not take this key." : ASKED.get(keyIsNeeded());
     const content = [h("p", {}, text), field("Key", input)];
     const given = await dialog("API key", content, { action: "Use it", stays: true, submit: () => input.value.trim() });
     asking = null;
@@ -126,6 +129,8 @@ function typedKey(wrong) {
 }
 
 onKeyNeeded(typedKey);
+onKeyChanged(nameKeyButton);
+nameKeyButton();
 // A file that is dropped beside what takes it would be opened in the place of the page.
 for (const kind of ["dragover", "drop"])
   window.addEventListener(kind, (event) => {

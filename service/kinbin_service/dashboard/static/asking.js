@@ -5,8 +5,15 @@ import { exampleQuery, someId } from "./examples.js";
 import { read } from "./json.js";
 import { asQuery, FITS, readings } from "./pictures.js";
 
-export const said = (error) =>
-  h("p", { class: "trouble", role: "alert" }, error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message);
+const reason = (error) => (error instanceof SyntaxError ? `This is no JSON: ${error.message}` : error.message);
+export const said = (error) => h("p", { class: "trouble", role: "alert" }, reason(error));
+// The same while somebody is typing, which would be interrupted at every key.
+export const saidQuietly = (error) => h("p", { class: "trouble" }, reason(error));
+
+// Stored tokens are hashes: they do not tell how the texts were cut.
+const WORDS =
+  "Its single words, in lower case, each counted as often as it stands there. A collection of shingles (runs of words) is asked with JSON: " +
+  '{"vector": {"tokens": {"the harbour": 1}}}.';
 
 // The ways to ask that this collection has.
 export function waysOf(page) {
@@ -39,7 +46,7 @@ export function waysOf(page) {
   ];
   if (info.items === "strings" || (info.items === "vectors" && !info.dim && !info.fields)) {
     const text = h("textarea", { rows: 3, required: true });
-    const hint = info.items === "strings" ? "Compared as it is." : "Its words, in lower case, each counted as often as it stands there.";
+    const hint = info.items === "strings" ? "Compared as it is." : WORDS;
     ways.push({ title: "a text", controls: field("Text", text, hint), content: () => textQuery(info, text.value) });
   }
   const known = readings(info);

@@ -43,10 +43,11 @@ function fromZero(_, low, high) {
   return [least && least - room, most || !least ? most + room : 0];
 }
 
-// As wide as the longest number, so that the title lies beside them; uPlot asks again until nothing changes.
+// As wide as the longest number, so that the title lies beside them. uPlot asks three times: first before the height is known that
+// chooses the numbers, last when the room is given.
 function roomOf(plot, values, number, cycle) {
   const one = plot.axes[number];
-  if (cycle > 1) return one._size;
+  if (cycle > 2) return one._size;
   const longest = (values ?? []).reduce((found, value) => (`${value}`.length > found.length ? `${value}` : found), "");
   plot.ctx.font = one.font[0];
   return Math.ceil(one.ticks.size + one.gap + plot.ctx.measureText(longest).width / devicePixelRatio) + 2;
@@ -124,6 +125,7 @@ const axis = (label, more) => ({
   ticks: { stroke: token("--line") },
   label: label || null,
   labelSize: 22,
+  labelGap: 4,
   font: "12px system-ui",
   labelFont: "12px system-ui",
   ...more,

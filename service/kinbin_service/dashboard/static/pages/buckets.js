@@ -1,4 +1,5 @@
 // How unevenly rows fall into the buckets of the bands: what a query reads beside what even buckets would cost.
+import { hashed, unhashed } from "../api.js";
 import { chart } from "../charts.js";
 import { h, integer, percent, replace, short, table } from "../dom.js";
 
@@ -13,9 +14,11 @@ export async function show({ holder, info }) {
       h(
         "p",
         {},
-        runs.length
-          ? "No run of this collection has bands: its kernel states no collision law, or every query scans it."
-          : "Nothing is sealed into a run yet: small collections are scanned, and have no buckets.",
+        !hashed(info)
+          ? `${unhashed(info)} So there are no buckets.`
+          : runs.length
+            ? "No run of this collection has bands: its kernel states no collision law, or every query scans it."
+            : "Nothing is sealed into a run yet: small collections are scanned, and have no buckets.",
       ),
     );
     return;

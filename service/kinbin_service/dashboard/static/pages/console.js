@@ -1,9 +1,19 @@
 // Any request of the API, its answer, and the same as curl and Python.
-import { ask, collectionPath, timed } from "../api.js";
+import { ask, collectionPath, server, timed } from "../api.js";
 import { exampleQuery, firstId } from "../examples.js";
 import { field, h, replace, say, select } from "../dom.js";
+import { said, saidQuietly } from "../asking.js";
 import { indented, read } from "../json.js";
 import { snippets } from "../snippets.js";
+
+// The path that was typed, from this server's root on, as the snippets and the request have it; Error for an address elsewhere.
+function pathOf(typed) {
+  const given = typed.trim();
+  const path = given.startsWith(`${server()}/`) ? given.slice(server().length) : given;
+  if (/^([a-z0-9][a-z0-9+.-]*:|[\\/]{2})/i.test(path))
+    throw new Error(`The console asks this server alone, ${server()}: write a path of it, as /v1/collections.`);
+  return path.startsWith("/") ? path : `/${path}`;
+}
 
 export async function show({ holder, name, info, signal }) {
   const example = name ? JSON.stringify(exampleQuery(info, await firstId({ name, signal })), null, 1) : "";
@@ -24,18 +34,19 @@ export async function show({ holder, name, info, signal }) {
   const given = () => (body.value.trim() && method.value !== "GET" ? read(body.value) : undefined);
   const shown = () => {
     try {
-      replace(same, snippets(method.value, path.value, given(), true));
+      replace(same, snippets(method.value, pathOf(path.value), given(), true));
     } catch (error) {
-      replace(same, h("p", { class: "trouble" }, `The body is no JSON: ${error.message}`));
+      replace(same, saidQuietly(error));
     }
   };
   const send = async (event) => {
     event.preventDefault();
-    if (method.value === "DELETE" && !confirm(`Send DELETE ${path.value}?`)) return;
     try {
+      const asked = pathOf(path.value);
       given();
+      if (method.value === "DELETE" && !confirm(`Send DELETE ${asked}?`)) return;
       const text = body.value.trim() && method.value !== "GET" ? body.value : undefined;
-      const answer = await timed(method.value, path.value, text, { signal, text: true });
+      const answer = await timed(method.value, asked, text, { signal, text: true });
       replace(
         result,
         h("p", { class: answer.status < 400 ? "good" : "bad" }, `${answer.status}, ${answer.milliseconds.toFixed(0)} ms`),
@@ -43,7 +54,7 @@ export async function show({ holder, name, info, signal }) {
       );
       say(`Answered with ${answer.status}.`);
     } catch (error) {
-      if (!signal.aborted) replace(result, h("p", { class: "trouble", role: "alert" }, error.message));
+      if (!signal.aborted) replace(result, said(error));
     }
   };
   for (const control of [method, path, body]) control.addEventListener("input", shown);

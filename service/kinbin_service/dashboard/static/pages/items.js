@@ -122,7 +122,9 @@ async function edit(page, item, payload) {
   const done = await dialog(`Payload of ${item.id}`, [field("JSON", text), field("This", mode)], {
     action: "Save",
     submit: async () => {
-      JSON.parse(text.value);
+      const typed = JSON.parse(text.value);
+      if (Array.isArray(typed) || (typed !== null && typeof typed !== "object"))
+        throw new Error('A payload is a JSON object, as {"year": 2020}, or null.');
       // What was typed is sent, digit for digit.
       const body = `{"items": [{"id": ${JSON.stringify(item.id)}, "payload": ${text.value}}], "mode": ${JSON.stringify(mode.value)}}`;
       await ask("POST", collectionPath(page.name, "payload"), body);

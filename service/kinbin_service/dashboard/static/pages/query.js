@@ -195,6 +195,7 @@ async function answered(page, one, body, number) {
     {},
     number === null ? null : h("h2", {}, `Query ${number + 1}`),
     certificate(one),
+    unknownTokens(one, body),
     why,
     cards.length ? h("ol", { class: "cards" }, cards) : h("p", {}, "No item."),
   );
@@ -207,6 +208,19 @@ async function whyOf(holder, page, body, hit, opener) {
 }
 
 const canExplain = (body) => ["id", "vector", "string", "series", "points", "image", "vectors"].some((name) => body[name] !== undefined);
+
+// Tokens that no item has make a sound answer, as everything is equally far: what it means has to be said.
+function unknownTokens({ results }, { vector, filter, min_score: least }) {
+  const nothing = results.length ? results.every((hit) => hit.score === 0) : !filter && least === undefined;
+  if (!vector?.tokens || !nothing) return null;
+  return h(
+    "p",
+    { class: "unknown" },
+    h("b", {}, "Nothing scores above 0: "),
+    "no item that was looked at has a token of the query. Tokens have to be cut as those of the collection were, ",
+    "in single words or in shingles of the same length.",
+  );
+}
 
 function certificate(one) {
   const bound = one.recall_lower_bound;

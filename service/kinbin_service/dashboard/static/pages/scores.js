@@ -1,5 +1,5 @@
 // How similar the items are to each other, under the S-curve of banding: what r and L would find, and what they would cost.
-import { ask, collectionPath, hashed } from "../api.js";
+import { ask, collectionPath, hashed, unhashed } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
 import { bytes, dialog, field, h, hashes, integer, percent, replace, say, select, short, table } from "../dom.js";
@@ -99,9 +99,6 @@ export async function show({ holder, name, info, signal }) {
 
 // How most rows lie in bands; without runs as they are hashed until then.
 const present = ({ runs }) => (runs || []).reduce((most, run) => (run.bands && run.rows >= most.rows ? run : most), { rows: 0, r: 1, bands: 128 });
-
-const unhashed = ({ items, kernel }) =>
-  `${items[0].toUpperCase()}${items.slice(1)} under ${kernel} have no bands: no hash tells how near two are.`;
 
 // "…, and of the sampled neighbours 97.1 %": the mean of the curve over the histogram of neighbours.
 function found(histogram, r, L) {
