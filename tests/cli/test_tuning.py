@@ -96,10 +96,23 @@ def test_columns_of_a_file_are_named_as_for_an_import(run: Run, tmp_path: Path, 
     assert "strings, which have no bands" in result.stderr
 
 
+def test_a_file_is_read_in_the_format_that_is_named(run: Run, tmp_path: Path, vectors: NDArray[np.float32]) -> None:
+    """What its name does not tell `--format` does, as for an import; so the refusal without it names an option that there is."""
+    file = tmp_path / "notes.md"
+    file.write_text("".join(",".join(f"{x:.5f}" for x in row) + "\n" for row in vectors))
+    refused = run("tune", file)
+    assert refused.exit_code == 1
+    assert "say --format npy|npz|csv" in refused.stderr
+    told = run("tune", file, "--format", "csv", "--choice", "2x64", "--sample", 20)
+    assert told.exit_code == 0, told.stderr
+    assert "20 rows drawn" in told.stdout
+    assert "is not an array in .npy format" in run("tune", file, "--format", "npy").stderr
+
+
 @pytest.mark.parametrize(
     "given",
     [
-        ("--rows", 3), ("--link",), ("--kernel", "ngmm"), ("--parameter", "gamma=2"), ("--id-column", "id"),
+        ("--rows", 3), ("--format", "csv"), ("--link",), ("--kernel", "ngmm"), ("--parameter", "gamma=2"), ("--id-column", "id"),
         ("--payload-columns", "label"), ("--ignore-columns", "a"), ("--feature-columns", "a"),
     ],
     ids=lambda given: given[0],

@@ -15,6 +15,8 @@ from kinbin_service.cli.options import (
     DEFAULT_KERNEL,
     KERNEL_NAMES,
     FeatureColumnsOption,
+    Format,
+    FormatOption,
     IdColumnOption,
     IgnoreColumnsOption,
     JsonOption,
@@ -66,6 +68,7 @@ def tune_command(
         int | None, typer.Option("--rows", min=2, metavar="N", help=f"Rows of the file that are read; default {_FILE_ROWS:,}.")
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
+    file_format: FormatOption = Format.AUTO,
     id_column: IdColumnOption = None,
     payload_columns: PayloadColumnsOption = None,
     ignore_columns: IgnoreColumnsOption = None,
@@ -77,7 +80,9 @@ def tune_command(
     Nothing is changed. `kinbin rebuild` lays a collection out as was chosen; `kinbin create --rows --bands` makes a new one so.
     """
     columns = {"payload_columns": payload_columns, "ignore_columns": ignore_columns, "feature_columns": feature_columns}
-    read = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
+    read: dict[str, Any] = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
+    if file_format is not Format.AUTO:
+        read["format"] = file_format.value
     of_file = {"--kernel": kernel, "--parameter": parameters, "--rows": most, "--link": link} | {
         f"--{name.replace('_', '-')}": given for name, given in read.items()
     }
