@@ -173,3 +173,12 @@ def test_a_reader_that_wants_no_more_is_left_alone(data: Path, more: tuple[str, 
     with os.fdopen(writing, "wb") as unheard:
         done = subprocess.run(command, stdout=unheard, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_kernels_that_there_are_include_products_and_nested(run: Run, data: Path) -> None:
+    """The refusal of a kernel names what else --help does: products, and nested."""
+    told = run("create", "c", "--data", data, "--kernel", "foo")
+    text = " ".join(told.stderr.replace("│", " ").split())
+    assert told.exit_code == 2
+    assert "foo is no kernel" in text
+    assert "a product of two or three, such as gmm*acos, or nested" in text

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["rebuild_command", "recall_command", "tune_command"]
 
 _NameOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
-_KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query.")]
+_KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query, at most 1,000.")]
 _TargetOption = Annotated[float, typer.Option("--target-recall", min=0.0, max=1.0, metavar="X", help="The recall that queries ask for.")]
 _SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw of rows.")]
 _FILE_ROWS = 50_000
@@ -52,9 +52,9 @@ def tune_command(
     collection: Annotated[
         str | None, typer.Option("--collection", metavar="NAME", help=f"A stored collection, at first {DEFAULT_COLLECTION}.")
     ] = None,
-    k: _KOption = 10,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query, at most 100.")] = 10,
     target_recall: _TargetOption = 0.9,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query.")] = 200,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query; at most 5,000.")] = 200,
     seed: _SeedOption = 0,
     field: FieldOption = None,
     choices: Annotated[
@@ -200,6 +200,9 @@ def _show(told: Any, *, stored: bool) -> None:
     """Print a prediction. stored: of a collection that is there, whose bands are told, too."""
     now = told.current
     typer.echo(f"{told.sample:,} rows drawn, k {told.k}, target recall {told.target_recall:g}")
+    if not any(told.similarity_histogram.neighbours):
+        typer.echo(f"nothing to predict from: {told.suggested.why.partition(':')[0]}")
+        return
     if stored:
         typer.echo(
             f"now {now.rows}x{now.bands} ({now.runs} run{'' if now.runs == 1 else 's'}): "
@@ -213,6 +216,8 @@ def _show(told: Any, *, stored: bool) -> None:
             f"{one.rows}x{one.bands:<4} {one.recall:>7.3f} ±{one.recall_error:.3f} {one.uncertified:>8.1%} {one.postings:>10,.0f} "
             f"{one.verified:>9,.0f} {one.bytes_per_row:>10,.0f} {one.microseconds:>8,.0f}{mark}"
         )
+    if (told.suggested.rows, told.suggested.bands) not in {(one.rows, one.bands) for one in told.bands}:
+        typer.echo(f"{told.suggested.rows}x{told.suggested.bands}: what is there, and none of the settings above: suggested")
     for walk in told.walks:
         typer.echo(f"walk {walk.width:>4}: recall {walk.recall:.3f}, {walk.microseconds:,.0f} µs")
     why = told.suggested.why if stored else told.suggested.why.partition("; now ")[0].replace("what is there", "what Kinbin chooses")
