@@ -119,16 +119,21 @@ class Keys:
         return bool(self._single or self._path)
 
     def of(self, headers: Headers) -> Key:
-        """The key that a request carries; 401 if it carries none of them. Takes the same time for any that is wrong."""
+        """The key that a request carries; 401 if it carries none of them. Takes the same time for any that is wrong.
+
+        The text of the 401 depends on whether one was sent, never on which.
+        """
         self._look_again()
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = digest_of(token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", ""))
+        sent = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        given = digest_of(sent)
         found = None
         for key in self._single + self._of_file:
             if hmac.compare_digest(given, key.digest):
                 found = key
         if found is None:
-            raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
+            how = "send the API key as Authorization: Bearer or as X-API-Key"
+            raise Refusal("unauthorized", "the API key that was sent is not known to this server" if sent else how)
         return found
 
     def _look_again(self) -> None:

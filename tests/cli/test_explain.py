@@ -64,7 +64,11 @@ def test_what_is_refused(run: Run, filled: Path) -> None:
         (["no", *here, "words", "--query-id", "b"], "no item of this collection has the id"),
         (["a", *here, "both", "--query-id", "b"], "--field says which field is explained: x, y"),
         (["a", *here, "words", "--query-id", "b", "--field", "x"], "--field is for collections with several fields"),
-        (["a", *here, "names", "--vector", "[1, 2]"], "a string is expected here"),
+        (["a", *here, "names", "--vector", "[1, 2]"], "holds strings, and the query is one of vectors: give --string\n"),
+        (["a", *here, "words", "--string", "hello"], "holds vectors, and the query is one of strings: give --vector\n"),
+        (["a", *here, "words", "--image", filled / "nothere.png"], "nothere.png: there is no such file\n"),
+        (["a", *here, "words", "--image", __file__], "holds vectors, and the query is one of images: give --vector\n"),
+        (["a", *here, "both", "--field", "x", "--series", "[1]"], "holds vectors, and the query is one of series: give --vector\n"),
     ):
         result = run("explain", *asked)
         assert (result.exit_code, says in result.stderr) == (1, True), result.stderr

@@ -14,9 +14,11 @@ import typer
 from typer.testing import Result
 
 import kinbin
+from kinbin_client import Client
 from kinbin_service.cli import app
 from kinbin_service.cli.query import Search
 from kinbin_service.cli.words import in_its_words, runs
+from service_process import Spawn
 
 Run = Callable[..., Result]
 
@@ -75,6 +77,30 @@ def test_a_key_file_that_cannot_be_read(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KINBIN_API_KEY_FILE", "no/such/file")
     result = run("stats", "--url", "http://127.0.0.1:9")
     assert result.stderr == "Error: KINBIN_API_KEY_FILE names no/such/file, which cannot be read: No such file or directory\n"
+
+
+def test_a_key_that_the_service_does_not_take(
+    run: Run, data: Path, free_port: int, spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether one was sent is told, with the variable that it came from or comes from; nothing of it is repeated."""
+    address = f"http://127.0.0.1:{free_port}"
+    spawn("kinbin_service.cli", "serve", "--data", data, "--port", free_port, KINBIN_API_KEY="the-right-one")
+    with Client(address) as client:
+        client.wait_ready(timeout=100)
+    unset = run("stats", "--url", address)
+    how = "set KINBIN_API_KEY, or KINBIN_API_KEY_FILE to a file that holds it"
+    assert unset.stderr.startswith("Error: ")
+    assert unset.stderr.endswith(f"send the API key as Authorization: Bearer or as X-API-Key: {how}\n")
+    monkeypatch.setenv("KINBIN_API_KEY", "another-one")
+    wrong = run("stats", "--url", address)
+    assert wrong.exit_code == 1
+    assert wrong.stderr.endswith("the API key that was sent is not known to this server: it was read from KINBIN_API_KEY\n")
+    assert "another-one" not in wrong.stderr
+    assert orjson.loads(run("stats", "--url", address, "--json").stderr)["error"]["code"] == "unauthorized"
+    monkeypatch.delenv("KINBIN_API_KEY")
+    (tmp_path / "key").write_text("one-of-a-file")
+    monkeypatch.setenv("KINBIN_API_KEY_FILE", str(tmp_path / "key"))
+    assert run("stats", "--url", address).stderr.endswith("it was read from the file that KINBIN_API_KEY_FILE names\n")
 
 
 @pytest.mark.parametrize("command", [("check",), ("link",), ("stats",), ("query", "--id", "x"), ("export", "x.npz"), ("delete", "x")])
@@ -147,3 +173,12 @@ def test_a_reader_that_wants_no_more_is_left_alone(data: Path, more: tuple[str, 
     with os.fdopen(writing, "wb") as unheard:
         done = subprocess.run(command, stdout=unheard, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_kernels_that_there_are_include_products_and_nested(run: Run, data: Path) -> None:
+    """The refusal of a kernel names what else --help does: products, and nested."""
+    told = run("create", "c", "--data", data, "--kernel", "foo")
+    text = " ".join(told.stderr.replace("│", " ").split())
+    assert told.exit_code == 2
+    assert "foo is no kernel" in text
+    assert "a product of two or three, such as gmm*acos, or nested" in text

@@ -76,11 +76,13 @@ def test_collections_are_created_and_asked(run: Run, data: Path, tmp_path: Path)
     assert answered(run("query", "pictures", "--image", tmp_path / "a.png", *where, "--json"))["results"][0]["score"] == 1.0
     assert answered(run("query", "words", "--id", "2", "--include-self", "-k", 1, *where, "--json"))["results"][0]["id"] == "2"
     for words, code, text in (
-        (("query", "words", "--vector", "[1, 2]"), 1, "holds strings, and the query is one of vectors"),
-        (("query", "curves", "--string", "x"), 1, "holds series, and the query is one of strings"),
+        (("query", "words", "--vector", "[1, 2]"), 1, "holds strings, and the query is one of vectors: give --string"),
+        (("query", "curves", "--string", "x"), 1, "holds series, and the query is one of strings: give --series"),
+        (("query", "words", "--image", "nothere.png"), 1, "--image nothere.png: there is no such file"),
         (("query", "curves", "--series", "[1, true]"), 2, "--series: a series is a list of numbers"),
         (("query", "curves", "--series", "[1"), 2, "--series is not JSON"),
-        (("query", "pictures", "--image", tmp_path / "b.png"), 1, "cannot be read"),
+        (("query", "pictures", "--image", tmp_path / "b.png"), 1, "b.png: there is no such file"),
+        (("query", "pictures", "--image", __file__), 1, "these bytes are no PNG"),
         (("query", "words", "--string", "x", "--id", "y"), 2, "give one of"),
         (("query", "words", "--collection", "words", "--string", "x"), 2, "both name the collection"),
         (("query", "words", "--string", "x", "--min-score", 0.5), 1, "use --max-distance"),

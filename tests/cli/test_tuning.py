@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from typer.testing import Result
 
 import kinbin
+from kinbin_service.cli.tuning import _show
 
 Run = Callable[..., Result]
 
@@ -41,6 +43,28 @@ def test_there_is_nothing_to_measure_without_neighbours(run: Run, data: Path) ->
     for name, says in (("none", "there are no rows"), ("apart", "no row has a neighbour")):
         told = run("recall", "--data", data, "--collection", name)
         assert told.stdout.splitlines()[-1] == f"nothing to measure: {says}", told.output
+
+
+def test_there_is_nothing_to_predict_without_neighbours(run: Run, data: Path) -> None:
+    """`tune` says so instead of settings and a suggestion: of no rows, and of rows that are all equal."""
+    with kinbin.open(data) as database:
+        database.create_collection("none", dim=2)
+        database.create_collection("equal", dim=2).add([str(i) for i in range(50)], [[1, 2]] * 50)
+    for name in ("none", "equal"):
+        told = run("tune", "--data", data, "--collection", name)
+        assert told.stdout.splitlines()[1:] == ["nothing to predict from: there are fewer than two different items"], told.output
+
+
+def test_what_is_suggested_is_shown_where_choices_leave_it_out(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A suggestion that is no row of the table has a line below it; one that is has none."""
+    with kinbin.open(filled) as database:
+        told = database.collection("photos").tune(5, choices=[(8, 6)], sample=20)
+    for rows, bands, lines in ((8, 6, 0), (1, 60, 1)):
+        _show(replace(told, suggested=kinbin.Suggestion(rows, bands, "it is what is there")), stored=True)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed[-1] == f"suggested: {rows}x{bands}: it is what is there"
+        assert sum(line == "1x60: what is there, and none of the settings above: suggested" for line in printed) == lines
+        assert sum(line.endswith("<- suggested") for line in printed) == 1 - lines
 
 
 def test_a_collection_is_tuned_rebuilt_and_measured(run: Run, filled: Path) -> None:
@@ -96,10 +120,23 @@ def test_columns_of_a_file_are_named_as_for_an_import(run: Run, tmp_path: Path, 
     assert "strings, which have no bands" in result.stderr
 
 
+def test_a_file_is_read_in_the_format_that_is_named(run: Run, tmp_path: Path, vectors: NDArray[np.float32]) -> None:
+    """What its name does not tell `--format` does, as for an import; so the refusal without it names an option that there is."""
+    file = tmp_path / "notes.md"
+    file.write_text("".join(",".join(f"{x:.5f}" for x in row) + "\n" for row in vectors))
+    refused = run("tune", file)
+    assert refused.exit_code == 1
+    assert "say --format npy|npz|csv" in refused.stderr
+    told = run("tune", file, "--format", "csv", "--choice", "2x64", "--sample", 20)
+    assert told.exit_code == 0, told.stderr
+    assert "20 rows drawn" in told.stdout
+    assert "is not an array in .npy format" in run("tune", file, "--format", "npy").stderr
+
+
 @pytest.mark.parametrize(
     "given",
     [
-        ("--rows", 3), ("--link",), ("--kernel", "ngmm"), ("--parameter", "gamma=2"), ("--id-column", "id"),
+        ("--rows", 3), ("--format", "csv"), ("--link",), ("--kernel", "ngmm"), ("--parameter", "gamma=2"), ("--id-column", "id"),
         ("--payload-columns", "label"), ("--ignore-columns", "a"), ("--feature-columns", "a"),
     ],
     ids=lambda given: given[0],

@@ -117,7 +117,7 @@ async def test_the_key_is_taken_from_either_header(locked: App, headers: dict[st
 async def test_without_the_key_nothing_but_health_and_documents_answers(locked: App, headers: dict[str, str]) -> None:
     """A missing or wrong key is 401 of one shape on every route, known or not; health checks, and the page for people, need none."""
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    bodies = set()
+    bodies, details = set(), set()
     for method, path in (
         ("POST", "/index"),
         ("POST", "/query"),
@@ -130,7 +130,11 @@ async def test_without_the_key_nothing_but_health_and_documents_answers(locked: 
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
         bodies.add(response.content)
+        details.add(problem(response)["detail"])
     assert len(bodies) == 1
+    sent = headers.get("x-api-key") if "authorization" not in headers else "wrong" in headers["authorization"]
+    how = "send the API key as Authorization: Bearer or as X-API-Key"
+    assert details == {"the API key that was sent is not known to this server" if sent else how}
     for path in ("/healthz", "/livez", "/readyz", "/docs", "/openapi.json"):
         assert (await locked.client.get(path, headers=raw)).status_code == 200
 

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 5cb60a9cbe8916e3a71e1280326e0a8eed6dcf90edb35700f1a703187ebc7442, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 0450842abf6b0703021c2c25887d012e923cfe29516f1a2654ab872c6417069d, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -984,7 +984,7 @@ export interface components {
             shared: number;
             /**
              * Collision
-             * @description the probability that a hash of both is the same, by the sampler's law (0-bit GCWS agrees up to .015 more often)
+             * @description the probability that a hash of both is the same, by the sampler's law; at least, for 0-bit GCWS: with fewer than about 20 features it agrees far more often, and always if both have one and the same feature alone
              */
             collision: number;
             /**

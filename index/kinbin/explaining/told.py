@@ -106,7 +106,8 @@ class SharedBands:
     shared: int
     """Bands whose keys are the same, of this query and this item."""
     collision: float
-    """The probability that a hash of both is the same."""
+    """The probability that a hash of both is the same, by the sampler's law; of 0-bit GCWS at least: it agrees far more often where rows
+    have few features, and always where both have one and the same alone."""
     p_found: float
     """That at least one band is shared, over all seeds: 1 − (1 − collision^rows)^bands."""
     s_curve: Curve | None = None

@@ -1,7 +1,8 @@
 """0-bit generalized consistent weighted sampling: one hash is the winning split feature of a weighted race.
 
 Li, "Generalized Intersection Kernel", Algorithm 1, with t* thrown away: Pr[codes of u and v agree]
-is the min-max kernel of the (split) weights, plus a little: about 0.3 / nonzeros at its peak near J = 0.45.
+is the min-max kernel of the (split) weights, at least: t* told apart what agrees by chance. Of rows of many nonzeros that
+is little more, about 0.4 / nonzeros; of few, below 20 or so, it is much; rows of one and the same feature always agree.
 The bits are fixed by HASHING.md, sections 2-3.
 """
 

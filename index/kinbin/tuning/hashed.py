@@ -1,8 +1,9 @@
 """The bands that sampled rows share with their neighbours: both are hashed as the collection hashes its rows.
 
-The law says how often hashes agree of a pair of some similarity. What they do on the rows at hand is a little more (a hash that keeps
-the feature alone agrees by chance, too: by 0.3 / nonzeros at the most), and that to the power of r is more than the recall that is to be
-told apart. So near pairs are hashed; the law, corrected by what these pairs show, is left for the many that are far.
+The law says how often hashes agree of a pair of some similarity. What they do on the rows at hand is more (a hash that keeps the feature
+alone agrees by chance, too: by about 0.4 / nonzeros, and always where there is one feature), and that to the power of r is more than the
+recall that is to be told apart. So near pairs are hashed; the law, corrected by what these pairs show, is left for the many that are
+far.
 
 Nor does the law say how many of those share bands in one draw of hashes: it is right of the mean of all draws. Where a word is in most
 rows, a band whose hashes all draw it is shared by most pairs, and another by none. So far pairs are hashed, too: some rows wherever they

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kinbin.errors import CollectionNotFound, StorageError
+from kinbin.errors import CollectionNotFound, CorruptData, StorageError
 from kinbin.storage.errors import translated
 
 __all__ = ["elected", "is_wanted"]
@@ -42,17 +42,11 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold the lock file at `path`; False if another process or thread holds it (and not `wait`).
 
     Raises:
-        CollectionNotFound: its directory was removed meanwhile. StorageError: the file cannot be opened or locked.
+        CollectionNotFound: its directory was removed meanwhile: before the block, or under it, where files that are gone fail work.
+        StorageError: the file cannot be opened or locked.
     """
-    try:
-        with translated():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except StorageError:
-        with translated():
-            there = path.parent.exists()
-        if there:
-            raise
-        raise CollectionNotFound("the collection was removed") from None
+    with _in(path.parent), translated():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     _LOCKS.add(descriptor)
     try:
         try:
@@ -61,7 +55,8 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
             yield False
             return
         try:
-            yield True
+            with _in(path.parent):
+                yield True
         finally:
             if descriptor in _LOCKS:
                 # A forked child may have the file open as well: closing it here would not let go.
@@ -70,6 +65,21 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
         if descriptor in _LOCKS:
             _LOCKS.remove(descriptor)
             os.close(descriptor)
+
+
+@contextmanager
+def _in(folder: Path) -> Iterator[None]:
+    """A block of work on a collection's files. Raises CollectionNotFound where it fails and the folder is gone."""
+    try:
+        yield
+    except CorruptData:
+        raise
+    except (OSError, StorageError):
+        with translated():
+            there = folder.exists()
+        if there:
+            raise
+        raise CollectionNotFound("the collection was removed") from None
 
 
 def _take(descriptor: int, path: Path, *, wait: bool) -> None:

@@ -95,7 +95,7 @@ class Upkeep:
         """Hold the collection's upkeep lock; False if another process or thread holds it (and not `wait`).
 
         Raises:
-            CollectionNotFound: it was removed meanwhile.
+            CollectionNotFound: it was removed meanwhile, also while the lock was held.
         """
         with elected(self.lock, wait=wait) as mine:
             yield mine

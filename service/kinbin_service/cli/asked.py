@@ -11,10 +11,15 @@ from typing import Any
 from kinbin_service.cli.options import parsed_json
 from kinbin_service.cli.output import Failure
 
-__all__ = ["FIELDS", "Asked", "by_file", "by_option"]
+__all__ = ["FIELDS", "Asked", "by_file", "by_option", "other_kind"]
 
 FIELDS = "fields"
 """What queries, and items, are that have a vector for some of several fields: as `importing.fields` names it, which imports numpy."""
+
+_FLAGS = {
+    "vectors": "--vector", "strings": "--string", "series": "--series", "points": "--points", "images": "--image", FIELDS: "--vectors",
+}  # fmt: skip
+"""The option of a query of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,18 @@ class Asked:
 
 def by_option(kind: str, given: Any) -> Asked:
     """The query of an option, whose text may be JSON. Raises Failure."""
-    flag = "--vector" if kind == "vectors" else "--vectors" if kind == FIELDS else f"--{kind}"
+    flag = _FLAGS[kind]
+    if kind == "images" and not given.is_file():
+        raise Failure(f"{flag} {given}: there is no such file", kind="os_error")
     if kind in {"strings", "images"}:
         return Asked(kind, [given])
     return Asked(kind, [_judged(flag, lambda: _parsed(kind, parsed_json(given, flag)))])
+
+
+def other_kind(items: str, kind: str) -> Failure:
+    """The refusal of a query of this kind, where a collection holds others: what it holds, and the option that asks for such."""
+    holds, asked = ("items of several fields" if one == FIELDS else one for one in (items, kind))
+    return Failure(f"the collection holds {holds}, and the query is one of {asked}: give {_FLAGS[items]}", kind="invalid_input")
 
 
 def by_file(file: Path) -> Asked:

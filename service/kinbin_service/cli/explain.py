@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kinbin_service.cli.asked import by_option
+from kinbin_service.cli.asked import Asked, by_option, other_kind
 from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceDataOption, UrlOption
 from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
@@ -52,7 +52,7 @@ def explain_command(
     if len(given) + (query_id is not None) != 1:
         raise typer.BadParameter("give one of --vector and --query-id, or of --string, --series, --points and --image")
     with failing_in_one_line(as_json):
-        query = by_option(given[0], objects[given[0]]).queries[0] if given else None
+        query = by_option(given[0], objects[given[0]]) if given else None
         with place(data, url) as there:
             more: dict[str, Any] = {"limit": limit, "feature_names": name or None, "query_id": query_id}
             found = _explained(there, collection, item, query, field, more)
@@ -62,11 +62,15 @@ def explain_command(
         _show(found)
 
 
-def _explained(there: Place, name: str, item: str, query: Any, field: str | None, more: dict[str, Any]) -> Any:
+def _explained(there: Place, name: str, item: str, asked: Asked | None, field: str | None, more: dict[str, Any]) -> Any:
     """The explanation of the library or of the client."""
     collection = there.collection(name)
     config = config_of(collection)
     more = more | meant(config, field, "explained")
+    items = "vectors" if field is not None else config.items
+    if asked is not None and items != asked.kind:
+        raise other_kind(items, asked.kind)
+    query = None if asked is None else asked.queries[0]
     if more["feature_names"]:
         _refuse_names(config if field is None else config.fields.get(field), query)
     if isinstance(there, ServicePlace):

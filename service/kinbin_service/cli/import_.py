@@ -18,6 +18,8 @@ from kinbin_service.cli.options import (
     DISTANCE_NAMES,
     KERNEL_NAMES,
     FeatureColumnsOption,
+    Format,
+    FormatOption,
     IdColumnOption,
     IgnoreColumnsOption,
     IndexOption,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from kinbin_service.importing import Summary, Target
 
-__all__ = ["Format", "Mode", "import_command"]
+__all__ = ["Mode", "import_command"]
 
 _NOT_MERGED = "all rows are imported, and the next writer merges them"
 
@@ -52,20 +54,6 @@ class Mode(StrEnum):
     INSERT = "insert"
     UPDATE = "update"
     UPSERT = "upsert"
-
-
-class Format(StrEnum):
-    """Formats of source files."""
-
-    AUTO = "auto"
-    NPY = "npy"
-    NPZ = "npz"
-    CSV = "csv"
-    NDJSON = "ndjson"
-    SVMLIGHT = "svmlight"
-    TEXT = "text"
-    TS = "ts"
-    IMAGES = "images"
 
 
 def import_command(
@@ -94,9 +82,7 @@ def import_command(
         ),
     ] = None,
     index: IndexOption = None,
-    file_format: Annotated[
-        Format, typer.Option("--format", help="Format of the files; auto goes by the name, then the first bytes.")
-    ] = Format.AUTO,
+    file_format: FormatOption = Format.AUTO,
     id_column: IdColumnOption = None,
     id_format: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,8 @@ __all__ = [
     "DataOption",
     "FeatureColumnsOption",
     "FilterOption",
+    "Format",
+    "FormatOption",
     "IdColumnOption",
     "IgnoreColumnsOption",
     "IndexOption",
@@ -44,6 +47,21 @@ __all__ = [
     "parsed_json",
 ]
 
+
+class Format(StrEnum):
+    """Formats of source files."""
+
+    AUTO = "auto"
+    NPY = "npy"
+    NPZ = "npz"
+    CSV = "csv"
+    NDJSON = "ndjson"
+    SVMLIGHT = "svmlight"
+    TEXT = "text"
+    TS = "ts"
+    IMAGES = "images"
+
+
 DEFAULT_DATA = Path("kinbin-data")
 DEFAULT_COLLECTION = "default"
 """The collection of `POST /index` and `POST /query`."""
@@ -62,6 +80,7 @@ CollectionOption = Annotated[str | None, typer.Option("--collection", metavar="N
 FilterOption = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Only items whose payload fits, such as \'{"year": {"$gte": 2020}}\'.')
 ]
+FormatOption = Annotated[Format, typer.Option("--format", help="Format of the files; auto goes by the name, then the first bytes.")]
 IdColumnOption = Annotated[
     str | None,
     typer.Option(
@@ -119,7 +138,8 @@ def distance_name(name: str | None) -> str | None:
 def kernel_name(name: str | None) -> str | None:
     """A kernel's name that is known; products are judged where they are made. Raises BadParameter."""
     if name is not None and name not in {"nested", *kinbin.OBJECT_KERNELS} and not set(name.split("*")) <= set(kinbin.KERNELS):
-        raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}{suggestion(name, kinbin.KERNELS)}")
+        more = f"a product of two or three, such as gmm*acos, or nested{suggestion(name, kinbin.KERNELS)}"
+        raise typer.BadParameter(f"{name} is no kernel: there are {', '.join(kinbin.KERNELS)}, {more}")
     return name
 
 

@@ -54,7 +54,7 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
     "tune": {
         "What is wanted": ("k", "target_recall", "choices", "field"),
         "Rows that are drawn": ("sample", "seed"),
-        "Of a file": ("most", "link", "kernel", "parameters", *_COLUMNS),
+        "Of a file": ("most", "file_format", "link", "kernel", "parameters", *_COLUMNS),
     },
     "rebuild": {
         "How rows are laid out": ("rows", "bands", "field"),

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import kinbin
-from kinbin_service.cli.asked import FIELDS, Asked, by_file, by_option
+from kinbin_service.cli.asked import FIELDS, Asked, by_file, by_option, other_kind
 from kinbin_service.cli.options import DEFAULT_COLLECTION, FilterOption, JsonOption, PlaceDataOption, UrlOption, parsed_json
 from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import ServicePlace, place
@@ -186,17 +186,13 @@ def _ask(there: Place, name: str, asked: _Id | _Examples | Asked, options: dict[
             raise Failure("--positive: collections with several fields take no examples")
         return [collection.query_examples(*asked, **told)]
     if items != asked.kind:
-        raise Failure(f"the collection holds {_told(items)}, and the query is one of {_told(asked.kind)}", kind="invalid_input")
+        raise other_kind(items, asked.kind)
     queries = asked.queries
     if isinstance(there, ServicePlace) and isinstance(queries, list):
         queries = [{key: for_client(of) for key, of in one.items()} if fields else for_client(one) for one in queries]
     if not asked.many:
         return [collection.query(queries[0], **told)]
     return list(collection.query_batch(_by_field(queries) if fields else queries, **told))
-
-
-def _told(items: str) -> str:
-    return "items of several fields" if items == FIELDS else items
 
 
 def _by_field(queries: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -35,12 +35,19 @@ def api_key() -> str | None:
         raise Failure(f"KINBIN_API_KEY_FILE names {file}, which cannot be read: {error.strerror}") from None
 
 
+def _where_the_key_is() -> str:
+    """Which variable a key that the service does not take came from, or should come from; nothing of the key."""
+    if os.environ.get("KINBIN_API_KEY_FILE"):
+        return "it was read from the file that KINBIN_API_KEY_FILE names"
+    return "it was read from KINBIN_API_KEY" if api_key() else "set KINBIN_API_KEY, or KINBIN_API_KEY_FILE to a file that holds it"
+
+
 @contextmanager
 def connected(url: str) -> Iterator[Client]:
     """For the block, a client of the service at `url`. Raises Failure."""
     try:
         from kinbin_client import Client
-        from kinbin_client.errors import ConnectionFailed, InvalidArgument
+        from kinbin_client.errors import ConnectionFailed, InvalidArgument, Unauthorized
     except ModuleNotFoundError:
         raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
     try:
@@ -52,6 +59,8 @@ def connected(url: str) -> Iterator[Client]:
             yield client
     except ConnectionFailed as error:
         raise Failure(f"{error}: is the address right, and does kinbin serve run there?", kind="no_connection") from None
+    except Unauthorized as error:
+        raise Failure(f"{error}: {_where_the_key_is()}", kind=error.code or "unauthorized") from None
 
 
 @contextmanager

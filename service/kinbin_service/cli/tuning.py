@@ -15,6 +15,8 @@ from kinbin_service.cli.options import (
     DEFAULT_KERNEL,
     KERNEL_NAMES,
     FeatureColumnsOption,
+    Format,
+    FormatOption,
     IdColumnOption,
     IgnoreColumnsOption,
     JsonOption,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["rebuild_command", "recall_command", "tune_command"]
 
 _NameOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
-_KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query.")]
+_KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query, at most 1,000.")]
 _TargetOption = Annotated[float, typer.Option("--target-recall", min=0.0, max=1.0, metavar="X", help="The recall that queries ask for.")]
 _SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw of rows.")]
 _FILE_ROWS = 50_000
@@ -50,9 +52,9 @@ def tune_command(
     collection: Annotated[
         str | None, typer.Option("--collection", metavar="NAME", help=f"A stored collection, at first {DEFAULT_COLLECTION}.")
     ] = None,
-    k: _KOption = 10,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Neighbours of each query, at most 100.")] = 10,
     target_recall: _TargetOption = 0.9,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query.")] = 200,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Rows that are drawn, each as a query; at most 5,000.")] = 200,
     seed: _SeedOption = 0,
     field: FieldOption = None,
     choices: Annotated[
@@ -66,6 +68,7 @@ def tune_command(
         int | None, typer.Option("--rows", min=2, metavar="N", help=f"Rows of the file that are read; default {_FILE_ROWS:,}.")
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="Link the rows of the file as well, to tell of walks.")] = False,
+    file_format: FormatOption = Format.AUTO,
     id_column: IdColumnOption = None,
     payload_columns: PayloadColumnsOption = None,
     ignore_columns: IgnoreColumnsOption = None,
@@ -77,7 +80,9 @@ def tune_command(
     Nothing is changed. `kinbin rebuild` lays a collection out as was chosen; `kinbin create --rows --bands` makes a new one so.
     """
     columns = {"payload_columns": payload_columns, "ignore_columns": ignore_columns, "feature_columns": feature_columns}
-    read = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
+    read: dict[str, Any] = {"id_column": id_column} | {name: names_in(text) for name, text in columns.items()}
+    if file_format is not Format.AUTO:
+        read["format"] = file_format.value
     of_file = {"--kernel": kernel, "--parameter": parameters, "--rows": most, "--link": link} | {
         f"--{name.replace('_', '-')}": given for name, given in read.items()
     }
@@ -195,6 +200,9 @@ def _show(told: Any, *, stored: bool) -> None:
     """Print a prediction. stored: of a collection that is there, whose bands are told, too."""
     now = told.current
     typer.echo(f"{told.sample:,} rows drawn, k {told.k}, target recall {told.target_recall:g}")
+    if not any(told.similarity_histogram.neighbours):
+        typer.echo(f"nothing to predict from: {told.suggested.why.partition(':')[0]}")
+        return
     if stored:
         typer.echo(
             f"now {now.rows}x{now.bands} ({now.runs} run{'' if now.runs == 1 else 's'}): "
@@ -208,6 +216,8 @@ def _show(told: Any, *, stored: bool) -> None:
             f"{one.rows}x{one.bands:<4} {one.recall:>7.3f} ±{one.recall_error:.3f} {one.uncertified:>8.1%} {one.postings:>10,.0f} "
             f"{one.verified:>9,.0f} {one.bytes_per_row:>10,.0f} {one.microseconds:>8,.0f}{mark}"
         )
+    if (told.suggested.rows, told.suggested.bands) not in {(one.rows, one.bands) for one in told.bands}:
+        typer.echo(f"{told.suggested.rows}x{told.suggested.bands}: what is there, and none of the settings above: suggested")
     for walk in told.walks:
         typer.echo(f"walk {walk.width:>4}: recall {walk.recall:.3f}, {walk.microseconds:,.0f} µs")
     why = told.suggested.why if stored else told.suggested.why.partition("; now ")[0].replace("what is there", "what Kinbin chooses")
