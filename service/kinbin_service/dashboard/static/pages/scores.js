@@ -123,9 +123,9 @@ function stepped(edges, counts) {
 
 // of: which of several vectors is looked at; null where there is one. part: what is told of it.
 function formOf({ name, of, part, signal, results }, drawn) {
-  const k = h("input", { type: "number", min: 1, max: 1000, value: 10 });
+  const k = h("input", { type: "number", min: 1, max: 100, value: 10 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: 0.9 });
-  const sample = h("input", { type: "number", min: 1, max: 10000, value: 200 });
+  const sample = h("input", { type: "number", min: 1, max: 5000, value: 200 });
   const button = h("button", { class: "primary" }, "Measure");
   const run = async () => {
     if (part().rows < 2) {
