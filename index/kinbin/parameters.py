@@ -92,12 +92,11 @@ def _told_value(value: Any) -> str:
     return ",".join(f"{one:g}" for one in value) if isinstance(value, list | tuple) else f"{value:g}"
 
 
-def one_of(name: str, value: object, known: Collection[str]) -> None:
-    """Refuse a word that is not known."""
+def one_of(name: str, value: object, known: Collection[str], more: str = "") -> None:
+    """Refuse a word that is not known. more: what else could stand there."""
     if not isinstance(value, str) or value not in known:
-        raise InvalidInput.of(
-            "bad_parameter", f"{name} is one of {', '.join(known)}, not {arrived(value)}{suggestion(value, known)}", field=name
-        )
+        words = ", ".join([*known, *filter(None, [more])])
+        raise InvalidInput.of("bad_parameter", f"{name} is one of {words}, not {arrived(value)}{suggestion(value, known)}", field=name)
 
 
 def path_of(path: object, what: str = "file") -> Path:

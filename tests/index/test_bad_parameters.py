@@ -231,7 +231,11 @@ def test_a_good_name(name: str, db: kinbin.Database) -> None:
 
 SETTINGS: list[tuple[str, Any, str]] = [
     *[
-        ("kernel", value, f"kernel is one of {', '.join(kinbin.KERNELS)}, not {told}")
+        (
+            "kernel",
+            value,
+            f"kernel is one of {', '.join(kinbin.KERNELS)}, a product of two or three of them, such as gmm*acos, or nested, not {told}",
+        )
         for value, told in (
             ("", "''"),
             ("NGMM", "'NGMM'; did you mean 'ngmm'?"),

@@ -311,7 +311,9 @@ async def test_bad_requests_to_the_other_routes_are_refused(filled: App, name: s
 
 
 CONFIGURATIONS: dict[str, Bad] = {
-    "an unknown kernel": Bad({"kernel": CANARY}, 422, "invalid_field", "#/kernel", f"kernel is one of {', '.join(kinbin.KERNELS)}"),
+    "an unknown kernel": Bad(
+        {"kernel": CANARY}, 422, "invalid_field", "#/kernel", f"kernel is one of {', '.join(kinbin.KERNELS)}, a product"
+    ),
     "a kernel nearly known": Bad({"kernel": "ngm"}, 422, "invalid_field", "#/kernel", "; did you mean 'ngmm'?"),
     "a dimension of zero": Bad({"dim": 0}, 422, "invalid_field", "#/dim", "greater than or equal to 1"),
     "too large a dimension": Bad({"dim": 4_194_305}, 422, "over_limit", "#/dim", "dim: at most 4194304", "dimension"),

@@ -126,7 +126,7 @@ def kernel_named(name: object) -> Space:
         return _product(name.split(_TIMES))
     if isinstance(name, str) and name in _OF_ONE_LENGTH:
         return _imported(_OF_ONE_LENGTH[name])
-    one_of("kernel", name, KERNELS)
+    one_of("kernel", name, KERNELS, f"a product of two or three of them, such as gmm{_TIMES}acos, or {', '.join(_OF_ONE_LENGTH)}")
     return KERNELS[str(name)]
 
 
