@@ -164,7 +164,8 @@ class AddOptions(BaseModel):
 def _known_kernel(name: str) -> str:
     """The one list of kernels is the library's; it judges products itself, and which go with what items."""
     if name != "nested" and name not in kinbin.OBJECT_KERNELS and not set(name.split("*")) <= set(kinbin.KERNELS):
-        known = [*kinbin.KERNELS, "a product of two or three of them, such as gmm*acos", "nested"]
+        # The end of the list as the library says it.
+        known = [*kinbin.KERNELS, "a product of two or three of them, such as gmm*acos, or nested"]
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, known))})
     return name
 
