@@ -43,8 +43,9 @@ class Costs:
     fresh_scan: float = _cost(25.0, "a fresh row that is scored", "exact scans of fresh rows")
     walk: float = _cost(3_000.0, "beginning a walk: the code of a query, 64 entries", "walks, by nodes compared: what is left at none")
     node: float = _cost(13.0, "a node that a walk meets, besides comparing its code", "walks, by nodes compared")
-    code: float = _cost(1.2, "a code that a scan passes, besides comparing it", "exact scans by codes of several widths")
-    line: float = _cost(1.6, "64 bytes of a code that are compared", "the same, by the bytes of a code")
+    code: float = _cost(0.8, "a code that a scan passes, besides comparing it", "exact scans by codes of several widths")
+    scan_line: float = _cost(1.0, "64 bytes of a code that are compared, of eight codes together", "the same, by the bytes of a code")
+    line: float = _cost(1.6, "64 bytes of a code alone that are compared", "exact scans under products, by the bytes of a code")
     far_line: float = _cost(7.0, "the same, from memory", "walks over a million rows, by the bytes of a code")
     entry: float = _cost(1.0, "an entry of a packed code that is compared", "exact scans by packed codes, by their entries")
 

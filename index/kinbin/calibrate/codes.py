@@ -20,7 +20,7 @@ from kinbin.links.widths import Width
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import Scratch
-from kinbin.spaces.registry import KERNELS
+from kinbin.spaces.registry import kernel_named
 
 __all__ = ["code_costs", "entry_cost", "far_line_cost", "walk_costs"]
 
@@ -34,13 +34,13 @@ _BUCKETS = 64
 class _Coded:
     """A graph over rows that are gone, so that none is scored, and queries against it."""
 
-    def __init__(self, graph: Graph, coder: Coder, errors: NDArray[np.float32], queries: Rows) -> None:
+    def __init__(self, graph: Graph, coder: Coder, errors: NDArray[np.float32], queries: Rows, kernel: str = "ngmm") -> None:
         self._places = np.full(len(graph.codes), GONE, np.uint32)
         self._keep: list[object] = [queries, graph, coder, errors]
         self._graph = graph.record(self._keep)
         GRAPH.fill(self._graph, **coder.fields(), errors=errors, places=self._places)
         self._segments = segments_of()
-        self._space, self._queries, self._coder = KERNELS["ngmm"].record, queries, coder
+        self._space, self._queries, self._coder = kernel_named(kernel).record, queries, coder
         self._asked, self._answers = queries_record(queries), answers_for(queries)
         self._scratch = Scratch(wide=False)
 
@@ -81,26 +81,28 @@ def _scattered(n: int, seed: int) -> Rows:
     return rows_of(np.tile(np.arange(_BUCKETS, dtype=np.uint64), (n, 1)), values)
 
 
-def _random_graph(nodes: int, width: int) -> Graph:
+def _random_graph(nodes: int, width: int, *, shapes: bool = True) -> Graph:
     """Random codes, linked at random: walks meet nodes that lie anywhere in memory."""
     rng = np.random.default_rng(width)
     codes = Codes.of_bytes(rng.integers(0, 256, (nodes, width), dtype=np.uint8))
-    graph = Graph.empty(codes, np.ones(1, np.float32), 1e-3, shapes=True)
+    graph = Graph.empty(codes, np.ones(1 if shapes else nodes, np.float32), 1e-3, shapes=shapes)
     graph.links[:, 0] = LINKS
     graph.links[:, 1 : 1 + LINKS] = rng.integers(0, nodes, (nodes, LINKS))
     graph.entries = rng.integers(0, nodes, ENTRIES, dtype=np.uint32)
     return graph
 
 
-def _unlinked(nodes: int, width: int, queries: Rows) -> _Coded:
-    return _Coded(_random_graph(nodes, width), _coder(width, 1e-3), np.zeros(nodes, np.float32), queries)
+def _unlinked(nodes: int, width: int, queries: Rows, kernel: str = "ngmm") -> _Coded:
+    graph = _random_graph(nodes, width, shapes=kernel_named(kernel).shapes)
+    return _Coded(graph, _coder(width, 1e-3), np.zeros(nodes, np.float32), queries, kernel)
 
 
 def code_costs(measured: Measured) -> None:
-    """code, line: exact scans by codes of several widths."""
+    """code, scan_line: exact scans by codes of several widths. line: the same under a product, whose codes are compared one by one."""
     n, widths = measured.rows(_SCANNED), (64, 192, 512, 1024)
-    points = [_unlinked(n, width, _scattered(_SCANS, 2)).scan() for width in widths]
-    measured.fit(("code", "line"), points, [(_SCANS * n, _SCANS * n * width / LANES) for width in widths])
+    for kernel, names in (("ngmm", ("code", "scan_line")), ("gmm*acos", ("", "line"))):
+        points = [_unlinked(n, width, _scattered(_SCANS, 2), kernel).scan() for width in widths]
+        measured.fit(names, points, [(_SCANS * n, _SCANS * n * width / LANES) for width in widths])
 
 
 def entry_cost(measured: Measured) -> None:

@@ -101,6 +101,10 @@ class Coder:
             return COSTS.entry * size / 4
         return COSTS.line * size / LANES * (1.0 if self.projection is None else _SQUARES)
 
+    def scan_ns(self, size: float) -> float:
+        """The same of a scan, which compares eight codes of bytes together."""
+        return self.compare_ns(size) * (COSTS.scan_line / COSTS.line if self.width else 1.0)
+
     def fields(self) -> dict[str, Any]:
         """What kernels are told (`folded.CODER`); the coder must live as long as it is used."""
         out = {

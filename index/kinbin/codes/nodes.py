@@ -17,14 +17,15 @@ import numpy as np
 from kinbin.codes.folded import CODER, LANES, code_distance, coding_by, encode_row, rank_of
 from kinbin.codes.packed import QUAD, clear_entries, clear_slots, entry_distance, fill_entries, fill_slots
 from kinbin.codes.units import encode_unit, projecting_by, square_distance
+from kinbin.native.eights import EIGHT, near_by_differences, near_by_squares
 from kinbin.native.jit import inline
 from kinbin.native.memory import f32_array, float32_at, prefetch, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.rows.scratch import coding_of
 
 __all__ = [
-    "GRAPH", "Nodes", "Probe", "clear_probe", "code_address", "distance_at", "distance_to", "fill_probe", "length_of", "node_norm",
-    "nodes_of", "placed_probe", "prefetch_code", "probe_node", "rank_at", "release_probe",
+    "GRAPH", "Nodes", "Probe", "clear_probe", "code_address", "distance_to", "fill_probe", "length_of", "near_eight",
+    "node_norm", "nodes_of", "placed_probe", "prefetch_code", "probe_node", "rank_at", "release_probe",
 ]  # fmt: skip
 
 U64 = np.uint64
@@ -171,22 +172,6 @@ def distance_to(graph, node, probe):
 
 
 @inline
-def _known_distance(graph, node, address, probed, table):
-    """`_distance`, of a node whose code of bytes lies at a known address."""
-    if table is None:
-        return code_distance(address, probed, graph.width)
-    if table.ndim == 2:
-        return square_distance(address, probed, graph.width)
-    return _distance(graph, node, probed, table)
-
-
-@inline
-def distance_at(graph, node, address, probe):
-    """`distance_to` a node whose code, if it is one of bytes, lies at this address."""
-    return _known_distance(graph, node, address, probe.address, probe.table)
-
-
-@inline
 def length_of(distance, step, table):
     """How far apart codes of such a distance (`distance_to`) are: in L1, or of projections in L2."""
     if table is None:
@@ -194,6 +179,28 @@ def length_of(distance, step, table):
     if table.ndim == 2:
         return np.sqrt(np.float64(distance)) * step
     return distance * step
+
+
+@inline
+def _near_bytes(graph, node, probed, reach, table):
+    """`near_eight`, by a probe's address and table."""
+    errors = graph.errors + U64(4) * U64(node)
+    if table is None:
+        return near_by_differences(code_address(graph, node), U64(graph.width), probed, errors, graph.step, reach)
+    if table.ndim == 2:
+        return near_by_squares(code_address(graph, node), U64(graph.width), probed, errors, graph.step, reach)
+    near = U64(0)
+    for place in range(EIGHT):
+        distance = _distance(graph, node + place, probed, table) * graph.step
+        if not distance - float32_at(errors + U64(4 * place)) > reach:
+            near |= U64(1) << U64(place)
+    return near
+
+
+@inline
+def near_eight(graph, node, probe, reach):
+    """A bit for each of eight nodes of one block from one on: set unless its code, less its error, is farther from a probe than reach."""
+    return _near_bytes(graph, node, probe.address, reach, probe.table)
 
 
 @inline

@@ -236,7 +236,7 @@ def _scan_codes_ns(view: View, links: Links, plans: list[_RunPlan]) -> float:
     """Predicted time of an exact scan that codes shorten: a walk, every code, the rows that it does not spare, and the rest."""
     scored = (links.set.calibration.scanned or 0.0) * (COSTS.verify + max((plan.scan_row_ns for plan in plans), default=0.0))
     rest = sum(plan.scan_row_ns * (run.rows - tail) for plan, run, tail in zip(plans, view.runs, links.tails, strict=True))
-    codes = len(links.places) * (COSTS.code + links.set.compare_ns)
+    codes = len(links.places) * (COSTS.code + links.set.coder.scan_ns(links.set.code_bytes))
     return COSTS.walk + codes + scored + rest + view.fresh.live * COSTS.fresh_scan
 
 

@@ -87,7 +87,7 @@ class Query(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What an answer must have by now: its score, and where shapes are compared the distance that is too far for it."""
+    """What an answer must have by now: its score, and the distance of codes beyond which no row has it, of any norm (infinite: none)."""
 
     score: Any
     distance: Any
@@ -209,7 +209,9 @@ def reach_of(space, score, error):
     reached = max(score, space.floor)
     if space.score == U64(0):
         reached -= SLACK
-        return Reach(reached, farthest_shapes(max(reached, 0.0)) + error)
+        similarity = max(reached, 0.0)
+        # Of all norms those whose ratio is that of the shared part can be most similar: just as much as is shared.
+        return Reach(reached, (farthest_shapes(similarity) if space.shapes else 2.0 * (1.0 - similarity)) + error)
     # Other scores may have any range: the slack is a share of them.
     reached *= 1.0 - SLACK
     if not space.shapes:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 import naive
 from coded import SPARSE_ROWS, VALUES, canonical
 from kinbin.codes.coder import WIDTHS, Coder, Projection
-from kinbin.codes.nodes import GRAPH, clear_probe, distance_at, distance_to, fill_probe, length_of, probe_node, release_probe
-from kinbin.codes.nodes import code_address as code_at
+from kinbin.codes.nodes import GRAPH, clear_probe, distance_to, fill_probe, length_of, probe_node, release_probe
 from kinbin.codes.projected import drifted, projected_coder, residual
 from kinbin.codes.table import Codes
 from kinbin.codes.units import square_distance
@@ -52,12 +51,10 @@ def squares_at(left, right, width):  # type: ignore[no-untyped-def]
 
 @strict
 def distances(graph, one, table, out):  # type: ignore[no-untyped-def]
-    """Distances of all nodes from one of them; the same when the place of a code is known."""
+    """Distances of all nodes from one of them."""
     probe = probe_node(graph[0], one, table)
     for node in range(len(out)):
         out[node] = distance_to(graph[0], node, probe)
-        if out[node] != distance_at(graph[0], node, code_at(graph[0], node), probe):
-            out[node] = -1
     release_probe(graph[0], one, table)
 
 

@@ -20,6 +20,7 @@ from kinbin.codes.nodes import GRAPH
 from kinbin.links.search import grown_pool, search_links
 from kinbin.links.widths import MOST_WIDTH, CalibrationTable, Width
 from kinbin.native.records import Record
+from kinbin.rows.topk import NOTHING
 from kinbin.spaces.registry import kernel_named
 from linked import KINDS, cases, code_layout, link_sets, names, still
 from linked_pairs import ASKED, ROWS, SHARES, Pair, as_pairs, grow
@@ -56,6 +57,34 @@ def test_a_scan_by_codes_is_a_scan(kernel: str, kind: str, asked: str, k: int, p
     # Projections of many sparse features lose too much to spare many rows.
     if asked == "all" and k == 10 and (code_layout(kernel, kind) != "units" or KINDS[kind].layout == "bytes"):
         assert linked.verified.mean() < 0.75 * plain.verified.mean(), "codes spared too few rows to prove anything"
+
+
+@pytest.mark.parametrize("kernel", ["gmm", "minmax", "ngmm", "gmm*acos"])
+def test_parts_of_a_query_are_not_too_far(
+    kernel: str, db: kinbin.Database, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that hold a part of a query are as similar as shapes so far apart allow, whatever their norms: a scan by codes finds them."""
+    walked = kinbin.query.search._Run.call_walk
+
+    def finds_nothing(self: Any, asked: Record, part: Any, *others: Any) -> bool:
+        sound = walked(self, asked, part, *others)
+        part.answers.scores[:] = NOTHING
+        return sound
+
+    monkeypatch.setattr(kinbin.query.search._Run, "call_walk", finds_nothing)
+    queries = rng.gamma(0.5, size=(20, 64)).astype(np.float32) + np.float32(1e-3)
+    parts = np.repeat(queries, 30, axis=0)
+    parts *= rng.random(parts.shape) < rng.uniform(0.3, 1.0, (len(parts), 1))
+    parts[:, 0] = queries[0, 0]
+    rows = np.concatenate([parts, rng.gamma(0.5, size=(2_400, 64)).astype(np.float32)])[rng.permutation(3_000)]
+    collection = db.create_collection("parts", kernel=kernel, dim=64)
+    collection.add(names(range(len(rows))), rows)
+    collection.compact()
+    plain = collection.query_batch(queries, k=20, mode="exact")
+    collection.link()
+    linked = collection.query_batch(queries, k=20, mode="exact")
+    assert as_pairs(linked) == as_pairs(plain)
+    assert linked.verified.mean() < 0.9 * plain.verified.mean(), "codes spared too few rows to prove anything"
 
 
 @pytest.mark.parametrize("k", [1, 10, 40])

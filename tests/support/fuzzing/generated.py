@@ -45,12 +45,13 @@ def generated(document: Mapping[str, Any], address: str, start: int, each: int, 
     schema = schemathesis.openapi.from_dict(dict(document))
     ended = False
     with requests.Session() as session:
-        for place, result in enumerate(schema.get_all_operations()):
+        found: Any
+        for place, found in enumerate(schema.get_all_operations()):
             for mode in (ALLOWED, FORBIDDEN):
 
                 @seed(start + 1_000 * place + (mode is FORBIDDEN))
                 @settings(max_examples=each, database=None, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-                @given(result.ok().as_strategy(generation_mode=mode))
+                @given(found.ok().as_strategy(generation_mode=mode))
                 def ask(case: Any) -> None:
                     nonlocal ended
                     if ended:
