@@ -185,15 +185,15 @@ def test_room_is_taken_where_it_cannot_be_reserved(tmp_path: Path, monkeypatch: 
     def refuse(*arguments: int) -> None:
         raise OSError(errno.EOPNOTSUPP, "planted")
 
-    if fallocate == "missing":
-        monkeypatch.delattr("os.posix_fallocate")
-    else:
-        monkeypatch.setattr("os.posix_fallocate", refuse)
-    monkeypatch.setattr("os.pwrite", write_a_part)
     monkeypatch.setattr("kinbin.bands.build._IN_MEMORY", 0)
     vectors = np.random.default_rng(3).random((2_000, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        if fallocate == "missing":
+            monkeypatch.delattr("os.posix_fallocate")
+        else:
+            monkeypatch.setattr("os.posix_fallocate", refuse)
+        monkeypatch.setattr("os.pwrite", write_a_part)
         collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(2_000)], vectors)
         collection.compact()
@@ -208,12 +208,12 @@ def test_no_room_where_none_can_be_reserved(tmp_path: Path, monkeypatch: pytest.
     def refuse(*arguments: object) -> int:
         raise OSError(errno.ENOSPC, "planted")
 
-    monkeypatch.delattr("os.posix_fallocate")
-    monkeypatch.setattr("os.pwrite", refuse)
     monkeypatch.setattr("kinbin.bands.build._IN_MEMORY", 0)
     vectors = np.random.default_rng(3).random((100, DIM)) + 0.01
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
+        monkeypatch.delattr("os.posix_fallocate")
+        monkeypatch.setattr("os.pwrite", refuse)
         collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         collection.add([f"i{i}" for i in range(100)], vectors)
         with pytest.raises(StorageFull):

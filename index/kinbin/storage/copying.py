@@ -21,13 +21,13 @@ from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Part, State
 from kinbin.storage.headers import Identity, numbers
+from kinbin.storage.lockfile import make_lock_file
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
 from kinbin.storage.notes import NOTE, open_note
 from kinbin.storage.transactions import Reader
 
 __all__ = [
     "MAP_SIZE",
-    "MAX_READERS",
     "TRANSACTION_BYTES",
     "NewFile",
     "Record",
@@ -40,7 +40,6 @@ __all__ = [
 
 MAP_SIZE = 1 << 40
 """Bytes of address space, not of disk: the map is never grown while it is open."""
-MAX_READERS = 2048
 Record = tuple[int, bytes, bytes]
 """Number of the tree, key, value."""
 TRANSACTION_BYTES = 32 << 20
@@ -269,4 +268,5 @@ def make_store(folder: Path, given: Iterable[Record], name: str, state: Callable
         known = state()
         file.finish(lambda number: {b"identity": identity, b"state": fmt.encode_state(known.with_(transaction=number))})
     with translated():
+        make_lock_file(folder)
         sync_directory(folder)

@@ -41,12 +41,13 @@ import numpy as np
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, StorageError
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
-from kinbin.storage.copying import MAP_SIZE, MAX_READERS
+from kinbin.storage.copying import MAP_SIZE
 from kinbin.storage.datafile import META_BYTES, Meta, Replaced
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
 from kinbin.storage.headers import Configuration, FieldNames, Identity
+from kinbin.storage.lockfile import MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, check_free, is_successor, look_at
 from kinbin.storage.transactions import Reader, Writer
@@ -131,6 +132,7 @@ class Store:
         # Before LMDB follows the first page: it trusts them all.
         self._file, state_at = look_at(self.path)
         with translated():
+            make_lock_file(self.path)
             self._env = lmdb.open(
                 str(self.path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS,
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
@@ -471,7 +473,8 @@ def name_of(path: Path) -> str:
 def _write_new(path: Path, configuration: Configuration | FieldNames, name: str, rows: int | None) -> None:
     """The files of one empty store. rows: None: its living rows are not counted."""
     path.mkdir(parents=True)
-    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS)
+    # Nobody else knows the folder: no locks.
+    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(NAMES), lock=False)
     try:
         with env.begin(write=True) as txn:
             meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
@@ -481,7 +484,8 @@ def _write_new(path: Path, configuration: Configuration | FieldNames, name: str,
             txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)
     finally:
         env.close()
-    (path / "lock.mdb").unlink(missing_ok=True)
+    # Before the store has its name: whoever makes one may open it, however full the disk gets.
+    make_lock_file(path)
     sync_directory(path)
 
 

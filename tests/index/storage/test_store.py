@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 import kinbin.storage.directories
 import kinbin.storage.store
-from kinbin.errors import FormatMismatch, StorageError
-from kinbin.storage.copying import MAP_SIZE, MAX_READERS
+from kinbin.errors import FormatMismatch, StorageError, StorageFull
+from kinbin.storage.copying import MAP_SIZE
+from kinbin.storage.lockfile import MAX_READERS, make_lock_file
 from kinbin.storage.store import Store
 from store_contract import StoreContract, add_row, everything
 from stored_headers import CONFIGURATION
@@ -83,7 +85,7 @@ def test_a_new_store_is_complete_before_it_has_its_name(tmp_path: Path, monkeypa
     mount = next(parent for parent in (tmp_path, *tmp_path.parents) if parent.is_mount())
     assert events[-1] == ("sync", mount.name)
     assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
-    assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["data.mdb"]
+    assert sorted(entry.name for entry in (tmp_path / "store").iterdir()) == ["data.mdb", "lock.mdb"]
 
 
 def test_syncing_a_directory_syncs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +121,53 @@ def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
             Store.create(tmp_path / "store", CONFIGURATION)
     assert list(tmp_path.iterdir()) == []
     Store.create(tmp_path / "store", CONFIGURATION)
+
+
+def no_room(*_: Any) -> None:
+    """In the place of posix_fallocate, on a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_table_of_readers_has_its_room(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no hole, whether it is made with the store or because it is missing; a page without room would end whoever reads there."""
+    table = place / "lock.mdb"
+    room = table.stat().st_size
+    assert table.stat().st_blocks * 512 >= room
+    Store(place).close()
+    assert table.stat().st_size == room, "as large as LMDB makes it"
+    table.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.posix_fallocate", no_room, raising=False)
+        with pytest.raises(StorageFull):
+            Store(place)
+        assert [entry.name for entry in place.iterdir()] == ["data.mdb"]
+    Store(place).close()
+    assert table.stat().st_blocks * 512 >= table.stat().st_size == room
+
+
+def test_a_store_without_room_for_its_readers_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has no room for the table of readers is StorageFull, nothing stays, and the next attempt works."""
+    with monkeypatch.context() as patch:
+        patch.setattr("os.posix_fallocate", no_room, raising=False)
+        with pytest.raises(StorageFull):
+            Store.create(tmp_path / "store", CONFIGURATION)
+    assert list(tmp_path.iterdir()) == []
+    Store.create(tmp_path / "store", CONFIGURATION)
+    Store(tmp_path / "store").close()
+
+
+def test_a_table_of_readers_of_others_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another process makes the table meanwhile, that one is used, with whoever is in it."""
+    table = place / "lock.mdb"
+    table.unlink()
+
+    def faster(*_: Any) -> None:
+        table.write_bytes(b"theirs")
+
+    monkeypatch.setattr("os.posix_fallocate", faster, raising=False)
+    make_lock_file(place)
+    assert table.read_bytes() == b"theirs"
+    assert sorted(entry.name for entry in place.iterdir()) == ["data.mdb", "lock.mdb"]
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
