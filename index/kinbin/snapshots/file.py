@@ -103,9 +103,14 @@ class SnapshotWriter:
         self.bytes = self._synced = 0
         self._records: list[bytes] = []
         self._size = 0
-        self._write(MAGIC)
 
     def __enter__(self) -> SnapshotWriter:
+        try:
+            self._write(MAGIC)
+        except BaseException:
+            # A context that was not entered is not left.
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -214,7 +214,7 @@ def _not_found(name: str) -> SnapshotNotFound:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what a crash left of snapshots: drafts whose lock nobody holds."""
+    """Remove what a crash left of snapshots: drafts whose lock nobody holds, and what is told of files that were deleted."""
     for entry in folder.glob(".new-*"):
         with contextlib.suppress(OSError):
             descriptor = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
@@ -224,3 +224,8 @@ def _remove_abandoned(folder: Path) -> None:
                     entry.unlink()
             finally:
                 os.close(descriptor)
+    for entry in folder.glob(f"*{_TOLD}"):
+        # It is written once the file is there, and deleted behind it.
+        if _ID.fullmatch(entry.stem) and not entry.with_suffix(_FILE).exists():
+            with contextlib.suppress(OSError):
+                entry.unlink()

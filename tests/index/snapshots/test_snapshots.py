@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import random
 import shutil
 import subprocess
@@ -257,6 +259,47 @@ def test_it_is_given_up(database: Any, tmp_path: Path, monkeypatch: pytest.Monke
     assert database.snapshots.list("c") == [sound]
     assert drafts(tmp_path) == []
     assert database.collections() == ["c"]
+
+
+@pytest.mark.parametrize("room", [0, 8, 100])
+def test_a_full_disk_leaves_nothing(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """Wherever the disk is full, from the first byte on, it is StorageFull, and no part of the snapshot stays."""
+    collection = database.create_collection("c", dim=3)
+    collection.add(["x"], [[1, 2, 3]])
+    fdopen = os.fdopen
+
+    class Full:
+        def __init__(self, file: Any) -> None:
+            self._file, self._room = file, room
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+        def write(self, data: memoryview) -> int:
+            if len(data) > self._room:
+                raise OSError(errno.ENOSPC, "planted")
+            self._room -= len(data)
+            return int(self._file.write(data))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fdopen", lambda *given, **options: Full(fdopen(*given, **options)))
+        with pytest.raises(kinbin.StorageFull):
+            collection.snapshot(tmp_path / "mine")
+        with pytest.raises(kinbin.StorageFull):
+            database.snapshots.create("c")
+    assert drafts(tmp_path) == []
+    assert database.snapshots.list("c") == []
+
+
+def test_a_kill_while_deleting_leaves_nothing_for_good(database: Any) -> None:
+    """What is told of a snapshot whose file is gone is removed when the next one is made."""
+    database.create_collection("c", dim=3).add(["x"], [[1, 2, 3]])
+    first = database.snapshots.create("c")
+    path = database.snapshots.path("c", first.id)
+    path.unlink()
+    assert path.with_suffix(".json").exists()
+    second = database.snapshots.create("c")
+    assert {entry.stem for entry in path.parent.iterdir()} == {second.id}
 
 
 def test_only_into_a_new_collection(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
