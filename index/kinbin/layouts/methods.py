@@ -32,6 +32,7 @@ _LEAST = 5
 def laid_out(method: str, kernel: Matrix, ascending: bool, seed: int) -> Laid:
     """(n, 2) coordinates, and the share of the variance of each axis. kernel (n, n): what is printed of all pairs, symmetric.
 
+    The variance is the sum of the positive eigenvalues; those of distances that no points in a space have are negative, too, and left out.
     ascending: whether these are distances. The same input gives the same layout, but for the last digits; axes point to where the item
     lies that is farthest out. Cost: n² · 32 bytes; 0.1 s for 1,000 items, 0.2 to 0.9 s for 2,000.
 
@@ -58,11 +59,20 @@ def _kernel_pca(kernel: Matrix, ascending: bool, seed: int) -> Laid:
     model = KernelPCA(axes, kernel="precomputed", random_state=seed)
     points = np.zeros((len(gram), 2))
     points[:, :axes] = model.fit_transform(gram)
-    # The trace of the centred matrix: all eigenvalues together.
-    whole = float(np.trace(gram) - gram.sum() / len(gram))
     shares = np.zeros(2)
-    shares[:axes] = np.clip(model.eigenvalues_ / whole, 0.0, 1.0)
+    shares[:axes] = np.clip(model.eigenvalues_ / _variance(gram, ascending), 0.0, 1.0)
     return points, (float(shares[0]), float(shares[1]))
+
+
+def _variance(gram: Matrix, ascending: bool) -> float:
+    """The positive eigenvalues of the centred matrix, together."""
+    if not ascending:
+        # None of a kernel is negative: they are its trace.
+        return float(np.trace(gram) - gram.sum() / len(gram))
+    # Most distances are those of no points in a space: some eigenvalues are negative, and the trace is less than two axes hold.
+    means = gram.mean(axis=0)
+    values = np.linalg.eigvalsh(gram - means - means[:, None] + means.mean())
+    return float(values[values > 0.0].sum())
 
 
 def _spectral(kernel: Matrix, ascending: bool, seed: int) -> Laid:

@@ -32,4 +32,7 @@ class Map:
     points: list[MapPoint]
     """In the order of their ids."""
     explained: tuple[float, float] | None
-    """Of "kernel_pca", the share of the variance that each axis holds; None: it is not known."""
+    """Of "kernel_pca", the share of the variance that each axis holds, together at most 1; None: it is not known.
+
+    Of distances that no points in a space have, what is variance (positive eigenvalues) without what contradicts it (negative ones).
+    """

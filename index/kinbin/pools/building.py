@@ -67,7 +67,8 @@ def choose(collection: Collection, check: Callable[[], None]) -> Chosen | None:
         settings = embedding.choose(sample)
         if settings is None:
             continue
-        if len(collection._space.embeddings) == 1:
+        if len(collection._space.embeddings) == 1 or len(sample.objects) == 1:
+            # Nothing to choose from, or nothing near that could be found.
             return embedding, settings, {}
         if truth is None:
             truth = _own_left_out(sample.measure(sample.objects.slice(0, min(_JUDGES, len(sample.objects))), sample.objects))

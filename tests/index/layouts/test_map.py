@@ -16,6 +16,7 @@ import kinbin
 import naive
 from kinbin.layouts.methods import METHODS, laid_out
 from linked import still
+from naive_strings import levenshtein
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,20 @@ def test_kernel_pca_is_that_of_the_definition(db: kinbin.Database, rng: np.rando
     found = plane(told)
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
     assert told.explained == pytest.approx(tuple(values[[-1, -2]] / values.sum()), abs=1e-6)
+
+
+def test_shares_of_distances_are_shares(db: kinbin.Database) -> None:
+    """Of distances that no points in a space have, `explained` are shares of the positive eigenvalues: together at most 1."""
+    texts = sorted({"a" * i + "b" * j + "ab" * k for i in range(4) for j in range(4) for k in range(4)} - {""})
+    collection = db.create_collection("c", items="strings", distance="levenshtein")
+    collection.add([f"{i:02}" for i in range(len(texts))], texts)
+    D = np.array([[levenshtein(one, other) for other in texts] for one in texts])
+    centre = np.eye(len(texts)) - 1 / len(texts)
+    values = np.linalg.eigvalsh(centre @ (-0.5 * D * D) @ centre)
+    assert values[0] < -0.01 * values[-1], "no points are so far apart"
+    told = collection.map().explained
+    assert told == pytest.approx(tuple(values[[-1, -2]] / values[values > 0].sum()), abs=1e-6)
+    assert sum(told or ()) <= 1.0
 
 
 def test_distances_become_a_plane(db: kinbin.Database, rng: np.random.Generator) -> None:

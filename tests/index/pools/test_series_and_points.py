@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,13 @@ def test_pools_find_the_nearest(distance: str, db: kinbin.Database, rng: np.rand
                 np.testing.assert_allclose(answer.scores, [row[int(key)] for key in answer.ids], rtol=1e-9)
                 found += float((answer.scores <= np.sort(row)[4] * (1 + 1e-9)).mean()) / len(queries)
             assert found >= 0.9
+
+
+@pytest.mark.parametrize(("items", "one"), [("strings", "word"), ("series", [1.0, 2.0, 3.0]), ("points", [[0.0, 1.0], [2.0, 3.0]])])
+def test_one_object_is_linked(items: str, one: Any, db: kinbin.Database, pools: None) -> None:
+    """Where all objects are one, there is nothing to choose an embedding by: linking warns of nothing, and the one is found."""
+    collection = db.create_collection("c", items=items, dim=2 if items == "points" else None)
+    collection.add(["a", "b"], [one, one])
+    collection.link()
+    assert collection.query(one, k=2).ids == ["a", "b"]
+    json.dumps(collection.stats(), allow_nan=False)
