@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from kinbin.errors import Closed, InvalidInput, KinbinError
+from kinbin.errors import Closed, CollectionNotFound, InvalidInput, KinbinError
 from kinbin.parameters import INCLUDE, STORED, at_most, field_name, included, sequence_of, whole
 from kinbin.query.faceting import facets
 from kinbin.query.matching import Filters
@@ -130,14 +130,16 @@ class Front(Grouped, Generic[At]):
         """Whether the collection is still there: neither closed nor removed by any process."""
         try:
             with self._store.read() as reader:
-                return not reader.state().dropped
-        except Closed:
+                self._store.removed = reader.state().dropped
+                return not self._store.removed
+        except (Closed, CollectionNotFound):
             return False
 
     def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""
         with self._store.write() as writer:
             writer.put_state(writer.state().with_(dropped=True))
+        self._store.removed = True
 
 
 def check_adding(atomic: object, progress: object) -> None:

@@ -12,7 +12,7 @@ Threads      `read()` from any thread; `write()` from any thread, one at a time 
 Memory       Values of runs lie still in the map while any reader that sees them is open, so kernels may
              read them by address; all smaller records are copied.
 Fork         An environment never crosses a fork: `read()` and `write()` refuse in a child process.
-Close        Waits for open readers and writers; afterwards everything raises Closed.
+Close        Waits for open readers and writers; afterwards everything raises Closed, or CollectionNotFound where it was dropped.
 Failure      If the outcome of a commit is unknown (its last page could not be written) `write()` raises
              StorageBusy, and the next use opens the files anew, as soon as no reader is left.
 
@@ -38,7 +38,7 @@ from typing import Any
 import lmdb
 import numpy as np
 
-from kinbin.errors import Closed, CollectionNotFound, CorruptData, StorageBusy, StorageError
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.copying import MAP_SIZE
@@ -101,6 +101,8 @@ class Store:
         self._adopt = adopt
         self._pid = os.getpid()
         self._closed = False
+        self.removed = False
+        """Whether the collection is known to be dropped: said of uses after `close`, where the database is open."""
         self._failed = False
         self._replaced = False
         """Whether a new file, made of this one, has taken its place (`shrinking`): it is opened as soon as nobody uses this one."""
@@ -424,11 +426,11 @@ class Store:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("the database was closed")
+            raise self._over()
         if self._replaced and not self._idle.wait_for(lambda: self._users == 0 or not self._replaced or self._closed, timeout=_PATIENCE):
             raise StorageBusy("the files were made anew, and are opened as soon as a long read of this process ends: try again")
         if self._closed:
-            raise Closed("the database was closed")
+            raise self._over()
         if self._failed or self._replaced:
             # Nobody may be reading by address while the map goes away.
             if self._users:
@@ -437,6 +439,9 @@ class Store:
             self._file.close()
             self._open()
             self._failed = self._replaced = False
+
+    def _over(self) -> KinbinError:
+        return CollectionNotFound("the collection was removed") if self.removed else Closed("the database was closed")
 
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk."""

@@ -80,3 +80,40 @@ def test_a_failure_of_a_collection_that_is_there_stays_one(db: kinbin.Database, 
     monkeypatch.setattr(collection._upkeep, "remove_orphans", fail)
     with pytest.raises(PermissionError):
         collection._upkeep.step()
+
+
+@pytest.mark.parametrize("fields", [None, {"x": {"dim": 2}, "y": {"dim": 2}}])
+def test_a_handle_of_what_was_dropped_says_so(db: kinbin.Database, fields: Any) -> None:
+    """Whatever is asked of a dropped collection, the refusal is CollectionNotFound: the database is open."""
+    made: Any = db.create_collection("c", dim=None if fields else 2, fields=fields)
+    vector: Any = {"x": [1, 2], "y": [2, 1]} if fields else [1, 2]
+    rows: Any = {"x": [[1, 2]], "y": [[2, 1]]} if fields else [[1, 2]]
+    more = {"field": "x"} if fields else {}
+    made.add(["a"], rows)
+    db.drop_collection("c")
+    uses: dict[str, Callable[[], Any]] = {
+        "add": lambda: made.add(["b"], rows),
+        "delete": lambda: made.delete(["a"]),
+        "get": lambda: made.get(["a"]),
+        "count": made.count,
+        "stats": made.stats,
+        "check": made.check,
+        "compact": made.compact,
+        "link": made.link,
+        "query": lambda: made.query(vector),
+        "query_batch": lambda: made.query_batch(rows),
+        "query_id": lambda: made.query_id("a"),
+        "tune": lambda: made.tune(**more),
+        "recall": made.recall,
+        "rebuild": lambda: made.rebuild(2, 2, **more),
+        "duplicates": lambda: list(made.duplicates(0.5, **more)),
+        "map": lambda: made.map(**more),
+        "explain": lambda: made.explain([1, 2], id="a", **more),
+    }
+    said = {}
+    for name, use in uses.items():
+        with pytest.raises(CollectionNotFound) as caught:
+            use()
+        said[name] = str(caught.value)
+    assert said == dict.fromkeys(uses, "the collection was removed")
+    assert not made._is_current()
