@@ -41,13 +41,13 @@ class D2KEFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     | objects | distances | a random object |
     |---|---|---|
-    | strings | `levenshtein` and other distances of strings | characters of the training strings, uniformly |
-    | series, arrays (n,) or (n, dims) | `dtw` | normal steps, with mean and `scale` times the deviation of the training values |
+    | strings | `levenshtein`, `damerau`, `indel`, `jaro_winkler` | characters of the training strings, uniformly |
+    | series, arrays (n,) or (n, dims) | `dtw`, `euclidean` | normal steps, mean and `scale` times the deviation of the training values |
     | point sets, arrays (n, dims) | `hausdorff`, `modified_hausdorff` | points uniform on a sphere |
 
     The sphere is about the mean of the training points; its radius is `scale` times that which holds nine tenths of them.
-    The size of a random object is uniform in 1 … `max_length`. With `sampler="data"` ω are training objects instead (the
-    representative-set method, RSM; equation 8).
+    The size of a random object is uniform in 1 … `max_length`; under `euclidean` it is the parameter `length`, as that of all series.
+    With `sampler="data"` ω are training objects instead (the representative-set method, RSM; equation 8).
 
     Parameters:
         distance: a name of the table. parameters: of the distance, as {"window": 0.1}; those left out have their defaults.
@@ -93,7 +93,9 @@ class D2KEFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             chosen = np.sort(random.choice(len(given), min(count, len(given)), replace=False))
             self.objects_ = [kind.item(given, int(i), form) for i in chosen]
         else:
-            sizes = random.integers(1, self.max_length + 1, count)
+            # Of a distance that compares series of one length alone, they have that one.
+            length = int(form.parameters.get("length", 0))  # type: ignore[arg-type]
+            sizes = np.full(count, length) if length else random.integers(1, self.max_length + 1, count)
             self.objects_ = _DRAWN[kind.name](given, self.dim_ or 1, sizes, float(self.scale), random)
         self._n_features_out = len(self.objects_)
         self.gamma_ = self.gamma

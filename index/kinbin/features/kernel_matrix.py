@@ -49,6 +49,9 @@ def pairwise(
     if parameters is not None and not isinstance(parameters, Mapping):
         text = f"parameters are a mapping of names and numbers, not {arrived(parameters)}"
         raise InvalidInput.of("bad_parameter", text, field="parameters")
+    if twice := sorted(set(parameters or {}) & set(more)):
+        text = f"{', '.join(twice)} came twice: in parameters, and as a keyword argument"
+        raise InvalidInput.of("bad_parameter", text, field="parameters")
     space, rule = space_for(kernel, {**(parameters or {}), **more})
     out_type = np.dtype(dtype)
     if out_type not in (np.dtype(np.float64), np.dtype(np.float32)):

@@ -73,6 +73,17 @@ def test_random_objects_are_like_the_training_objects(rng: np.random.Generator) 
     np.testing.assert_allclose(np.linalg.norm(points - values.mean(axis=0), axis=1), 0.5 * radius, rtol=1e-3)
 
 
+@pytest.mark.parametrize("sampler", ["random", "data"])
+def test_series_of_one_length_are_compared_with_such(rng: np.random.Generator, sampler: str) -> None:
+    """Under the Euclidean distance the random series have the length that was said, whatever `max_length` is."""
+    series = rng.normal(size=(20, 40, 2)).astype(np.float32)
+    features = D2KEFeatures("euclidean", n_features=6, gamma=0.1, sampler=sampler, parameters={"length": 40}, random_state=0)
+    found = features.fit_transform(list(series))
+    assert [one.shape for one in features.objects_] == [(40, 2)] * 6
+    expected = [[np.exp(-0.1 * np.linalg.norm(x.astype(np.float64) - w)) for w in features.objects_] for x in series]
+    np.testing.assert_allclose(found, np.array(expected) / np.sqrt(6), rtol=1e-6)
+
+
 def test_gamma_is_chosen_from_the_distances(rng: np.random.Generator) -> None:
     """Without γ it is one over the median distance: half of all features are at least 1 / e / √R, about."""
     features = D2KEFeatures("dtw", n_features=50, random_state=0)

@@ -271,6 +271,7 @@ def test_real_histograms(data_set: Callable[[str], dict[str, NDArray[Any]]]) -> 
         (([[1.0]], [[1.0]]), {"kernel": "nothing"}, "kernel is one of"),
         (([[1.0]], [[1.0]]), {"gamma": 2.0}, "ngmm has no parameter"),
         (([[1.0]], [[1.0]]), {"parameters": {"gamma": 2.0}}, "ngmm has no parameter"),
+        (([[1.0]], [[1.0]]), {"kernel": "rbf", "gamma": 2.0, "parameters": {"gamma": 3.0}}, "gamma came twice: in parameters, and as"),
         (([[1.0]], [[1.0]]), {"dtype": np.int32}, "float64 or float32, not int32"),
         (([[1.0, 2.0]], [[1.0]]), {}, "X has 2 features and Y has 1"),
         (([1.0], None), {}, "Expected 2D array"),

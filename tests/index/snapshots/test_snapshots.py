@@ -282,7 +282,7 @@ def test_a_full_disk_leaves_nothing(database: Any, tmp_path: Path, monkeypatch: 
             return int(self._file.write(data))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fdopen", lambda *given, **options: Full(fdopen(*given, **options)))
+        patch.setattr(os, "fdopen", lambda *given, **options: Full(fdopen(*given, **options)))
         with pytest.raises(kinbin.StorageFull):
             collection.snapshot(tmp_path / "mine")
         with pytest.raises(kinbin.StorageFull):
