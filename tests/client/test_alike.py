@@ -394,7 +394,7 @@ async def test_a_large_add_is_cut_alike(pair: Pair, monkeypatch: pytest.MonkeyPa
     assert told(client_error.value) == told(library_error.value)
 
 
-@pytest.mark.parametrize("options", [{"kernel": "ngm"}, {"kernel": "cosines"}, {"sampler": "darts"}])
+@pytest.mark.parametrize("options", [{"kernel": name} for name in ("ngm", "cosines", "a*b", "nested*gmm")] + [{"sampler": "darts"}])
 async def test_the_same_setting_is_refused_alike(options: dict[str, Any], pair: Pair) -> None:
     """Unknown kernels and samplers are refused with the known ones, and the nearest of them."""
     with pytest.raises(kinbin.InvalidInput) as by_library:

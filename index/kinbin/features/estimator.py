@@ -16,11 +16,11 @@ from sklearn.utils.validation import validate_data
 from kinbin.errors import InvalidInput
 from kinbin.features.rows import Matrix, refuse_negative
 from kinbin.limits import limit
-from kinbin.parameters import arrived, whole
+from kinbin.parameters import arrived, one_of, whole
 from kinbin.rows.canonical import canonical_rows
 from kinbin.rows.dense import dense_rows
 from kinbin.rows.rows import Rows
-from kinbin.spaces.registry import space_of
+from kinbin.spaces.registry import KERNELS, space_of
 from kinbin.spaces.space import Space
 
 __all__ = [
@@ -80,6 +80,8 @@ def hashed_space(kernel: object, parameters: Mapping[str, Any] | None = None) ->
     Raises:
         InvalidInput: there is no such kernel, or its score is another.
     """
+    if not isinstance(kernel, str) or (kernel not in KERNELS and "*" not in kernel and kernel != "nested"):
+        one_of("kernel", kernel, [name for name, space in KERNELS.items() if space.code is None])
     space = space_of(kernel, parameters)
     if space.code is not None:
         text = f"the kernel {space.name} has no weighted sampling: choose one of the min-max family, as ngmm or gmm"

@@ -85,7 +85,10 @@ def space_for(kernel: object, parameters: Mapping[str, Any]) -> tuple[Space, Pai
     Raises:
         InvalidInput: there is no such kernel, it has no such parameter, or no matrices.
     """
-    space = space_of(kernel, parameters)
+    if kernel == "nested":
+        text = "there are no matrices of the kernel nested here: it is of images, and NestedHistogramKernel has them"
+        raise InvalidInput.of("bad_parameter", text, field="kernel")
+    space = space_of(kernel, parameters, of_one_length=False)
     if space.pairwise is None:
         raise InvalidInput.of("bad_parameter", f"there are no matrices of the kernel {space.name}", field="kernel")
     return space, space.pairwise

@@ -96,8 +96,13 @@ class _Kernels(Mapping[str, "Space"]):
     def __len__(self) -> int:
         return len(self._homes)
 
+    @property
+    def parts(self) -> list[str]:
+        """Names of those that products are made of. Imports all."""
+        return [name for name in self if _no_part(name) is None]
 
-KERNELS: Mapping[str, Space] = _Kernels(_HOMES, _ALIASES)
+
+KERNELS = _Kernels(_HOMES, _ALIASES)
 """Of vectors."""
 OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES, _OBJECT_ALIASES)
 """Of objects: strings, series, point sets."""
@@ -114,8 +119,10 @@ class _Names(tuple[str, ...]):
         return {key: one for key, one in (_ALIASES | _OBJECT_ALIASES).items() if one in self}
 
 
-def kernel_named(name: object) -> Space:
+def kernel_named(name: object, *, of_one_length: bool = True) -> Space:
     """The kernel of this name, "nested" too; "gmm*acos" is the product of two (or three), in whatever order.
+
+    of_one_length: False where "nested" and its like are not taken.
 
     Raises:
         InvalidInput: no kernel has this name, or the product is none (code "bad_parameter").
@@ -124,9 +131,10 @@ def kernel_named(name: object) -> Space:
 
     if isinstance(name, str) and _TIMES in name:
         return _product(name.split(_TIMES))
-    if isinstance(name, str) and name in _OF_ONE_LENGTH:
+    if of_one_length and isinstance(name, str) and name in _OF_ONE_LENGTH:
         return _imported(_OF_ONE_LENGTH[name])
-    one_of("kernel", name, KERNELS, f"a product of two or three of them, such as gmm{_TIMES}acos, or {', '.join(_OF_ONE_LENGTH)}")
+    product = f"a product of two or three of them, such as gmm{_TIMES}acos"
+    one_of("kernel", name, KERNELS, f"{product}, or {', '.join(_OF_ONE_LENGTH)}" if of_one_length else f"or {product}")
     return KERNELS[str(name)]
 
 
@@ -136,13 +144,9 @@ def _product(names: list[str]) -> Space:
     from kinbin.parameters import one_of
 
     for name in names:
-        one_of("kernel", name, KERNELS)
-    for name in names:
-        space = KERNELS[name]
-        if space.printed_range[0] < 0.0 or space.ascending or space.context is not None:
-            what = (
-                "is a product itself" if space.context is not None else "prints distances" if space.ascending else "prints negative numbers"
-            )
+        if name not in KERNELS and name not in _OF_ONE_LENGTH:
+            one_of("kernel", name, KERNELS.parts)
+        if what := _no_part(name):
             raise InvalidInput.of("bad_parameter", f"kernel {name} {what}: it is no part of a product", field="kernel")
     if not 2 <= len(names) <= _MOST_PARTS or len(set(names)) < len(names):
         raise InvalidInput.of("bad_parameter", f"a product has two or three different kernels, not {_TIMES.join(names)}", field="kernel")
@@ -151,16 +155,29 @@ def _product(names: list[str]) -> Space:
     return product_of([KERNELS[name] for name in names])
 
 
-def space_of(name: object, parameters: object = None) -> Space:
+def _no_part(name: str) -> str | None:
+    """Why a kernel of vectors is no part of products; None: it is one."""
+    if name in _OF_ONE_LENGTH:
+        return "is of vectors of one length"
+    space = KERNELS[name]
+    if space.context is not None:
+        return "is a product itself"
+    if space.ascending:
+        return "prints distances"
+    return "prints negative numbers" if space.printed_range[0] < 0.0 else None
+
+
+def space_of(name: object, parameters: object = None, *, of_one_length: bool = True) -> Space:
     """The kernel of this name with these values of its parameters: a mapping of names to values.
 
-    Values are numbers, words or lists of numbers, as the kernel declares; those left out have their defaults.
+    Values are numbers, words or lists of numbers, as the kernel declares; those left out have their defaults. of_one_length: see
+    `kernel_named`.
 
     Raises:
         InvalidInput: no kernel has this name, it has no such parameter, or a value is not what the parameter may be
             (code "bad_parameter"; `field` is "kernel" or "parameters").
     """
-    return _with(kernel_named(name), parameters)
+    return _with(kernel_named(name, of_one_length=of_one_length), parameters)
 
 
 def object_space_of(kind: Kind, name: object, parameters: object = None, dim: int | None = None, word: str = "kernel") -> Space:

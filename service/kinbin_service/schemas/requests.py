@@ -163,7 +163,10 @@ class AddOptions(BaseModel):
 
 def _known_kernel(name: str) -> str:
     """The one list of kernels is the library's; it judges products itself, and which go with what items."""
-    if name != "nested" and name not in kinbin.OBJECT_KERNELS and not set(name.split("*")) <= set(kinbin.KERNELS):
+    parts = name.split("*")
+    if len(parts) > 1 and not set(parts) <= {"nested", *kinbin.KERNELS}:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KERNELS.parts))})
+    if len(parts) == 1 and name not in {"nested", *kinbin.KERNELS, *kinbin.OBJECT_KERNELS}:
         # The end of the list as the library says it.
         known = [*kinbin.KERNELS, "a product of two or three of them, such as gmm*acos, or nested"]
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, known))})

@@ -268,7 +268,8 @@ def test_real_histograms(data_set: Callable[[str], dict[str, NDArray[Any]]]) -> 
 @pytest.mark.parametrize(
     ("given", "more", "text"),
     [
-        (([[1.0]], [[1.0]]), {"kernel": "nothing"}, "kernel is one of"),
+        (([[1.0]], [[1.0]]), {"kernel": "nothing"}, "mm_acos_chi2, or a product of two or three of them, such as gmm.acos, not 'nothing'"),
+        (([[1.0]], [[1.0]]), {"kernel": "nested"}, "it is of images, and NestedHistogramKernel has them"),
         (([[1.0]], [[1.0]]), {"gamma": 2.0}, "ngmm has no parameter"),
         (([[1.0]], [[1.0]]), {"parameters": {"gamma": 2.0}}, "ngmm has no parameter"),
         (([[1.0]], [[1.0]]), {"kernel": "rbf", "gamma": 2.0, "parameters": {"gamma": 3.0}}, "gamma came twice: in parameters, and as"),

@@ -269,7 +269,8 @@ def test_dependent_rows_do_no_harm(kernel: str, digits: NDArray[np.float64]) -> 
     ("estimator", "text"),
     [
         (GCWSFeatures("chi2"), "the kernel chi2 has no weighted sampling"),
-        (GCWSFeatures("nothing"), "kernel is one of"),
+        (GCWSFeatures("ngm"), "kernel is one of minmax, gmm, ngmm, gint, tv, not 'ngm'; did you mean 'ngmm'?"),
+        (GCWSFeatures("nested"), "nested has no weighted sampling"),
         (GCWSFeatures(bits=0), "bits is a whole number from 1 on"),
         (GCWSFeatures(bits=25), "bits is at most 24, not 25"),
         (GCWSFeatures(n_samples=0), "n_samples is a whole number"),

@@ -126,7 +126,13 @@ def test_a_product_has_one_name(db: kinbin.Database) -> None:
     assert db.create_collection("c", kernel="gmm*rbf*exp_chi2", dim=2, parameters={"rbf.gamma": 2.0}, exist_ok=True) is made
     with pytest.raises(kinbin.CollectionExists, match=r"parameters exp_chi2.gamma=1, rbf.gamma=2, not exp_chi2.gamma=1, rbf.gamma=1"):
         db.create_collection("c", kernel="gmm*rbf*exp_chi2", dim=2, exist_ok=True)
-    for bad, text in (("gmm*cosine", "negative numbers"), ("gmm*gmm", "two or three different"), ("gmm*mm_acos", "is a product itself")):
+    for bad, text in (
+        ("gmm*cosine", "negative numbers"),
+        ("gmm*gmm", "two or three different"),
+        ("gmm*mm_acos", "is a product itself"),
+        ("nested*gmm", "is of vectors of one length: it is no part of a product"),
+        ("gmm*b", "js, hellinger, acos, rbf, frbf, not 'b'$"),
+    ):
         with pytest.raises(kinbin.InvalidInput, match=text) as refused:
             db.create_collection("d", kernel=bad, dim=2)
         assert (refused.value.code, refused.value.problems[0].field) == ("bad_parameter", "kernel")
