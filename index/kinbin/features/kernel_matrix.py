@@ -35,7 +35,8 @@ def pairwise(
     `kinbin.KERNELS`. Its parameters are keyword arguments (gamma=2.0), or a mapping. dtype: float64 or float32, of the result.
 
     Returns (n, m): within 1e-6 of the definition in exact arithmetic (float32: and rounded). A row of zeros scores 0 with every row,
-    itself included, and what the kernel prints of 0 stands for it.
+    itself included, and what the kernel prints of 0 stands for it. Where rows are divided by their sums or lengths, one whose sum or
+    length is at most 1e-30 (limit `value_min`) counts as such a row.
 
     Cost: on one thread 0.06 ns a pair and feature for the min-max family, 0.13 ns for chi-squared, 0.7 ns for Jensen-Shannon, that
     of a matrix product for cosines, and 2 to 5 ns a pair; sparse, 1 ns for each row of X and nonzero of Y; products cost all their

@@ -37,6 +37,7 @@ class NystroemFeatures(FeatureMap):
         components_: (k, d) the drawn rows. component_indices_: (k,) where they stood. normalization_: (k, k) K^-½. rank_: the
         eigenvalues that were kept.
 
+    A row of zeros has features where the kernel prints more than 0 of rows that share nothing, as e^−γ of "rbf" and 0.5 of "acos".
     Kernels without negative values refuse them (ValueError). Cost: fit k² d and an eigendecomposition, 25 k³ ns at most;
     transform a row of `pairwise` and k².
     """

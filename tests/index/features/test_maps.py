@@ -254,6 +254,17 @@ def test_all_rows_as_components_are_the_kernel(digits: NDArray[np.float64]) -> N
     assert np.abs(features @ features.T - pairwise(digits, kernel="gmm")).max() < 1e-10
 
 
+@pytest.mark.parametrize(("kernel", "score"), [("rbf", math.exp(-1)), ("exp_chi2", math.exp(-1)), ("acos", 0.5), ("chi2", 0.0)])
+def test_a_row_of_zeros_scores_what_the_kernel_prints_of_0(kernel: str, score: float, digits: NDArray[np.float64]) -> None:
+    """With every row, in matrices and by the features of the Nyström map, which are none only where that is 0."""
+    zero = np.zeros((1, digits.shape[1]))
+    assert pairwise(zero, digits, kernel=kernel) == pytest.approx(score)
+    nystroem = NystroemFeatures(kernel, n_components=1000).fit(digits)
+    features = nystroem.transform(zero)
+    assert features @ nystroem.transform(digits).T == pytest.approx(score, abs=1e-6)
+    assert features.any() == (score > 0.0)
+
+
 @pytest.mark.parametrize("kernel", ["ngmm", "chi2"])
 def test_dependent_rows_do_no_harm(kernel: str, digits: NDArray[np.float64]) -> None:
     """Rows that occur many times, multiples and rows of zeros leave out what they do not add; all else is as without them."""
