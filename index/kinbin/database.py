@@ -86,6 +86,8 @@ class Database(Aliased, Restoring, BackingUp):
         """Names of new collections whose names could not be put on disk."""
         with translated():
             if not self._folder.exists():
+                if self.path.is_file():
+                    raise StorageError(f"{self.path} is a file; a database is a directory")
                 # What lies in them is on disk only if they are: whoever writes first syncs all of them (`storage.directories`).
                 self._folder.mkdir(parents=True, exist_ok=True)
                 sync_path(self._folder)

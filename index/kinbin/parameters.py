@@ -21,6 +21,7 @@ __all__ = [
     "MODES",
     "STORED",
     "Value",
+    "an",
     "arrived",
     "at_most",
     "cursor_after",
@@ -54,6 +55,11 @@ Value = float | str | tuple[float, ...]
 def arrived(value: object) -> str:
     """What came instead, in a few characters: a word as it is, anything else by its type."""
     return repr(value[:LONGEST_WORD]) if isinstance(value, str) else type(value).__name__
+
+
+def an(word: str) -> str:
+    """A word with its article, as far as its first letter tells it: an int64, a uint8, a str."""
+    return f"{'an' if word[:1] in 'aeio' else 'a'} {word}"
 
 
 def id_as_text(identifier: object) -> object:

@@ -174,7 +174,7 @@ class Searched:
     def _plan(self, reader: Reader, view: View, asked: QueryOptions, limit: float | None, cancel: threading.Event | None) -> _Planned:
         """What is asked, in the terms of a search: (plan, wanted, masks, ids that a filter lets through). limit: see `limit_of`."""
         if asked.mode == "bands" and self._space.objects is not None:
-            text = f"{self._space.name} has no bands, since no hash tells how near two items are: take auto, links or exact"
+            text = f"{self._space.called} has no bands, since no hash tells how near two items are: take auto, links or exact"
             raise InvalidInput.of("bad_parameter", text, field="mode")
         # A hair less, because turning a printed score into a score rounds; the answers compare the printed ones.
         least = 0.0 if limit is None else self._space.score_of(limit) * (1.0 - 1e-14)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinbin
-from kinbin.errors import Closed, InvalidInput
+from kinbin.errors import Closed, InvalidInput, StorageError
 from nursery import until
 from workload import DIM, Workload, findings
 
@@ -109,6 +109,15 @@ def test_databases_of_one_directory_share_its_files(folder: Path) -> None:
     with pytest.raises(Closed):
         two.query(np.ones(DIM))
     assert descriptors(folder) == []
+
+
+def test_a_file_is_no_database(tmp_path: Path) -> None:
+    """Who opens a file as a database is told that it is one."""
+    place = tmp_path / "notes.txt"
+    place.write_text("mine")
+    with pytest.raises(StorageError, match=r"notes\.txt is a file; a database is a directory"):
+        kinbin.open(place)
+    assert place.read_text() == "mine"
 
 
 def test_a_closed_database_refuses_everything(folder: Path) -> None:

@@ -162,6 +162,14 @@ def test_without_its_function(database: kinbin.Database, tmp_path: Path) -> None
         assert again.collections() == []
 
 
+def test_there_are_no_bands(database: kinbin.Database) -> None:
+    """No hash is known of a function, and the refusal calls it one."""
+    c = database.create_collection("c", items="strings", distance=length_apart)
+    c.add(["a"], ["aa"])
+    with pytest.raises(kinbin.InvalidInput, match="a function of your own has no bands"):
+        c.query("b", mode="bands")
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "vectors": ({"distance": l1}, "a function compares items"),
     "images": ({"items": "images", "distance": l1}, "a function compares items"),
@@ -259,7 +267,8 @@ def test_stored_forms_come_back(database: kinbin.Database, given: Any) -> None:
     [
         (np.zeros(0), "not empty"),
         (3.0, "not empty"),
-        ("text", "an array of numbers"),
+        ("text", r"an encoder returns bytes or an array .* returned a str: encode that"),
+        ([None], "an encoded object is an array of numbers"),
         (bytes(40_000), "at most 32768"),
         ([np.nan], "finite"),
     ],

@@ -36,7 +36,9 @@ def _fault(payload: object) -> str | None:
         value, depth = stack.pop()
         # What has the methods of a NumPy scalar is one, though some of them are Python's numbers and strings as well.
         if not isinstance(value, _TYPES) or isinstance(value, Enum) or hasattr(value, "tolist"):
-            return f"a payload holds JSON only: {_WORDS}; this one has a {type(value).__name__}, convert it first"
+            word = type(value).__name__
+            article = "an" if word[:1] in "aeio" else "a"
+            return f"a payload holds JSON only: {_WORDS}; this one has {article} {word}, convert it first"
         if isinstance(value, float) and not isfinite(value):
             return "a payload has finite numbers only, this one has a NaN or an infinity; use null"
         if isinstance(value, int) and not -(2**63) <= value < 2**64:

@@ -24,7 +24,7 @@ _POINTS = 101
 def no_bands(space: Space) -> str:
     """Why rows of a space have none."""
     if space.objects is not None:
-        return f"{space.name} has no bands, since no hash tells how near two items are"
+        return f"{space.called} has no bands, since no hash tells how near two items are"
     return f"{space.name} has no bands: nothing is known that ties its score to a collision of hashes"
 
 

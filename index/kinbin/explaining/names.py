@@ -50,6 +50,9 @@ def declared_names(given: object, dim: int | None) -> dict[int, str]:
     """
     names = names_of(given, dim)
     at_most("feature_names", len(names), "feature_names")
+    if dim is not None and not isinstance(given, Mapping) and len(names) > dim:
+        text = f"feature_names are {len(names)} names, but vectors have {dim} features"
+        raise InvalidInput.of("bad_parameter", text, field="feature_names")
     end = limit("feature_id") + 1 if dim is None else dim
     for feature, name in names.items():
         if not 0 <= feature < end:

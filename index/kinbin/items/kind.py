@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinbin.errors import InvalidInput, Problem
 from kinbin.items.functions import Functions
 from kinbin.limits import limit
-from kinbin.parameters import Value
+from kinbin.parameters import Value, an
 from kinbin.rows.identity import MOST_PROBLEMS
 from kinbin.rows.matrices import Fault
 from kinbin.rows.rows import Rows
@@ -121,18 +121,18 @@ def dense_numbers(given: Any, one: str) -> NDArray[np.float32]:
         Fault: codes "bad_object", "non_finite", "out_of_range".
     """
     if isinstance(given, np.ma.MaskedArray):
-        raise Fault("bad_object", f"a {one} is an array of numbers; masked arrays are not taken: fill the mask, or drop what is masked")
+        raise Fault("bad_object", f"{an(one)} is an array of numbers; masked arrays are not taken: fill the mask, or drop what is masked")
     try:
         array = np.asarray(given)
     except Exception as error:  # noqa: BLE001  # whatever foreign code raises
-        raise Fault("bad_object", f"a {one} is an array of numbers: {error}"[:160]) from None
+        raise Fault("bad_object", f"{an(one)} is an array of numbers: {error}"[:160]) from None
     if array.dtype.kind not in "fiu":
-        raise Fault("bad_object", f"a {one} is an array of numbers of equal lengths, this one has dtype {array.dtype}")
+        raise Fault("bad_object", f"{an(one)} is an array of numbers of equal lengths, this one has dtype {array.dtype}")
     values = array.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
-        raise Fault("non_finite", f"the numbers of a {one} are finite, this one has a NaN or an infinity")
+        raise Fault("non_finite", f"the numbers of {an(one)} are finite, this one has a NaN or an infinity")
     if values.size and np.abs(values).max() > limit("value"):
-        raise Fault("out_of_range", f"the numbers of a {one} are between -{limit('value'):.0e} and {limit('value'):.0e}; rescale it")
+        raise Fault("out_of_range", f"the numbers of {an(one)} are between -{limit('value'):.0e} and {limit('value'):.0e}; rescale it")
     # Not `ascontiguousarray`, which makes a list of a single number.
     return np.asarray(values, np.float32, order="C")
 

@@ -54,5 +54,5 @@ def kind_named(name: object) -> Kind:
         from kinbin.items.objects import OBJECTS
 
         return OBJECTS
-    one_of("items", name, KINDS)
+    one_of("items", name, (*KINDS, _OWN))
     return KINDS[str(name)]

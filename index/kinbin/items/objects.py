@@ -35,13 +35,15 @@ def _judged(given: Any, functions: Functions) -> NDArray[np.float32]:
         encoded = functions.encoder(given)
     except Exception as error:  # noqa: BLE001  # whatever foreign code raises
         raise Fault("bad_object", f"the encoder raised {type(error).__name__}: {error}"[:200]) from None
+    wanted = f"bytes or an array of 1 to {_MOST_DIMENSIONS} dimensions, not empty"
+    if isinstance(encoded, str):
+        raise Fault("bad_object", f"an encoder returns {wanted}; this one returned a str: encode that, as by text.encode()")
     if isinstance(encoded, bytes | bytearray | memoryview):
         data = np.frombuffer(encoded, np.uint8)
         values = np.concatenate([np.ones(1, np.float32), data.astype(np.float32) + np.float32(1)])
     else:
         array = dense_numbers(encoded, "encoded object")
         if not 1 <= array.ndim <= _MOST_DIMENSIONS or not array.size:
-            wanted = f"bytes or an array of 1 to {_MOST_DIMENSIONS} dimensions, not empty"
             raise Fault("bad_object", f"an encoder returns {wanted}; this one returned shape {array.shape}")
         values = np.concatenate([np.array([1 + array.ndim, *array.shape], np.float32), array.reshape(-1)])
     if len(values) > limit("object_numbers"):

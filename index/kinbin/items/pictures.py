@@ -37,7 +37,9 @@ def pixels_of(given: Any) -> NDArray[np.uint8]:
     if isinstance(given, np.ndarray):
         return _of_array(given)
     if isinstance(given, str | os.PathLike):
-        given = _bytes_of(Path(given))
+        if not os.fspath(given):
+            raise Fault("bad_object", f"{_FORMS}; this path is empty")
+        return _of_bytes(_bytes_of(Path(given)), f"the file {str(given)[:80]!r} is")
     if isinstance(given, bytes | bytearray | memoryview):
         return _of_bytes(bytes(given))
     if type(given).__module__.partition(".")[0] == "PIL" and hasattr(given, "convert"):
@@ -74,11 +76,11 @@ def _bytes_of(path: Path) -> bytes:
             # A pipe or a device has no size, and perhaps no end.
             data = file.read(int(limit("image_bytes")) + 1)
     except (OSError, ValueError) as error:
-        raise Fault("bad_object", f"the image {str(path)!r} cannot be read: {error}"[:160]) from None
+        raise Fault("bad_object", f"the image {str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}"[:160]) from None
     return data
 
 
-def _of_bytes(data: bytes) -> NDArray[np.uint8]:
+def _of_bytes(data: bytes, what: str = "these bytes are") -> NDArray[np.uint8]:
     _check_bytes(len(data))
     library = _pillow()
     try:
@@ -89,7 +91,7 @@ def _of_bytes(data: bytes) -> NDArray[np.uint8]:
     except (library.DecompressionBombError, library.DecompressionBombWarning):
         raise Fault("over_limit", f"an image has at most {limit('image_pixels'):,} pixels, this one has more", "image_pixels") from None
     except Exception as error:  # noqa: BLE001  # whatever foreign code raises of bytes that anybody sent
-        raise Fault("bad_object", f"these bytes are no PNG, JPEG or WebP image, or a damaged one: {_reason(error)}"[:160]) from None
+        raise Fault("bad_object", f"{what} no PNG, JPEG or WebP image, or a damaged one: {_reason(error)}"[:200]) from None
 
 
 def _reason(error: Exception) -> str:

@@ -32,12 +32,12 @@ def _dimension(dim: int | None) -> int:
 def _judged(given: Any, form: Form) -> NDArray[np.float32]:
     """One set as (points, dims) float32."""
     array = dense_numbers(given, "point set")
+    if not array.size:
+        raise Fault("bad_object", "a point set has at least one point, this one is empty; leave it out")
     if array.ndim != 2 or array.shape[1] != form.dim:
         code = "dimension_mismatch" if array.ndim == 2 else "bad_object"
         hint = "; put a single point into a list" if array.ndim == 1 else ""
         raise Fault(code, f"a point set of this collection is an array (points, {form.dim}), this one has shape {array.shape}{hint}")
-    if not len(array):
-        raise Fault("bad_object", "a point set has at least one point, this one is empty; leave it out")
     if array.size > limit("points_numbers"):
         text = f"a point set has at most {limit('points_numbers')} numbers, this one has {array.size}; draw some of its points"
         raise Fault("over_limit", text, "points_numbers")

@@ -29,13 +29,13 @@ def _dimension(dim: int | None) -> int:
 def _judged(given: Any, form: Form) -> NDArray[np.float32]:
     """One series as (steps, dims) float32."""
     dims, array = form.dim or 1, dense_numbers(given, "series")
+    if not array.size:
+        raise Fault("bad_object", "a series has at least one step, this one is empty; leave it out")
     steps = array[:, None] if array.ndim == 1 and dims == 1 else array
     if steps.ndim != 2 or steps.shape[1] != dims:
         wanted = "(steps,)" if dims == 1 else f"(steps, {dims})"
         code = "dimension_mismatch" if steps.ndim == 2 else "bad_object"
         raise Fault(code, f"a series of this collection is an array {wanted}, this one has shape {array.shape}")
-    if not len(steps):
-        raise Fault("bad_object", "a series has at least one step, this one is empty; leave it out")
     if steps.size > limit("series_numbers"):
         text = f"a series has at most {limit('series_numbers')} numbers, this one has {steps.size}; take every n-th step, or means"
         raise Fault("over_limit", text, "series_numbers")

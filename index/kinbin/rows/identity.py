@@ -16,7 +16,7 @@ import orjson
 
 from kinbin.errors import InvalidInput, Problem
 from kinbin.limits import limit
-from kinbin.parameters import id_as_text
+from kinbin.parameters import an, id_as_text
 from kinbin.records import numbered
 
 __all__ = ["CANONICAL", "MOST_PROBLEMS", "NewIds", "check_ids", "check_name", "encode_payloads"]
@@ -86,7 +86,7 @@ def _payload_fault(payload: object) -> tuple[str, str] | None:
     while stack:
         value, depth = stack.pop()
         if not isinstance(value, _JSON_TYPES) or isinstance(value, Enum | np.generic):
-            return "bad_payload", f"a payload holds JSON only: {_JSON_WORDS}; this one has a {type(value).__name__}, convert it first"
+            return "bad_payload", f"a payload holds JSON only: {_JSON_WORDS}; this one has {an(type(value).__name__)}, convert it first"
         if isinstance(value, float) and not math.isfinite(value):
             return "bad_payload", "a payload has finite numbers only, this one has a NaN or an infinity; use null"
         if isinstance(value, dict | list | tuple):

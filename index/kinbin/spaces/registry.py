@@ -237,7 +237,8 @@ def _judged_value(key: str, parameter: Parameter, value: object) -> Value:
             return tuple(float(one) for one in value)
     elif _fits(parameter, value):
         return int(value) if parameter.whole else float(value)  # type: ignore[arg-type, call-overload]
-    told = f"{value:g}" if is_number(value) and -_TOLD < value < _TOLD else arrived(value)  # type: ignore[operator]
+    # Of NaN all comparisons are false.
+    told = arrived(value) if not is_number(value) or value >= _TOLD or value <= -_TOLD else f"{value:g}"  # type: ignore[operator]
     raise InvalidInput.of("bad_parameter", f"the parameter {key} {parameter.says}, not {told}", field="parameters")
 
 

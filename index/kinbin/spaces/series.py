@@ -135,7 +135,7 @@ def _of_one_length(values: Mapping[str, Any], dims: int | None = None) -> Space:
 
 
 _SHARE = Parameter(0.1, 0.0, 1.0, "how far warping may shift steps, as a share of the longer series")
-_LENGTH = Parameter(0.0, 0.0, limit("series_numbers"), "steps of every series of the collection")
+_LENGTH = Parameter(0.0, 1.0, limit("series_numbers"), "steps of every series of the collection", whole=True)
 DTW = _dtw({"window": _SHARE.default})
 EUCLIDEAN = Space(
     "euclidean", "Euclidean distance", "√ Σ |x − y|² over the steps of series of one length", shapes=False, signed=True,

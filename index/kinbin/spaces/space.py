@@ -216,6 +216,11 @@ class Space:
         return self.shapes
 
     @property
+    def called(self) -> str:
+        """Its name, for people."""
+        return self.name if self.functions is None else "a function of your own"
+
+    @property
     def samplers(self) -> tuple[str, ...]:
         """Names of the samplers that rows may be hashed by, the preferred ones first."""
         if not self.hashes:

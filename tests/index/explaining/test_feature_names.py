@@ -91,7 +91,7 @@ def test_another_collection_of_the_same_name(db: kinbin.Database) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a word": ({"dim": 3, "feature_names": "red"}, "bad_parameter", "a list, or a mapping"),
-    "too many": ({"dim": 3, "feature_names": ["a", "b", "c", "d"]}, "bad_parameter", "dimension 3 end before 3, and feature 3 is named"),
+    "too many": ({"dim": 3, "feature_names": ["a", "b", "c", "d"]}, "bad_parameter", "are 4 names, but vectors have 3 features"),
     "beyond": ({"feature_names": {2**63: "x"}}, "bad_parameter", "end before"),
     "negative": ({"feature_names": {-1: "x"}}, "bad_parameter", "feature -1 is named"),
     "blank": ({"dim": 3, "feature_names": ["red", " "]}, "bad_parameter", "that of feature 1 has 0"),

@@ -146,7 +146,7 @@ def test_the_number_of_points_counts(db: kinbin.Database, quiet: None) -> None:
 
 
 FAULTS: list[tuple[str, Any, str, str]] = [
-    ("series", [], "bad_object", "a series of this collection is an array (steps, 2), this one has shape (0,)"),
+    ("series", [], "bad_object", "a series has at least one step, this one is empty; leave it out"),
     ("series", np.zeros((0, 2)), "bad_object", "a series has at least one step, this one is empty; leave it out"),
     ("series", np.zeros((9, 2)), "over_limit", "a series has at most 16 numbers, this one has 18; take every n-th step, or means"),
     ("series", [[0, np.nan]], "non_finite", "the numbers of a series are finite, this one has a NaN or an infinity"),
@@ -158,6 +158,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("series", "abc", "bad_object", "a series is an array of numbers of equal lengths, this one has dtype <U3"),
     ("series", None, "bad_object", "a series is an array of numbers of equal lengths, this one has dtype object"),
     ("series", [[1, 2], [3]], "bad_object", "a series is an array of numbers"),
+    ("points", [], "bad_object", "a point set has at least one point, this one is empty; leave it out"),
     ("points", np.zeros((0, 2)), "bad_object", "a point set has at least one point, this one is empty; leave it out"),
     ("points", np.zeros((9, 2)), "over_limit", "a point set has at most 16 numbers, this one has 18; draw some of its points"),
     ("points", [[0, np.nan]], "non_finite", "the numbers of a point set are finite, this one has a NaN or an infinity"),
@@ -212,7 +213,7 @@ SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"items": "series", "kernel": "hausdorff"}, "kernel", "kernel is one of dtw, euclidean"),
     ({"items": "series", "parameters": {"window": 1.5}}, "parameters", "the parameter window is a number from 0 to 1, not 1.5"),
     ({"items": "series", "distance": "euclidean"}, "parameters", "the Euclidean distance is of series of one length: say it"),
-    ({"items": "series", "distance": "euclidean", "parameters": {"length": 2.5}}, "parameters", "the Euclidean distance is of series"),
+    ({"items": "series", "distance": "euclidean", "parameters": {"length": 2.5}}, "parameters", "the parameter length is a whole"),
     (
         {"items": "series", "distance": "euclidean", "dim": 8, "parameters": {"length": 5_000}}, "parameters",
         "the Euclidean distance is of series",

@@ -218,7 +218,7 @@ def test_what_is_no_batch_is_refused(db: kinbin.Database, quiet: None) -> None:
 
 
 SETTINGS: list[tuple[dict[str, Any], str, str]] = [
-    ({"items": "words"}, "items", "items is one of vectors, strings"),
+    ({"items": "words"}, "items", "items is one of vectors, strings, images, series, points, objects, not 'words'"),
     ({"items": None}, "items", "items is one of vectors, strings"),
     ({"items": "strings", "dim": 3}, "dim", "dim is of vectors, series and points; these items have none: leave it out"),
     ({"items": "strings", "kernel": "ngmm"}, "kernel", "kernel is one of levenshtein, damerau, indel, jaro_winkler"),

@@ -185,7 +185,8 @@ def endless() -> dict[str, Any]:
 
 def foreign(name: str) -> str:
     """The refusal of what JSON has no word for."""
-    return f"a payload holds JSON only: dict, list, str, int, float, bool, None; this one has a {name}, convert it first"
+    article = "an" if name in ("int64", "object") else "a"
+    return f"a payload holds JSON only: dict, list, str, int, float, bool, None; this one has {article} {name}, convert it first"
 
 
 class Colour(Enum):

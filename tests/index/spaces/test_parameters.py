@@ -71,7 +71,7 @@ BAD = {
     "zero": ({"gamma": 0.0}, "gamma is a number from 0.001 to 1000"),
     "negative": ({"gamma": -1.0}, "gamma is a number"),
     "too large": ({"gamma": 1001}, "gamma is a number"),
-    "NaN": ({"gamma": float("nan")}, "gamma is a number"),
+    "NaN": ({"gamma": float("nan")}, "gamma is a number from 0.001 to 1000, not nan"),
     "infinite": ({"gamma": float("inf")}, "gamma is a number"),
     "a string": ({"gamma": "1"}, "gamma is a number"),
     "true": ({"gamma": True}, "gamma is a number"),
