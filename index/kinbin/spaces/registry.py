@@ -102,7 +102,8 @@ class _Kernels(Mapping[str, "Space"]):
         return [name for name in self if _no_part(name) is None]
 
 
-KERNELS = _Kernels(_HOMES, _ALIASES)
+_VECTOR_KERNELS = _Kernels(_HOMES, _ALIASES)
+KERNELS: Mapping[str, Space] = _VECTOR_KERNELS
 """Of vectors."""
 OBJECT_KERNELS: Mapping[str, Space] = _Kernels(_OBJECT_HOMES, _OBJECT_ALIASES)
 """Of objects: strings, series, point sets."""
@@ -145,7 +146,7 @@ def _product(names: list[str]) -> Space:
 
     for name in names:
         if name not in KERNELS and name not in _OF_ONE_LENGTH:
-            one_of("kernel", name, KERNELS.parts)
+            one_of("kernel", name, _VECTOR_KERNELS.parts)
         if what := _no_part(name):
             raise InvalidInput.of("bad_parameter", f"kernel {name} {what}: it is no part of a product", field="kernel")
     if not 2 <= len(names) <= _MOST_PARTS or len(set(names)) < len(names):

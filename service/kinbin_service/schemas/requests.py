@@ -163,9 +163,9 @@ class AddOptions(BaseModel):
 
 def _known_kernel(name: str) -> str:
     """The one list of kernels is the library's; it judges products itself, and which go with what items."""
-    parts = name.split("*")
+    parts, kernels = name.split("*"), kinbin.KERNELS
     if len(parts) > 1 and not set(parts) <= {"nested", *kinbin.KERNELS}:
-        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kinbin.KERNELS.parts))})
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, kernels.parts))})  # type: ignore[attr-defined]  # beside the names
     if len(parts) == 1 and name not in {"nested", *kinbin.KERNELS, *kinbin.OBJECT_KERNELS}:
         # The end of the list as the library says it.
         known = [*kinbin.KERNELS, "a product of two or three of them, such as gmm*acos, or nested"]
