@@ -33,6 +33,8 @@ BAD_NAME = "a name has up to 64 letters, digits, dots, hyphens and underscores, 
 BAD_COLLECTIONS = "collections are names in small letters, digits, hyphens and underscores, with commas and no spaces between them"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _COLLECTION = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
+_NO_KEYS = frozenset(hashlib.sha256(nothing).digest() for nothing in (b"", b"\n"))
+"""What `printf %s "$UNSET" | sha256sum` and `echo "$UNSET" | sha256sum` print."""
 
 
 class KeyFileError(ValueError):
@@ -79,17 +81,17 @@ def line_of(key: str, name: str, role: str, collections: Sequence[str] = ()) -> 
 
 
 def read(path: Path) -> str:
-    """The text of a file of keys; KeyFileError if it cannot be read."""
+    """The text of a file of keys; KeyFileError, which leaves the file's name to the caller, if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
+        raise KeyFileError(f"it cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise KeyFileError(f"{path} is no text in UTF-8") from None
+        raise KeyFileError("it is no text in UTF-8") from None
     if len(content) > MOST_BYTES:
-        raise KeyFileError(f"{path} is larger than {MOST_BYTES:,} bytes")
+        raise KeyFileError(f"it is larger than {MOST_BYTES:,} bytes")
     return text
 
 
@@ -122,7 +124,11 @@ def _key(words: list[str]) -> Key:
         raise KeyFileError(f"a role is one of {', '.join(ROLES)}")
     if not _DIGEST.fullmatch(digest):
         raise KeyFileError("the third word is the SHA-256 of a key in 64 hexadecimal digits, never the key itself")
+    if bytes.fromhex(digest) in _NO_KEYS:
+        raise KeyFileError("this is the SHA-256 of no key at all: the text that was hashed is empty")
     collections = words[3].split(",") if len(words) == 4 else []
     if not all(_COLLECTION.fullmatch(one) for one in collections):
         raise KeyFileError(BAD_COLLECTIONS)
+    if role == "metrics" and collections:
+        raise KeyFileError("a key of the role metrics names no collections: /metrics tells of all, and is closed to keys of some")
     return Key(name, role, bytes.fromhex(digest), frozenset(collections) or None)

@@ -106,8 +106,8 @@ class Keys:
         """Read the file now. KeyFileError if it cannot be used."""
         if self._path is None:
             return
-        text = read(self._path)
         try:
+            text = read(self._path)
             self._of_file, self._seen = parse(text), text
         except KeyFileError as error:
             raise KeyFileError(f"KINBIN_API_KEYS_FILE names {self._path}: {error}") from None
@@ -126,14 +126,16 @@ class Keys:
         self._look_again()
         scheme, _, token = headers.get("authorization", "").partition(" ")
         sent = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        if not sent:
+            # Before any comparison: whatever a file holds, nothing is no key.
+            raise Refusal("unauthorized", "send the API key as Authorization: Bearer or as X-API-Key")
         given = digest_of(sent)
         found = None
         for key in self._single + self._of_file:
             if hmac.compare_digest(given, key.digest):
                 found = key
         if found is None:
-            how = "send the API key as Authorization: Bearer or as X-API-Key"
-            raise Refusal("unauthorized", "the API key that was sent is not known to this server" if sent else how)
+            raise Refusal("unauthorized", "the API key that was sent is not known to this server")
         return found
 
     def _look_again(self) -> None:
@@ -148,7 +150,8 @@ class Keys:
             keys = parse(text)
         except KeyFileError as error:
             if str(error) != self._trouble:
-                log.warning("the file of keys is not used: the keys stay as they were", extra={"fields": {"reason": str(error)}})
+                fields = {"file": str(self._path), "reason": str(error)}
+                log.warning("the file of keys is not used: the keys stay as they were", extra={"fields": fields})
             self._trouble = str(error)
             return
         if text != self._seen:

@@ -32,7 +32,7 @@ def test_what_no_line_can_hold_is_refused(run: Run) -> None:
     for arguments, fault in (
         (("two words",), "a name has"),
         (("shop", "--collections", "UPPER,x y"), "collections are names"),
-        (("shop", "--role", "metrics", "--collections", "a"), "has no --collections"),
+        (("shop", "--role", "metrics", "--collections", "a"), "names no collections"),
     ):
         refused = run("key", "new", *arguments)
         assert (refused.exit_code, refused.stdout) == (2, "")

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from kinbin_service import server
 from kinbin_service.app import create_app
 from kinbin_service.gate import OPEN_PATHS
-from kinbin_service.key_file import ROLES, KeyFileError, line_of, new_key, parse
-from kinbin_service.keys import BY_WORD, OF_SERVER, SECONDS, needed
+from kinbin_service.key_file import ROLES, Key, KeyFileError, digest_of, line_of, new_key, parse
+from kinbin_service.keys import BY_WORD, OF_SERVER, SECONDS, Keys, needed
+from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 from service_app import App, judged, running_app
 from service_process import free_port
@@ -251,6 +253,9 @@ def test_every_route_has_a_role_that_was_chosen() -> None:
         (f"web read {'0' * 64} a,,b", "line 1: collections are names"),
         (f"web read {'0' * 64} a b", "line 1: expected NAME ROLE SHA256"),
         (f"a read {'0' * 64}\nb admin {'0' * 64}", "line 2: the same key stands on another line"),
+        (f"a admin {hashlib.sha256().hexdigest()}", "line 1: this is the SHA-256 of no key at all"),
+        (f"a read {hashlib.sha256(chr(10).encode()).hexdigest().upper()}", "line 1: this is the SHA-256 of no key at all"),
+        (f"a metrics {'0' * 64} photos", "line 1: a key of the role metrics names no collections"),
     ],
 )
 def test_lines_that_are_no_keys_are_refused(text: str, told: str) -> None:
@@ -271,7 +276,7 @@ def test_new_keys_are_long_and_different() -> None:
 
 def test_a_bad_file_ends_the_server_at_its_start(tmp_path: Path) -> None:
     """Nothing is started with a file of keys that is missing or wrong: the text names the variable or the file, and the line."""
-    with pytest.raises(ValueError, match="keys cannot be read: No such file"):
+    with pytest.raises(ValueError, match="KINBIN_API_KEYS_FILE names .*keys: it cannot be read: No such file"):
         server.run(Settings(data_dir=tmp_path / "data", api_keys_file=tmp_path / "keys", port=free_port()))
     (tmp_path / "keys").write_text("web admin right-here")
     with pytest.raises(ValueError, match=r"KINBIN_API_KEYS_FILE names .*keys: line 1: the third word") as refused:
@@ -289,6 +294,16 @@ async def test_a_worker_that_is_started_with_a_bad_file_is_closed_until_it_is_me
         edit(file, line("right-here", "read"))
         keyed_again(app)
         assert (await ask(app, "right-here", "GET", "/v1/limits"))[0] == 200
+
+
+def test_nothing_is_no_key(tmp_path: Path) -> None:
+    """A request without a key, or with an empty one under any scheme, is refused even where a key of nothing got in."""
+    keys = Keys(Settings(data_dir=tmp_path, api_key="old"))
+    keys._of_file = (Key("emp", "admin", digest_of("")),)
+    for sent in ({}, {"x-api-key": ""}, {"authorization": "Bearer"}, {"authorization": "bearer  "}, {"authorization": "Basic "}):
+        with pytest.raises(Refusal, match="send the API key"):
+            keys.of(Headers(sent))
+    assert keys.of(Headers({"x-api-key": "old"})).role == "admin"
 
 
 def test_keys_of_a_file_open_an_address_to_others(tmp_path: Path, file: Path) -> None:

@@ -30,8 +30,6 @@ def new_command(
     """
     with failing_in_one_line(as_json):
         only = [one for one in collections.split(",") if one]
-        if role == "metrics" and only:
-            raise Failure("a key of the role metrics has no --collections: /metrics tells of all, and is closed to keys of some", 2)
         key = new_key()
         try:
             line = line_of(key, name, role, only)
@@ -51,7 +49,7 @@ def check_command(file: Annotated[Path, typer.Argument(help="The file of keys.")
         try:
             keys = parse(read(file))
         except KeyFileError as error:
-            raise Failure(str(error)) from None
+            raise Failure(f"{file}: {error}") from None
     listed = [{"name": key.name, "role": key.role, "collections": sorted(key.collections or ())} for key in keys]
     if as_json:
         print_json({"keys": listed})
