@@ -91,6 +91,9 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """Set while the head of a request is awaited."""
         self._head_bytes = 0
+        """What came of a head whose end has not come, in whole reads."""
+        self._parsed_bytes = 0
+        """Address and headers of the head that was parsed last, with their separators."""
         self._in_head = False
         self._extra_bytes = 0
         """What came since the last byte of a body, in whole reads."""
@@ -130,19 +133,26 @@ class Connection(HttpToolsProtocol):
             self._refuse("head_too_large")
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's text is plain
-        """What came is no HTTP: say so as everything else is said."""
-        self._refuse("bad_request")
+        """What came is no HTTP, or has too large a head: say so as everything else is said."""
+        self._refuse("head_too_large" if self._in_head and self._parsed_bytes > HEAD_BYTES else "bad_request")
 
     def on_message_begin(self) -> None:
         """The first byte of a request came."""
         super().on_message_begin()
         self._in_head = True
+        self._parsed_bytes = 0
         if self._timer is None:
             self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the address came."""
+        self._parsed(len(url))
+        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header came, or a trailer, which is left out."""
         if self._in_head:
+            self._parsed(len(name) + len(value) + len(": \r\n"))
             super().on_header(name, value)
         else:
             self._extra_bytes += len(name) + len(value)
@@ -168,6 +178,13 @@ class Connection(HttpToolsProtocol):
         if self._extra_bytes <= HEAD_BYTES:
             self._extra_bytes = 0
         super().on_message_complete()
+
+    def _parsed(self, length: int) -> None:
+        """Count a piece of a head. One read may hold all of it, so that its end is no sign that it is small enough."""
+        self._parsed_bytes += length
+        if self._parsed_bytes > HEAD_BYTES:
+            # Ends the parser, and comes back as `send_400_response`.
+            raise ValueError(DETAILS["head_too_large"])
 
     def _await_head(self) -> None:
         self._head_bytes = 0

@@ -145,6 +145,26 @@ async def test_an_endless_head_is_431() -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nx: " + b"a" * (HEAD_BYTES + 10) + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: " * 5_000 + b"y\r\n" + b"x: y\r\n" * 10_000 + b"\r\n",
+        b"GET /" + b"a" * (HEAD_BYTES + 10) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=["header", "headers", "address"],
+)
+async def test_a_whole_head_that_is_too_large_is_431(head: bytes) -> None:
+    """One header, many, or an address beyond the limit are refused though their end has come, on a first and on a later request."""
+    async with serving() as port, opened(port, 2) as [(first, writer), (later, second)]:
+        writer.write(head)
+        judged(await until_closed(first), 431, "head_too_large")
+        second.write(GET)
+        await answered(later)
+        second.write(head)
+        judged(await until_closed(later), 431, "head_too_large")
+
+
+@pytest.mark.parametrize(
     "sent",
     [
         b"\x16\x03\x01 no HTTP\r\n\r\n",

@@ -276,7 +276,7 @@ def test_new_keys_are_long_and_different() -> None:
 
 def test_a_bad_file_ends_the_server_at_its_start(tmp_path: Path) -> None:
     """Nothing is started with a file of keys that is missing or wrong: the text names the variable or the file, and the line."""
-    with pytest.raises(ValueError, match="KINBIN_API_KEYS_FILE names .*keys: it cannot be read: No such file"):
+    with pytest.raises(ValueError, match=r"KINBIN_API_KEYS_FILE names .*keys: it cannot be read: No such file"):
         server.run(Settings(data_dir=tmp_path / "data", api_keys_file=tmp_path / "keys", port=free_port()))
     (tmp_path / "keys").write_text("web admin right-here")
     with pytest.raises(ValueError, match=r"KINBIN_API_KEYS_FILE names .*keys: line 1: the third word") as refused:
