@@ -326,6 +326,19 @@ def test_nginx_takes_the_example(tmp_path: Path) -> None:
     assert "test is successful" in take(nginx, "-t", "-c", tmp_path / "nginx.conf", "-e", "stderr")
 
 
+def test_nginx_waits_for_work_of_minutes() -> None:
+    """What has no limit of time or size in the service has its location, without buffers and with an hour; what has stays outside."""
+    text = (DEPLOY / "nginx/kinbin.conf").read_text(encoding="utf-8")
+    ((pattern, inside),) = re.findall(r"location ~ (\S+) \{(.*?)\n    \}", text, re.DOTALL)
+    for line in ("client_max_body_size 0;", "proxy_request_buffering off;", "proxy_buffering off;", "proxy_read_timeout 3600s;"):
+        assert line in inside, line
+    words = ("index", "snapshots", "snapshots/x/verify", "compact", "duplicates", "map", "rebuild", "recall", "tune")
+    for path in ("/index", "/v1/restore", *(f"/v1/collections/a/{word}" for word in words)):
+        assert re.search(pattern, path), path
+    for path in ("/query", "/v1/collections", "/v1/collections/a", "/v1/collections/a/query", "/v1/collections/a/indexes"):
+        assert not re.search(pattern, path), path
+
+
 def test_the_limits_of_nginx_are_those_of_the_service() -> None:
     """It lets the largest body through, and keeps connections to the service for a shorter time than the service does."""
     text = (DEPLOY / "nginx/kinbin.conf").read_text(encoding="utf-8")
