@@ -105,6 +105,7 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
     check: called once the port is had and before anything is said to be ready. Raises and exits as `run` does.
     """
     settings.check_exposure()
+    settings.check_folders()
     check_tracing(settings)
     # Files that cannot be used end the server here, rather than each worker.
     Keys(settings).load()
@@ -112,6 +113,8 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
         Certificate(settings.tls_cert_file, settings.tls_key_file)
     settings.export()
     config = ServingConfig(settings, app, factory=True, **_uvicorn_options(settings))
+    for name, near in Settings.misspelt(os.environ).items():
+        log.warning("a variable is no setting", extra={"fields": {"name": name, "meant": near}})
     listening = config.bind_socket()
     check(settings)
     # Before anything is said to be ready: whoever reads that may connect at once.
@@ -134,7 +137,7 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
 def _told(field: tuple[int | str, ...], message: str) -> str:
     """What is wrong with a setting, by the name of its variable; no field: with several together."""
     where = f"KINBIN_{str(field[0]).upper()}: " if field else ""
-    return where + message.removeprefix("Value error, ")
+    return where + message.removeprefix("Value error, ").replace("Input should", "should")
 
 
 def check_data(settings: Settings) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from kinbin.errors import nearest
 
 __all__ = ["Settings", "is_loopback", "is_wildcard", "reached_at"]
 
@@ -18,11 +21,16 @@ MEBIBYTE = 1_048_576
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?", re.ASCII)
 
+_OTHERS = frozenset({"COSTS", "DATA"})
+"""Variables that other parts of Kinbin read."""
+
 
 class Settings(BaseSettings):
-    """Everything that can be set about a server. An empty variable counts as not set; unknown ones are left alone."""
+    """Everything that can be set about a server. An empty variable counts as not set; unknown ones set nothing."""
 
-    model_config = SettingsConfigDict(env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix="KINBIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     data_dir: Annotated[Path, Field(description="directory of the database; created if absent")] = Path("kinbin-data")
     host: Annotated[str, Field(description="address to listen on")] = "127.0.0.1"
@@ -94,9 +102,9 @@ class Settings(BaseSettings):
     traces: Annotated[bool, Field(description="send traces by OTLP over HTTP, as the OTEL_ variables say; needs kinbin[traces]")] = False
     access_log: Annotated[bool, Field(description="log one line a request (never its query string)")] = True
     log_format: Annotated[
-        str, Field(pattern="^(auto|text|json)$", description="text: lines for people; json: one object a line; auto: text on a terminal")
+        Literal["auto", "text", "json"], Field(description="text: lines for people; json: one object a line; auto: text on a terminal")
     ] = "auto"
-    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")] = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="debug, info, warning or error")] = "info"
 
     @field_validator("api_key")
     @classmethod
@@ -165,6 +173,21 @@ class Settings(BaseSettings):
                 f"without an API key the service listens on loopback addresses only, not on {self.host}: "
                 "set KINBIN_API_KEY, KINBIN_API_KEY_FILE or KINBIN_API_KEYS_FILE, or KINBIN_INSECURE=true behind something that checks keys"
             )
+
+    def check_folders(self) -> None:
+        """Refuse (ValueError) a place for snapshots where no folder is or can be: otherwise the first snapshot would tell."""
+        if self.snapshots_dir is not None:
+            there = next((path for path in (self.snapshots_dir, *self.snapshots_dir.absolute().parents) if path.exists()), None)
+            if there is not None and not there.is_dir():
+                raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, but {there} is no directory")
+
+    @classmethod
+    def misspelt(cls, variables: Iterable[str]) -> dict[str, str]:
+        """By variables of the prefix that set nothing, those that may be meant. What is near none may be another program's."""
+        known = {name.upper() for name in cls.model_fields}
+        given = {name: name.upper().removeprefix("KINBIN_") for name in variables if name.upper().startswith("KINBIN_")}
+        others = {name: word for name, word in given.items() if word not in known | _OTHERS and not word.startswith("CLUSTER_")}
+        return {name: f"KINBIN_{near}" for name, word in others.items() if (near := nearest(word, known)) is not None}
 
     def environment(self) -> dict[str, str | None]:
         """The variables from which a worker process reads these very settings; None: not set."""

@@ -54,12 +54,28 @@ def _context(certificate: Path, key: Path | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except ssl.SSLError as error:
-        reason = error.reason or "they are no PEM files of a certificate and its key"
-        raise ValueError(f"{' and '.join(str(path) for path in (certificate, key) if path)} cannot be used for TLS: {reason}") from None
+        raise ValueError(_why(certificate, key, error.reason)) from None
     except OSError as error:
         unread = next((path for path in (certificate, key) if path is not None and not path.is_file()), certificate)
-        raise ValueError(f"{unread} cannot be read for TLS: {error.strerror}") from None
+        raise ValueError(f"{_named(unread, certificate)}, which cannot be read: {error.strerror}") from None
     return context
+
+
+def _why(certificate: Path, key: Path | None, reason: str | None) -> str:
+    """What is wrong with files that OpenSSL does not take: mostly it says no more than that."""
+    if b"CERTIFICATE-----" not in certificate.read_bytes():
+        return f"{_named(certificate, certificate)}, which holds no certificate in PEM"
+    if key is None and b"PRIVATE KEY-----" not in certificate.read_bytes():
+        return f"{_named(certificate, certificate)}, which holds no private key: set KINBIN_TLS_KEY_FILE"
+    if key is not None and b"PRIVATE KEY-----" not in key.read_bytes():
+        return f"{_named(key, certificate)}, which holds no private key in PEM"
+    names = " and ".join(_named(path, certificate) for path in (certificate, key) if path is not None)
+    return f"{names}, which cannot be used for TLS: {reason or 'OpenSSL cannot read them'}"
+
+
+def _named(path: Path, certificate: Path) -> str:
+    """The variable of a file, and the file."""
+    return f"KINBIN_TLS_{'CERT' if path == certificate else 'KEY'}_FILE names {path}"
 
 
 def _no_password() -> str:

@@ -264,8 +264,9 @@ def test_files_that_are_no_certificate_are_told(tmp_path: Path, files: tuple[Pat
     encrypted = tmp_path / "encrypted"
     subprocess.run(["openssl", "ec", "-in", files[1], "-aes128", "-passout", "pass:x", "-out", encrypted], check=True, capture_output=True)
     for key, told in (
-        (tmp_path / "none", "none cannot be read for TLS: No such file"),
-        (tmp_path / "text", "cannot be used for TLS"),
+        (tmp_path / "none", "KINBIN_TLS_KEY_FILE names .*none, which cannot be read: No such file"),
+        (tmp_path / "text", "KINBIN_TLS_KEY_FILE names .*text, which holds no private key in PEM"),
+        (None, r"KINBIN_TLS_CERT_FILE names .*served\.pem, which holds no private key: set KINBIN_TLS_KEY_FILE"),
         (other, "cannot be used for TLS: KEY_VALUES_MISMATCH"),
         (encrypted, "the key for TLS is encrypted"),
     ):
@@ -273,6 +274,8 @@ def test_files_that_are_no_certificate_are_told(tmp_path: Path, files: tuple[Pat
             Certificate(files[0], key)
         with pytest.raises(ValueError, match=told):
             server.run(Settings(data_dir=tmp_path / "data", tls_cert_file=files[0], tls_key_file=key, port=free_port()))
+    with pytest.raises(ValueError, match=r"KINBIN_TLS_CERT_FILE names .*text, which holds no certificate"):
+        Certificate(tmp_path / "text", files[1])
     with pytest.raises(ValueError, match="KINBIN_TLS_KEY_FILE is of no use without"):
         Settings(tls_key_file=other)
 

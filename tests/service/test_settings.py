@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from kinbin_service import server
 from kinbin_service.settings import Settings, is_loopback
 
 
@@ -39,12 +40,45 @@ def test_every_setting_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"port": 70_000}, {"workers": 0}, {"threads": 0}, {"deadline_seconds": 0}, {"log_level": "loud"}, {"max_body_bytes": 1}]
+    "wrong",
+    [
+        {"port": 70_000},
+        {"workers": 0},
+        {"threads": 0},
+        {"deadline_seconds": 0},
+        {"log_level": "loud"},
+        {"max_body_bytes": 1},
+        {"search_seconds": float("inf")},
+        {"header_seconds": float("nan")},
+    ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     """Values out of range are refused with the name of the setting."""
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         Settings(**wrong)
+
+
+def test_what_is_wrong_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text names the variable and the words that it takes, and is none of the validator's own."""
+    monkeypatch.setenv("KINBIN_LOG_LEVEL", "loud")
+    with pytest.raises(ValueError, match=r"^KINBIN_LOG_LEVEL: should be 'debug', 'info', 'warning' or 'error'$"):
+        server.run()
+
+
+def test_a_misspelt_variable_is_told() -> None:
+    """A variable that sets nothing is told with the setting that is near; others of the prefix are left alone."""
+    others = ["KINBIN_WORKERS", "KINBIN_DATA", "KINBIN_CLUSTER_NODE", "KINBIN_SERVICE_HOST", "KINBIN_PORT_8080_TCP_ADDR", "WORKRS"]
+    assert Settings.misspelt(["KINBIN_WORKRS", *others]) == {"KINBIN_WORKRS": "KINBIN_WORKERS"}
+
+
+def test_snapshots_need_a_directory(tmp_path: Path) -> None:
+    """A file in the place of the directory of snapshots, or above it, ends the server at its start; one that is absent does not."""
+    Settings(snapshots_dir=tmp_path / "new/one").check_folders()
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(ValueError, match=r"KINBIN_SNAPSHOTS_DIR names .* is no directory"):
+            server.run(Settings(data_dir=tmp_path / "data", snapshots_dir=path))
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_key_comes_from_a_file(tmp_path: Path) -> None:
