@@ -1,7 +1,7 @@
 """Every error as one problem document (RFC 9457): the table of codes, the errors that routes raise, and what library errors become.
 
 A document is smaller than 2 kB, has at most 8 entries, and repeats nothing of what was sent but the ids of a conflict,
-which are printable and short, and the name of a collection that is in the way.
+which are printable and short, names of fields that are words, and the name of a collection that is in the way.
 """
 
 from __future__ import annotations

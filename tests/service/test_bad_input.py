@@ -79,7 +79,9 @@ ADDS: dict[str, Bad] = {
     "strings and then numbers": Bad(item([CANARY, 1]), 422, "bad_vector", VECTOR, "tokens are strings, one of these is int"),
     "numbers and then strings": Bad(item([1, CANARY]), 422, "bad_vector", VECTOR, "values are numbers, one of these is a string"),
     "a mode nearly known": Bad({**item([1, 2, 3]), "mode": "upset"}, 422, "invalid_field", "#/mode", "; did you mean 'upsert'?"),
-    "a field nearly known": Bad(item([1, 2, 3], payloads={}), 422, "invalid_field", "#/items/1", "; did you mean 'payload'?"),
+    "a field nearly known": Bad(
+        item([1, 2, 3], payloads={}), 422, "invalid_field", "#/items/1", "unknown field 'payloads'; did you mean 'payload'? known are id, "
+    ),
     "indices of another length": Bad(item({"indices": [0, 1], "values": [1]}), 422, "bad_vector", VECTOR),
     "a fractional index": Bad(item({"indices": [0.5], "values": [1]}), 422, "bad_vector", VECTOR),
     "a boolean index": Bad(item({"indices": [True], "values": [1]}), 422, "bad_vector", VECTOR),
@@ -116,15 +118,20 @@ ADDS: dict[str, Bad] = {
     "no vector": Bad({"items": [{"id": "a"}]}, 422, "invalid_field", "#/items/0/vector", "required"),
     "no id": Bad({"items": [{"vector": [1, 2, 3]}]}, 422, "invalid_field", "#/items/0/id", "required"),
     "no items": Bad({}, 422, "invalid_field", "#/items", "required"),
-    "items that are no list": Bad({"items": CANARY}, 422, "invalid_field", "#/items", "valid list"),
-    "an item that is no object": Bad({"items": [CANARY]}, 422, "invalid_field", "#/items/0", "valid dictionary"),
-    "a body that is a list": Bad(b"[]", 422, "invalid_field", "#", "valid dictionary"),
-    "a body that is null": Bad(b"null", 422, "invalid_field", "#", "valid dictionary"),
-    "a body that is a string": Bad(orjson.dumps(CANARY), 422, "invalid_field", "#", "valid dictionary"),
+    "items that are no list": Bad({"items": CANARY}, 422, "invalid_field", "#/items", "items: a list is expected, not a string"),
+    "an item that is no object": Bad(
+        {"items": [CANARY]}, 422, "invalid_field", "#/items/0",
+        "an object with the fields id, vector, payload, if_version is expected, not a string",
+    ),
+    "a body that is a list": Bad(b"[]", 422, "invalid_field", "#", "with the fields items, mode, on_error is expected, not a list"),
+    "a body that is null": Bad(b"null", 422, "invalid_field", "#", "is expected, not null"),
+    "a body that is a string": Bad(orjson.dumps(CANARY), 422, "invalid_field", "#", "is expected, not a string"),
     "an unknown mode": Bad({**item([1, 2, 3]), "mode": CANARY}, 422, "invalid_field", "#/mode", "mode is one of upsert, insert, update"),
     "too many items": Bad({"items": [{"id": "a", "vector": [1]}] * 10_001}, 422, "over_limit", "#/items", "at most 10000", "batch_items"),
     # Payloads.
-    "a payload that is a list": Bad(item([1, 2, 3], payload=[CANARY]), 422, "invalid_field", "#/items/1/payload", "valid dictionary"),
+    "a payload that is a list": Bad(
+        item([1, 2, 3], payload=[CANARY]), 422, "invalid_field", "#/items/1/payload", "payload: an object is expected, not a list"
+    ),
     "too deep a payload": Bad(
         b'{"items":[{"id":"a","vector":[1,2,3],"payload":{"a":' + b"[" * 40 + b"]" * 40 + b"}}]}",
         422, "bad_payload", "#/items/0/payload", "levels deep",
@@ -174,6 +181,9 @@ async def test_bad_first_adds_create_nothing(app: App, name: str) -> None:
     assert await app.state() == {}
 
 
+FOREIGN = ("Value error", "Input should", "Field required", "dictionary", "after validation", "match pattern")
+
+
 def check(refused: dict[str, Any], bad: Bad) -> None:
     """What is expected of a refusal."""
     assert refused["code"] == bad.code, refused
@@ -183,7 +193,7 @@ def check(refused: dict[str, Any], bad: Bad) -> None:
         assert refused["errors"][0]["pointer"] == bad.pointer, refused
         assert refused["errors"][0]["detail"]
     assert CANARY not in str(refused)
-    assert not any(word in str(refused) for word in ("Value error", "Input should", "Field required")), "the validator's own words"
+    assert not any(word in str(refused) for word in FOREIGN), "the validator's own words"
 
 
 QUERIES: dict[str, Bad] = {
@@ -227,6 +237,14 @@ QUERIES: dict[str, Bad] = {
         {"vector": [1, 2, 3], "include": [CANARY]}, 422, "invalid_field", "#/include/0", "include lists some of vector, payload"
     ),
     "an unknown field": Bad({"vector": [1, 2, 3], CANARY: 1}, 422, "invalid_field", "#", "unknown field"),
+    "a mistyped field": Bad({"vectr": [1]}, 422, "invalid_field", "#", "unknown field 'vectr'; did you mean 'vector'? known are vector, "),
+    "a field of a grouping": Bad(
+        {"id": "a", "group_by": {"field": "n", "x": 2}},
+        422,
+        "invalid_field",
+        "#/group_by",
+        "unknown field 'x'; known are field, groups, size",
+    ),
     "too many queries": Bad({"queries": [0] * 10_001}, 422, "over_limit", "#/queries", "at most 10000", "batch_queries"),
     "too large an answer": Bad(
         {"queries": [[1, 2, 3]] * 1_001, "k": 1_000}, 422, "over_limit", "#/k", "k times queries is at most 1,000,000", "answer_items"
@@ -297,6 +315,25 @@ OTHERS: dict[str, tuple[str, Bad]] = {
     "scroll of none": ("scroll", Bad({"limit": 0}, 422, "invalid_field", "#/limit", "limit is a whole number from 1 on")),
     "scroll from a forged cursor": ("scroll", Bad({"after": CANARY}, 422, "bad_parameter", "#/after")),
     "count with a bad filter": ("count", Bad({"filter": {"a": {"$regex": CANARY}}}, 422, "bad_filter", "#/filter/a/$regex")),
+    "a payload with a vector": (
+        "payload",
+        Bad(
+            {"items": [{"id": "a", "payload": {}, "vector": [1]}]},
+            422,
+            "invalid_field",
+            "#/items/0",
+            "unknown field 'vector'; known are id, payload, if_version",
+        ),
+    ),
+    "more items than there are numbers": (
+        "limits",
+        Bad(b'{"items":9223372036854775808}', 422, "invalid_field", "#/items", "items: should be less than or equal to"),
+    ),
+    "choices that are lists": (
+        "tune",
+        Bad({"choices": [[3, 128]]}, 422, "invalid_field", "#/choices/0", "an object with the fields rows, bands is expected, not a list"),
+    ),
+    "no choices": ("tune", Bad({"choices": []}, 422, "invalid_field", "#/choices", "choices: has at least one entry")),
     "count with an unknown field": ("count", Bad({CANARY: 1}, 422, "invalid_field", "#", "known are filter")),
 }
 
@@ -306,13 +343,20 @@ async def test_bad_requests_to_the_other_routes_are_refused(filled: App, name: s
     """get, delete, scroll and count refuse bad bodies, and delete nothing."""
     route, bad = OTHERS[name]
     before = await filled.state()
-    check(await filled.post(f"/v1/collections/default/{route}", bad.content, status=bad.status), bad)
+    method = "PUT" if route == "limits" else "POST"
+    headers = {"content-type": "application/json"}
+    answer = await filled.client.request(method, f"/v1/collections/default/{route}", content=bad.content, headers=headers)
+    assert answer.status_code == bad.status
+    check(problem(answer), bad)
     assert await filled.state() == before
 
 
 CONFIGURATIONS: dict[str, Bad] = {
     "an unknown kernel": Bad(
         {"kernel": CANARY}, 422, "invalid_field", "#/kernel", f"kernel is one of {', '.join(kinbin.KERNELS)}, a product"
+    ),
+    "a kernel of a field": Bad(
+        {"fields": {"colour": {"kernel": "chi"}}}, 422, "invalid_field", "#/fields/colour/kernel", "kernel is one of minmax, "
     ),
     "a kernel nearly known": Bad({"kernel": "ngm"}, 422, "invalid_field", "#/kernel", "; did you mean 'ngmm'?"),
     "a dimension of zero": Bad({"dim": 0}, 422, "invalid_field", "#/dim", "greater than or equal to 1"),
@@ -346,7 +390,7 @@ async def test_the_detail_names_the_field(filled: App, field: str) -> None:
         refused = await filled.post(f"{name}/{ROUTES[field]}", FIELDS[field], status=422)
     else:
         refused = await filled.put(name, FIELDS[field], status=422)
-    assert refused["detail"].startswith((f"{field}: should be", f"{field} is a"))
+    assert refused["detail"].startswith((f"{field}: should be", f"{field}: a", f"{field} is a"))
     assert "Input" not in refused["detail"]
 
 
@@ -387,6 +431,14 @@ async def test_a_huge_batch_of_wrong_types_is_refused_fast_and_briefly(filled: A
     ):
         with at_most(3):
             await filled.post("/query" if "vector" in body else "/index", body, status=422)
+
+
+async def test_each_unknown_field_is_told_once(filled: App) -> None:
+    """Of several unknown fields each that is a word has its entry, with what may be meant; those that are none share one."""
+    refused = await filled.post("/query", {"vectr": [1], "zz": 1, f"{CANARY} 1": 1, f"{CANARY} 2": 2}, status=422)
+    told = [entry["detail"] for entry in refused["errors"]]
+    assert [one[:24] for one in told] == ["unknown field 'vectr'; d", "unknown field 'zz'; know", "unknown field; known are"]
+    assert "did you mean 'vector'?" in told[0]
 
 
 async def test_the_last_of_equal_keys_counts(filled: App) -> None:

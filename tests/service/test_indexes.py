@@ -59,7 +59,7 @@ async def test_facets_and_ordered_pages(photos: App) -> None:
         ("indexes", {"add": {"a..b": "number"}}, "#/indexes", "names a field of payloads"),
         ("indexes", {"add": {"year": "keyword"}}, "#/indexes", "'year' is indexed as number; drop that index first"),
         ("indexes", {"drop": ["tag"]}, "#/indexes", "drop names a field that has an index (indexed are year)"),
-        ("indexes", {"drop": "year"}, "#/drop", "valid list"),
+        ("indexes", {"drop": "year"}, "#/drop", "a list is expected"),
         ("indexes", {"added": {}}, "#", "unknown field"),
         ("facets", {}, "#/field", "required"),
         ("facets", {"field": ""}, "#/field", "names a field of payloads"),

@@ -285,7 +285,7 @@ WRONG: dict[str, tuple[str, str, Any, str, str]] = {
     "a string": ("series", "index", {"items": [{"id": "a", "string": "x"}]}, "#/items/0/string", 'carry "series", not "string"'),
     "two objects": ("series", "index", {"items": [{"id": "a", "series": [1], "string": "x"}]}, "#/items/0", "alone"),
     "two kinds": ("strings", "index", {"items": [{"id": "a", "string": "x"}, {"id": "b", "series": [1]}]}, "#/items/1", "alone"),
-    "a vector too": ("strings", "index", {"items": [{"id": "a", "string": "x", "vector": [1]}]}, "#/items/0", "unknown field"),
+    "a vector too": ("strings", "index", {"items": [{"id": "a", "string": "x", "vector": [1]}]}, "#/items/0", "an item carries one of"),
     "nothing": ("strings", "index", {"items": [{"id": "a", "string": "x"}, {"id": "b"}]}, "#/items/1", "alone"),
     "a query by vector": ("points", "query", {"vector": [1, 2]}, "#/vector", 'carry "points", not "vector"'),
     "a query by string": ("points", "query", {"string": "x"}, "#/string", 'carry "points", not "string"'),

@@ -215,7 +215,7 @@ async def test_a_matrix_takes_no_ids(option: str, filled: App) -> None:
 
 
 EXAMPLES: dict[str, tuple[dict[str, Any], int, str, str, str]] = {
-    "no example": ({"positive": []}, 422, "invalid_field", "#/positive", "at least 1 item"),
+    "no example": ({"positive": []}, 422, "invalid_field", "#/positive", "at least one entry"),
     "an unknown example": ({"positive": ["i01", CANARY]}, 404, "unknown_id", "#/positive/1", "no item of this collection has the id"),
     "an unknown negative": ({"positive": ["i01"], "negative": [CANARY]}, 404, "unknown_id", "#/negative/0", "no item of this collection"),
     "an example of another dimension": ({"positive": ["i01", [1, 2]]}, 422, "dimension_mismatch", "#/positive/1", ""),

@@ -299,7 +299,7 @@ class ProblemEntry(BaseModel):
 
 
 class ProblemAnswer(BaseModel):
-    """An error (RFC 9457), smaller than 2 kB; it repeats nothing of what was sent."""
+    """An error (RFC 9457), smaller than 2 kB; of what was sent it repeats names of fields, and ids of a conflict, at most."""
 
     type: str
     title: str

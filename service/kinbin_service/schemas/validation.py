@@ -1,4 +1,4 @@
-"""Validation of a value by a model, with refusals that name places and repeat nothing of what was sent."""
+"""Validation of a value by a model, with refusals that name places, and repeat nothing of what was sent but names of unknown fields."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pydantic_core import ErrorDetails
 
 import kinbin
 from kinbin.errors import suggestion
+from kinbin.limits import LIMITS
 from kinbin_service.objects import KEYS, VECTOR
 from kinbin_service.problems import Entry, Refusal
-from kinbin_service.schemas.requests import FieldsAddRequest, FieldsItemIn, ItemIn, ObjectItemIn, ObjectsAddRequest
+from kinbin_service.schemas.places import fields_at
 
 __all__ = ["validate"]
 
@@ -27,14 +28,29 @@ LIMIT_OF = (
 SAYS = {name: option.says for name, option in kinbin.OPTIONS.items()} | {"limit": "is a whole number from 1 on"}
 """What a field has to be, in the library's words, which are those of the client's users as well."""
 
-_ITEMS: dict[type[BaseModel], type[Any]] = {FieldsAddRequest: FieldsItemIn, ObjectsAddRequest: ObjectItemIn}
-"""The items of adds other than those of vectors."""
-
 _FORM = re.compile(r"(?:list|dict|set|tuple)\[.*\]")
 """A step that pydantic adds for one of several forms a field may have; bodies have no such place."""
 
 _IDS = frozenset({"id", "query_id", "ids"})
 """Fields of ids, which are strings, or integers that are made strings before they are judged."""
+
+_CARRIED = (VECTOR, *KEYS)
+"""What items carry, each one of these."""
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}", re.ASCII)
+"""A name of an unknown field that is repeated: what is longer, or no word, is no name that was mistyped."""
+
+_EXPECTED = {
+    "dict_type": "an object", "model_type": "an object", "model_attributes_type": "an object", "list_type": "a list",
+    "string_type": "a string",
+}  # fmt: skip
+"""By kinds of problems, what was to come."""
+
+_CAME = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
+"""By types of Python, what came."""
+
+_FEW = 8
+"""Objects with so many fields at most are told by these where another value came."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -45,7 +61,7 @@ def validate(model: type[Model], value: Any, lines: Sequence[int] = ()) -> Model
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False)[:8]
-    entries = [_entry(model, problem, lines) for problem in found]
+    entries = list(dict.fromkeys(_entry(model, problem, lines) for problem in found))
     limit = _limit(model, found[0])
     code = "over_limit" if limit else "invalid_field"
     raise Refusal(code, entries[0].detail, entries, limit)
@@ -62,17 +78,11 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
     if kind == "extra_forbidden":
         path.pop()
-        item = next((item for adds, item in _ITEMS.items() if issubclass(model, adds)), ItemIn)
-        known = (
-            list(item.__annotations__)
-            if len(path) == 2
-            else [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
-        )
-        detail = f"unknown field; known are {', '.join(known)}{suggestion(field, known)}"
+        detail = _unknown(field, fields_at(model, path))
     elif kind == "literal_error":
         known = re.findall("'([^']*)'", context["expected"])
-        verb = "lists some" if path[0] == "include" else "is one"
-        detail = f"{path[0]} {verb} of {', '.join(known)}{suggestion(problem['input'], _NAMED.get(field, known))}"
+        verb = "lists some" if isinstance(path[-1], int) else "is one"
+        detail = f"{field} {verb} of {', '.join(known)}{suggestion(problem['input'], _NAMED.get(field, known))}"
     elif _limit(model, problem):
         detail = f"{field}: at most {context.get('le', context.get('max_length'))}"
     elif kind == "string_type" and field in _IDS:
@@ -80,8 +90,7 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     elif field in SAYS:
         detail = f"{field} {SAYS[field]}"
     else:
-        detail = problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
-        detail = re.sub(r" or instance of \w+", "", detail)
+        detail = _told(problem, fields_at(model, path))
         detail = f"{field}: {detail}" if field else detail
         if kind == "missing" and field == VECTOR and len(path) > 1:
             detail += f" (objects carry {', '.join(KEYS)} in its place, items of several fields vectors)"
@@ -90,10 +99,31 @@ def _entry(model: type[BaseModel], problem: ErrorDetails, lines: Sequence[int]) 
     return Entry("/".join(["#", *map(str, path)]), detail)
 
 
+def _unknown(field: str, known: Sequence[str]) -> str:
+    """What is wrong with a field that an object does not have. What may be meant comes before the list, which may be cut."""
+    if field in _CARRIED and any(name in _CARRIED for name in known):
+        return f"an item carries one of {', '.join(_CARRIED)}, and all items of an add the same"
+    named = f" {field!r}" if _WORD.fullmatch(field) else ""
+    return f"unknown field{named}{suggestion(field, known) or ';'} known are {', '.join(known)}"
+
+
+def _told(problem: ErrorDetails, known: Sequence[str]) -> str:
+    """What is wrong with a value, in words of JSON. known: the fields of the object that it should be."""
+    kind = problem["type"]
+    if kind in _EXPECTED:
+        of = f" with the fields {', '.join(known)}" if 0 < len(known) <= _FEW else ""
+        return f"{_EXPECTED[kind]}{of} is expected, not {_CAME.get(type(problem['input']), 'this')}"
+    if kind == "too_short" and problem["ctx"]["min_length"] == 1:
+        return "has at least one entry"
+    return problem["msg"].replace("Input should", "should").replace("Field required", "this field is required")
+
+
 def _limit(model: type[BaseModel], problem: ErrorDetails) -> str | None:
     """The name of the limit that is passed, if that is what is wrong. A model may have others than most, as its `LIMITS`."""
     if problem["type"] not in ("too_long", "less_than_equal") or len(problem["loc"]) != 1:
         return None
     field = str(problem["loc"][0])
     name: str | None = getattr(model, "LIMITS", {}).get(field) or LIMIT_OF.get(field)
-    return name
+    passed = problem["ctx"].get("le", problem["ctx"].get("max_length"))
+    # A field of the same name may have another bound elsewhere.
+    return name if name is not None and passed == LIMITS[name].value else None
