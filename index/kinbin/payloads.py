@@ -40,7 +40,7 @@ def write_payloads(edit: Edit, ids: list[bytes], payloads: list[bytes], mode: st
     """
     known = edit.known(ids)
     refuse_versions(ids, known, versions)
-    refuse_conflicts(ids, known, "update")
+    refuse_conflicts(ids, known, "update", "add these items first, or leave them out")
     changed: list[tuple[bytes, int, bytes]] = []
     problems: list[Problem] = []
     for position, (key, payload, old) in enumerate(zip(ids, payloads, known, strict=True)):

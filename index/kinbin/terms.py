@@ -269,15 +269,15 @@ def refuse_versions(ids: list[bytes], known: list[Known], versions: Versions) ->
             raise VersionConflict(text, tuple(differ[:_NAMED]))
 
 
-def refuse_conflicts(ids: list[bytes], known: list[Known], mode: str) -> None:
-    """Raise for insert of what is there and update of what is not."""
+def refuse_conflicts(ids: list[bytes], known: list[Known], mode: str, advice: str | None = None) -> None:
+    """Raise for insert of what is there and update of what is not. advice: what to do; None: take another mode."""
     if mode == "upsert":
         return
     wrong = [key.decode() for key, old in zip(ids, known, strict=True) if (old is None) == (mode == "update")]
     if wrong:
-        where, advice = ("not in the collection", "insert") if mode == "update" else ("in the collection already", "update")
+        where, other = ("not in the collection", "insert") if mode == "update" else ("in the collection already", "update")
         raise ItemConflict(
-            f"{len(wrong)} of {len(ids)} ids are {where} ({_few(wrong)}); use mode {advice} or upsert; nothing was written",
+            f"{len(wrong)} of {len(ids)} ids are {where} ({_few(wrong)}); {advice or f'use mode {other} or upsert'}; nothing was written",
             tuple(wrong[:_NAMED]),
         )
 

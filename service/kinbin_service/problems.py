@@ -7,8 +7,8 @@ which are printable and short, names of fields that are words, and the name of a
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -243,12 +243,14 @@ class Place:
     """The line of each item, if the body was made of lines."""
     each: bool = False
     """Whether queries have fields of their own."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the body that the library calls otherwise, by its names."""
 
     def pointer(self, position: int | None, field: str | None) -> str:
         """The pointer of one problem."""
         if self.batch is None:
             # A collection's name stands in the address, not in the body.
-            return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{field}")
+            return {None: "#", "name": "#", "x": "#/vector"}.get(field, f"#/{self.called.get(str(field), field)}")
         if position is None:
             return f"#/{self.batch}" if field in _OF_ITEMS or field == self.batch else f"#/{field}"
         inner = f"/{field}" if (self.batch == "items" or self.each) and field else ""

@@ -55,10 +55,10 @@ async def test_facets_and_ordered_pages(photos: App) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "pointer", "says"),
     [
-        ("indexes", {"add": {"year": "float"}}, "#/indexes", "the kind of an index is one of number, keyword, datetime, geo"),
-        ("indexes", {"add": {"a..b": "number"}}, "#/indexes", "names a field of payloads"),
-        ("indexes", {"add": {"year": "keyword"}}, "#/indexes", "'year' is indexed as number; drop that index first"),
-        ("indexes", {"drop": ["tag"]}, "#/indexes", "drop names a field that has an index (indexed are year)"),
+        ("indexes", {"add": {"year": "float"}}, "#/add", "the kind of an index is one of number, keyword, datetime, geo"),
+        ("indexes", {"add": {"a..b": "number"}}, "#/add", "names a field of payloads"),
+        ("indexes", {"add": {"year": "keyword"}}, "#/add", "'year' is indexed as number; drop that index first"),
+        ("indexes", {"drop": ["tag"]}, "#/drop", "drop names a field that has an index (indexed are year)"),
         ("indexes", {"drop": "year"}, "#/drop", "a list is expected"),
         ("indexes", {"added": {}}, "#", "unknown field"),
         ("facets", {}, "#/field", "required"),

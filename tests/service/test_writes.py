@@ -44,7 +44,13 @@ async def test_payloads_are_replaced_and_patched(app: App) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "code", "pointer", "told"),
     [
-        ({"items": [{"id": "a", "payload": {}}, {"id": "z", "payload": {}}]}, 409, "item_conflict", "#/items/1/id", "1 of 2 ids are not"),
+        (
+            {"items": [{"id": "a", "payload": {}}, {"id": "z", "payload": {}}]},
+            409,
+            "item_conflict",
+            "#/items/1/id",
+            "1 of 2 ids are not in the collection ('z'); add",
+        ),
         ({"items": [{"id": "a", "payload": [1]}]}, 422, "invalid_field", "#/items/0/payload", "an object is expected, not a list"),
         ({"items": [{"id": "a"}]}, 422, "invalid_field", "#/items/0/payload", "required"),
         ({"items": [{"id": "a", "payload": {}, "vector": [1]}]}, 422, "invalid_field", "#/items/0", "unknown field"),

@@ -88,7 +88,7 @@ def redeclared(before: Mapping[str, str], add: Mapping[str, str], drop: Sequence
         if field not in before:
             there = f"indexed are {', '.join(before)}" if before else "no field is indexed"
             text = f"drop names a field that has an index ({there}){suggestion(field, before)}"
-            raise InvalidInput.of("bad_parameter", text, field="indexes")
+            raise InvalidInput.of("bad_parameter", text, field="drop")
     kept = {field: kind for field, kind in before.items() if field not in drop}
     for field, kind in wanted.items():
         if kept.get(field, kind) != kind:

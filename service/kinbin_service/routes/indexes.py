@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinbin_service.documented import FILTERED, NAMED, route
+from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
 from kinbin_service.schemas.answers import FacetsAnswer, IndexesAnswer
@@ -32,6 +33,7 @@ async def change_indexes(request: Request, name: Name) -> Response:
     The same again changes nothing. A field with an index of another kind is refused, unless that is dropped with the same request.
     """
     async with received_json(request, IndexesRequest) as asked:
+        request.state.place = Place(called={"indexes": "add"})
         database = service_of(request).database
 
         def change() -> bytes:
