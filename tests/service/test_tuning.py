@@ -109,7 +109,7 @@ async def test_a_limit_that_is_passed_is_named(points: App, body: dict[str, Any]
     assert (refused["code"], refused["limit"]) == ("over_limit", "tuned_rows")
 
 
-@pytest.mark.parametrize("given", [{"queries": 0}, {"modes": "fast"}, {"k": "x"}, {"sample": 3}])
+@pytest.mark.parametrize("given", [{"queries": 0}, {"modes": "fast"}, {"k": "x"}, {"sample": 3}, {"modes": ""}, {"queries": [5, 6]}])
 async def test_what_is_malformed_in_the_address_is_refused(points: App, given: dict[str, Any]) -> None:
     """422."""
     await points.get(f"{PATH}/recall", params=given, status=422)

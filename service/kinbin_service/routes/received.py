@@ -52,7 +52,11 @@ async def received_json(request: Request, model: type[Model], empty: bytes | Non
 
 
 def options(request: Request, model: type[Model]) -> Model:
-    """The parameters of the address as a validated model; a parameter that is a list is written with commas."""
+    """The parameters of the address as a validated model; one that is a list is written with commas, and none is there twice."""
+    twice = [name for name in model.model_fields if len(request.query_params.getlist(name)) > 1]
+    if twice:
+        text = f"{twice[0]} stands in the address more than once: give it once, and several values with commas where it takes them"
+        raise Refusal("invalid_field", text, [Entry(f"#/{twice[0]}", text)])
     given: dict[str, str | list[str]] = dict(request.query_params)
     if isinstance(given.get("include"), str):
         given["include"] = [part for part in str(given["include"]).split(",") if part]

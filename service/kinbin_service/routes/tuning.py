@@ -98,6 +98,10 @@ async def sampled_recall(request: Request, name: Name) -> Response:
     """Every mode is asked for the neighbours of drawn rows, each without itself, and held against an exact scan of the same moment."""
     asked = options(request, RecallOptions)
     modes = None if asked.modes is None else [mode for mode in asked.modes.split(",") if mode]
+    if modes == []:
+        # The library would measure all of them.
+        text = "modes lists at least one of auto, bands, links and exact; leave it out for all"
+        raise Refusal("invalid_field", text, [Entry("#/modes", text)])
     return await _told(
         request,
         lambda database, cancel: database.collection(name).recall(
