@@ -73,7 +73,9 @@ def check(key: Key, method: str, path: str) -> None:
     """Refuse (403) what a key may not do."""
     role, collection = needed(method, path)
     if not key.may(role):
-        raise Refusal("forbidden", f"this takes a key of the role {role}; yours has the role {key.role}")
+        # What is in no table may be a route of admins, or none at all.
+        unknown = "there is no such route, or " if role == "admin" else ""
+        raise Refusal("forbidden", f"{unknown}this takes a key of the role {role}; yours has the role {key.role}")
     if key.collections is None or (path in FOR_ANY and collection is None):
         return
     if collection not in key.collections:

@@ -110,6 +110,14 @@ async def test_each_role_may_do_what_it_may(keyed: App) -> None:
         assert (await ask(keyed, "wrong", method, path, content))[0] == 401
 
 
+async def test_an_address_that_is_no_route_may_be_none(keyed: App) -> None:
+    """Who may not ask for it is told that there may be no such route; an admin is told that there is none."""
+    for path in ("/v1/no-such-route", "/v1/collections/a/no-such-word"):
+        refused = await keyed.get(path, status=403, headers={"x-api-key": KEYS["read"]})
+        assert refused["detail"].startswith("there is no such route, or this takes a key of the role admin")
+        assert (await ask(keyed, KEYS["admin"], "GET", path)) == (404, "not_found")
+
+
 async def test_a_backup_key_makes_copies_and_nothing_else(keyed: App) -> None:
     """With it a snapshot is made, listed, verified and downloaded whole; every other route of the service is 403 and changes nothing."""
     headers = {"x-api-key": KEYS["backup"]}

@@ -134,6 +134,7 @@ async def write_payloads(request: Request, name: Name) -> Response:
 async def change_indexes(request: Request, name: Name) -> Response:
     """Declared by every shard, one after the other in no order; built in the background by every replica."""
     async with received_json(request, IndexesRequest) as asked:
+        request.state.place = Place(called={"indexes": "add"})
         service: Any = service_of(request)
         collection = collection_named(service.picture, name)
         parts = same_for_all(Edit("indexes", more={"add": asked.add, "drop": asked.drop}), collection.shards)
