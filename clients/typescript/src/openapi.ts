@@ -3055,7 +3055,7 @@ export interface components {
         };
         /**
          * ProblemAnswer
-         * @description An error (RFC 9457), smaller than 2 kB; it repeats nothing of what was sent.
+         * @description An error (RFC 9457), smaller than 2 kB; of what was sent it repeats names of fields, and ids of a conflict, at most.
          */
         ProblemAnswer: {
             /** Type */
