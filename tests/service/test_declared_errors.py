@@ -238,7 +238,7 @@ def good_body(name: str) -> Sent:
 async def test_every_route_names_its_errors(name: str, tmp_path: Path) -> None:
     """Each answer to bad requests, failing storage and states of the service has its status and code in the file; no code is idle."""
     keys = tmp_path / "keys"
-    keys.write_text(line_of(NARROW, "narrow", "metrics", ["elsewhere"]))
+    keys.write_text(line_of(NARROW, "narrow", "backup", ["elsewhere"]))
     async with running_app(tmp_path / "data", api_key=KEY, api_keys_file=keys, allowed_hosts="localhost") as app:
         drive = Drive(app, name)
         database = app.service.database
