@@ -75,6 +75,23 @@ def test_all_formats_are_marked_and_cut_alike(run: Run, tmp_path: Path) -> None:
     assert [line.split("\t")[:2] for line in (tmp_path / "docs.dedup.txt").read_text().splitlines()][2] == ["0", "false"]
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("more", [[], ["--mark"]])
+def test_cells_with_line_ends_of_any_kind_are_written_in_quotes(run: Run, tmp_path: Path, ending: str, more: list[str]) -> None:
+    """What one run writes the next one reads, with line ends as that of the header, whose names may have some of their own."""
+    file, out = tmp_path / "a.csv", tmp_path / "a.dedup.csv"
+    rows = ['"i\nd\rn",text', '"a\rb","b c\rd e f"', '"a\nb",other text here now', '"a\r\nb",nothing of that at all', 'c,"one,\r"']
+    file.write_text("".join(row + ending for row in rows), newline="")
+    assert run("dedup", file, *more).exit_code == 0
+    if not more:
+        assert out.read_bytes() == file.read_bytes()
+    assert out.read_bytes().endswith(ending.encode())
+    assert out.read_bytes().count(b"\r\n") == (1 if ending == "\n" else 6)
+    result = run("dedup", out)
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "a.dedup.dedup.csv").read_bytes() == out.read_bytes()
+
+
 def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
     """Rows that are kept have all their columns; marks are two more."""
     table = pa.table({"n": pa.array(range(6), pa.int16()), "text": TEXTS})
@@ -109,6 +126,7 @@ def test_parquet_keeps_columns_and_types(run: Run, tmp_path: Path) -> None:
         ("a.txt", b"a\n", ["--memory", "9" * 17], 2, "--memory"),
         ("a.txt", b"a\n", ["--text", "body"], 2, "a line is a document here"),
         ("a.txt", b"a\n", ["--out", "nowhere/b.txt"], 2, "there is no folder nowhere"),
+        ("a.txt", b"a\n", ["--work", "nowhere/work"], 2, "there is no folder nowhere"),
         ("a.csv", b'id,text\n1,"abc\n2,def\n', [], 1, "no CSV in UTF-8: unexpected end of data"),
     ],
 )
@@ -119,6 +137,28 @@ def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, name: str, conten
     assert result.exit_code == code
     assert says in " ".join(result.stderr.replace("│", " ").split())
     assert not list(tmp_path.glob("*.dedup.*[nvt]"))
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_fields_of_the_names_of_marks_are_refused_before_anything_is_read(run: Run, tmp_path: Path, form: str) -> None:
+    """By the header, the schema or the first document, and no work is left."""
+    rows = [{"cluster": 1, "text": "a b c"}, {"cluster": 2, "text": "d e f"}]
+    file = tmp_path / f"a.{form}"
+    if form == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        file.write_bytes(b"cluster,text\n1,a b c\n" if form == "csv" else b"\n".join(map(orjson.dumps, rows)))
+    told = run("dedup", file, "--mark")
+    assert (told.exit_code, 'have a field "cluster" already' in told.stderr) == (1, True)
+    assert [one.name for one in tmp_path.iterdir()] == [file.name]
+    assert run("dedup", file).exit_code == 0
+
+
+def test_only_white_space_of_ascii_makes_a_line_blank(run: Run, tmp_path: Path) -> None:
+    """Other lines are documents, be it without a word, and such are kept."""
+    (tmp_path / "a.txt").write_bytes("a b\n \t\n\x0b\x0c\r\n\n\u3000\n\u0085\n\x1f\n".encode())
+    assert "4 of 4 documents are kept" in run("dedup", tmp_path / "a.txt").stdout
+    assert (tmp_path / "a.dedup.txt").read_bytes() == "a b\n\u3000\n\u0085\n\x1f\n".encode()
 
 
 @pytest.mark.parametrize("form", ["ndjson", "parquet"])

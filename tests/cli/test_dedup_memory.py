@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyarrow import parquet
 from typer.testing import Result
 
 import kinbin
-from kinbin_service.deduplicating.memory import limited, longest
+from kinbin_service.deduplicating.memory import characters_of, limited, longest
 
 MB = 256
 MOST = longest(MB)
@@ -105,6 +106,18 @@ def test_characters_that_become_many_are_counted_as_many(tmp_path: Path) -> None
         True,
     )
     assert peak <= MB
+
+
+def test_characters_are_counted_in_little_memory() -> None:
+    """Of a text whose normal form is hundreds of megabytes, and which is refused by its count."""
+    text = chr(0xFDFA) * (2 * MOST // 3) + chr(0x1F600)
+    tracemalloc.start()
+    try:
+        assert characters_of(text) == 2 * MOST // 3 * 18 + 1
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
+    assert characters_of("straße" * 50_000) == 7 * 50_000
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv", "txt", "parquet"])

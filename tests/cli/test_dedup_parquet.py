@@ -113,6 +113,25 @@ def test_a_damaged_page_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
             (tmp_path / "a.dedup.parquet").unlink()
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_bytes_that_are_no_text_are_told_by_their_number(run: Run, tmp_path: Path, large: bool, encoded: bool) -> None:
+    """As in other formats, whether rows are read one by one or at once, and no work is left."""
+    first = b"x" * 4_500_000 if large else b"abc"
+    offsets = pa.array([0, len(first), len(first) + 3], pa.int32()).buffers()[1]
+    column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(first + b"\xff\xfea")])
+    parquet.write_table(pa.table({"text": column.dictionary_encode() if encoded else column}), tmp_path / "a.parquet")
+    told = run("dedup", tmp_path / "a.parquet")
+    assert (told.exit_code, "document 2 is no UTF-8" in told.stderr) == (1, True), told.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_a_column_with_a_point_in_its_name_is_no_field_of_another(run: Run, tmp_path: Path) -> None:
+    """Though the path of such a field reads the same."""
+    parquet.write_table(pa.table({"a": [{"b": n} for n in range(5)], "a.b": TEXTS}), tmp_path / "a.parquet")
+    assert "4 of 5 documents are kept" in run("dedup", tmp_path / "a.parquet", "--text", "a.b").stdout
+
+
 def test_a_name_that_stands_twice_is_refused(run: Run, tmp_path: Path) -> None:
     """In both kinds of tables: nobody can tell which one is meant."""
     parquet.write_table(pa.Table.from_arrays([pa.array(TEXTS), pa.array(TEXTS)], ["text", "text"]), tmp_path / "a.parquet")

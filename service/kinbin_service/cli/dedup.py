@@ -69,7 +69,8 @@ def dedup_command(
     Unicode NFKC, case folded, words without the punctuation around them. --segments unicode finds words where no spaces are (of Chinese
     and Thai single characters), and never cuts an emoji or a letter with its marks. Clusters are what hangs together by near pairs
     (single linkage). Every pair is verified exactly; a near pair is overlooked with probability --miss at most. Documents without a word
-    are kept; blank lines are no documents, and are left out.
+    are kept; blank lines (nothing but white space of
+    ASCII) are no documents, and are left out.
 
     Broken off, even by a kill, the same command goes on where it was. The output is replaced when all of it is written.
     """
@@ -80,6 +81,8 @@ def dedup_command(
     text = text or "text"
     target = _target(file, out)
     folder = work or target.with_name(f"{target.name}.work")
+    if not folder.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {folder.parent}", param_hint="--work")
     began = time.perf_counter()
     with failing_in_one_line(as_json):
         import kinbin

@@ -10,13 +10,24 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import orjson
 
 from kinbin_service.deduplicating.memory import longest
 from kinbin_service.deduplicating.parquet import ParquetDocuments
-from kinbin_service.deduplicating.source import BATCH, MARKS, Documents, Fate, Position, batched, refuse_marks, too_long, without_text
+from kinbin_service.deduplicating.source import (
+    BATCH,
+    MARKS,
+    Documents,
+    Fate,
+    Position,
+    batched,
+    no_utf8,
+    refuse_marks,
+    too_long,
+    without_text,
+)
 from kinbin_service.importing import SourceError
 
 __all__ = ["documents"]
@@ -46,7 +57,7 @@ def documents(path: Path, text: str, memory_mb: int) -> Documents:
 
 
 class _Lines:
-    """Lines with something in them."""
+    """Lines with something in them: more than spaces, tabs and other white space of ASCII."""
 
     def __init__(self, path: Path, longest: int) -> None:
         self.path, self._longest = path, longest
@@ -55,11 +66,12 @@ class _Lines:
     def progress(self, position: Position) -> int:
         return position[1]
 
-    def texts(self, position: Position | None) -> Iterator[tuple[list[str], Position]]:
+    def texts(self, position: Position | None, *, mark: bool = False) -> Iterator[tuple[list[str], Position]]:
         done, offset = position or (0, 0)
         with self.path.open("rb") as file:
             file.seek(offset)
-            found = ((self._text(line, number), [number, behind]) for number, line, behind in self._documents(file, done, offset))
+            documents = self._documents(file, done, offset)
+            found = ((self._text(line, number, mark=mark), [number, behind]) for number, line, behind in documents)
             yield from batched(self.path, found, self._longest)
 
     def _documents(self, file: BinaryIO, done: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:
@@ -74,7 +86,8 @@ class _Lines:
                 done += 1
                 yield done, bare, offset
 
-    def _text(self, line: bytes, number: int) -> str:
+    def _text(self, line: bytes, number: int, *, mark: bool) -> str:
+        """The text of a document. mark: whether it is to be marked, which may be refused here already."""
         raise NotImplementedError
 
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:
@@ -105,8 +118,11 @@ class NdjsonDocuments(_Lines):
             raise SourceError(self.path, f"document {number} is no JSON object")
         return content
 
-    def _text(self, line: bytes, number: int) -> str:
-        text = self._object(line, number).get(self._field)
+    def _text(self, line: bytes, number: int, *, mark: bool) -> str:
+        content = self._object(line, number)
+        if mark:
+            refuse_marks(self.path, content)
+        text = content.get(self._field)
         if not isinstance(text, str):
             raise without_text(self.path, self._field, number)
         return text
@@ -120,11 +136,11 @@ class NdjsonDocuments(_Lines):
 class LineDocuments(_Lines):
     """A document a line, in UTF-8. Marks come first, with a tab behind each."""
 
-    def _text(self, line: bytes, number: int) -> str:
+    def _text(self, line: bytes, number: int, *, mark: bool) -> str:  # noqa: ARG002 - as of other formats
         try:
             return line.decode()
         except UnicodeDecodeError:
-            raise SourceError(self.path, f"document {number} is no UTF-8") from None
+            raise no_utf8(self.path, number) from None
 
     def _marked(self, line: bytes, number: int, fate: Fate) -> bytes:  # noqa: ARG002 - as of other formats
         return f"{fate[0]}\t{str(fate[1]).lower()}\t".encode() + line.rstrip(b"\r\n")
@@ -139,10 +155,10 @@ class CsvDocuments:
         # strict: a quote that is never closed would make one document of all that follow.
         self._form: dict[str, Any] = {"delimiter": "\t" if path.suffix.lower() == ".tsv" else ",", "strict": True}
         csv.field_size_limit(sys.maxsize)
+        self._header, behind = next(self._table(path), ([], 0))
         with path.open("rb") as raw:
-            ending = "\r\n" if raw.readline(_LINE * longest).endswith(b"\r\n") else "\n"
-        self._written: dict[str, Any] = {**self._form, "lineterminator": ending}
-        self._header, _ = next(self._table(path), ([], 0))
+            raw.seek(max(0, behind - 2))
+            self._ending = "\r\n" if raw.read(2) == b"\r\n" else "\n"
         if not self._header:
             raise SourceError(path, "its first line is empty, and names no column" if self.total else "the file is empty")
         if text not in self._header:
@@ -185,7 +201,9 @@ class CsvDocuments:
         """Rows behind the header that have cells."""
         return ((cells, at) for cells, at in itertools.islice(self._table(path), 1, None) if cells)
 
-    def texts(self, position: Position | None) -> Iterator[tuple[list[str], Position]]:
+    def texts(self, position: Position | None, *, mark: bool = False) -> Iterator[tuple[list[str], Position]]:
+        if mark:
+            refuse_marks(self.path, self._header)
         yield from batched(self.path, self._texts(position[0] if position else 0), self._longest)
 
     def _texts(self, done: int) -> Iterator[tuple[str, Position]]:
@@ -200,10 +218,24 @@ class CsvDocuments:
         if mark:
             refuse_marks(self.path, self._header)
         with path.open("w", encoding="utf-8", newline="") as file:
-            out = csv.writer(file, **self._written)
+            # It quotes line ends of its own kind only, and readers take each of them for one.
+            out = csv.writer(_Ending(file, self._ending), lineterminator=_Ending.GIVEN, **self._form)
             out.writerow([*self._header, *(MARKS if mark else ())])
             for (row, _), (cluster, keep) in zip(self._rows(self.path), fates, strict=True):
                 if mark:
                     out.writerow([*row, cluster, str(keep).lower()])
                 elif keep:
                     out.writerow(row)
+
+
+class _Ending:
+    """A file to which rows are written with other line ends than they are given with."""
+
+    GIVEN = "\r\n"
+
+    def __init__(self, file: TextIO, ending: str) -> None:
+        self._file, self._ending = file, ending
+
+    def write(self, row: str) -> None:
+        """Write a row."""
+        self._file.write(row.removesuffix(self.GIVEN) + self._ending)

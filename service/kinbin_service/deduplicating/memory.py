@@ -14,6 +14,8 @@ from pathlib import Path
 
 __all__ = ["PER_CHARACTER", "characters_of", "give_back", "limited", "longest"]
 
+_PART = 1 << 16
+"""Characters that are brought into the normal form at a time, to count them: of a text that is refused all of it may not fit."""
 PER_CHARACTER = 96
 """Bytes that a character of the texts at hand takes at most, cut into runs of characters by the rules of Unicode, and compared: 90."""
 _PROGRAM_MB = 128
@@ -27,8 +29,14 @@ def longest(memory_mb: int) -> int:
 
 
 def characters_of(text: str) -> int:
-    """How many characters are cut: one may be up to 18 in the normal form."""
-    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).casefold())
+    """How many characters are cut: one may be up to 18 in the normal form.
+
+    A mark that is joined to a letter of the part before may count by itself.
+    """
+    if text.isascii():
+        return len(text)
+    parts = (text[start : start + _PART] for start in range(0, len(text), _PART))
+    return sum(len(unicodedata.normalize("NFKC", part).casefold()) for part in parts)
 
 
 def give_back() -> None:

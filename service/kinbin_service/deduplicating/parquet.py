@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kinbin_service.deduplicating.memory import PER_CHARACTER, give_back, longest
 from kinbin_service.deduplicating.row_groups import BATCH_BYTES, batches, opened, parts, within
-from kinbin_service.deduplicating.source import MARKS, Fate, Position, batched, refuse_marks, too_long, without_text
+from kinbin_service.deduplicating.source import MARKS, Fate, Position, batched, no_utf8, refuse_marks, too_long, without_text
 from kinbin_service.importing import SourceError
 
 __all__ = ["ParquetDocuments"]
@@ -39,7 +40,7 @@ class ParquetDocuments:
         self._most_reading, self._most = (memory_mb << 20) - self._longest * PER_CHARACTER, memory_mb << 20
         with opened(path, self._most) as file:
             self.total = file.metadata.num_rows
-            names = file.schema_arrow.names
+            self._names = names = file.schema_arrow.names
         if text not in names:
             raise SourceError(path, f'there is no column "{text}" (there are {", ".join(names)}): name one with --text')
         if names.count(text) > 1:
@@ -50,8 +51,10 @@ class ParquetDocuments:
         done, _ = position
         return done
 
-    def texts(self, position: Position | None) -> Iterator[tuple[list[str], Position]]:
+    def texts(self, position: Position | None, *, mark: bool = False) -> Iterator[tuple[list[str], Position]]:
         """Batches of texts; groups before the position are not read."""
+        if mark:
+            refuse_marks(self.path, self._names)
         yield from batched(self.path, self._texts(position[0] if position else 0), self._longest)
 
     def _texts(self, done: int) -> Iterator[tuple[str, Position]]:
@@ -62,7 +65,7 @@ class ParquetDocuments:
                     number += part.rows
                     continue
                 for batch in batches(self.path, file, part, self._most_reading, self._text):
-                    for text in self._strings(batch.column(0), number):
+                    for text in self._strings(batch.column(self._text), number):
                         number += 1
                         if number <= done:
                             continue
@@ -74,15 +77,21 @@ class ParquetDocuments:
         """The values of a column; of many bytes not all at once, and none that is longer than any text may be. before: documents."""
         # A value of a dictionary counts once, and may stand in every row.
         if column.nbytes * (len(column) if hasattr(column, "dictionary") else 1) <= BATCH_BYTES:
-            yield from column.to_pylist()
-            return
+            # One that is no text is told below, by its number.
+            with suppress(UnicodeDecodeError):
+                yield from column.to_pylist()
+                return
         most = _UTF8 * self._longest
         for number, value in enumerate(column, before + 1):
             text: Any = getattr(value, "value", value)
             size = text.as_buffer().size if value.is_valid and hasattr(text, "as_buffer") else 0
             if size > most:
                 raise too_long(self.path, number, f"{size:,} bytes", f"{self._longest:,} characters")
-            yield value.as_py()
+            try:
+                found = value.as_py()
+            except UnicodeDecodeError:
+                raise no_utf8(self.path, number) from None
+            yield found
 
     def write(self, path: Path, fates: Iterable[Fate], *, mark: bool) -> None:
         """Write rows as they are, group by group of 16 MB or so."""

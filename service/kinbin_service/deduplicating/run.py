@@ -45,7 +45,7 @@ def deduplicate(
     """
     tell = progress or (lambda *_: None)
     if not job.is_read:
-        for texts, position in source.texts(job.position):
+        for texts, position in source.texts(job.position, mark=mark):
             job.add(texts, position)
             tell("reading", source.progress(position), source.total)
     check()

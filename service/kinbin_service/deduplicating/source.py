@@ -9,7 +9,7 @@ from typing import Protocol
 from kinbin_service.deduplicating.memory import characters_of
 from kinbin_service.importing import SourceError
 
-__all__ = ["BATCH", "MARKS", "Documents", "Fate", "Position", "batched", "refuse_marks", "too_long", "without_text"]
+__all__ = ["BATCH", "MARKS", "Documents", "Fate", "Position", "batched", "no_utf8", "refuse_marks", "too_long", "without_text"]
 
 MARKS = ("cluster", "keep")
 """What is added to documents that are marked: the number of the first of its cluster, and whether it is that one."""
@@ -28,8 +28,12 @@ class Documents(Protocol):
     total: int
     """Of what progress counts: bytes or rows."""
 
-    def texts(self, position: Position | None) -> Iterator[tuple[list[str], Position]]:
-        """Batches of texts, and where the next begins. position: where to go on; None: at the beginning."""
+    def texts(self, position: Position | None, *, mark: bool = False) -> Iterator[tuple[list[str], Position]]:
+        """Batches of texts, and where the next begins. position: where to go on; None: at the beginning. mark: they are to be marked.
+
+        Raises:
+            SourceError: a document is none, or has fields of the names of marks, as far as that is seen here.
+        """
         ...
 
     def progress(self, position: Position) -> int:
@@ -75,6 +79,11 @@ def without_text(path: Path, field: str, number: int) -> SourceError:
     """Of a document that has no text where the others have theirs; the first tells nothing of others."""
     advice = "name the field with --text" if number == 1 else "every document needs one: put an empty string there, or leave it out"
     return SourceError(path, f'document {number} has no string in "{field}": {advice}')
+
+
+def no_utf8(path: Path, number: int) -> SourceError:
+    """Of a document whose bytes are no text."""
+    return SourceError(path, f"document {number} is no UTF-8")
 
 
 def refuse_marks(path: Path, names: Sequence[str] | dict[str, object]) -> None:
