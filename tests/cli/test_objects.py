@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,49 @@ def test_lines_of_text_are_strings(imported: Imported, items: Items, run: Run, d
     assert "w01" in items()
     result = run("import", file, "--data", data, "--collection", "other", "--distance", "levenshtein")
     assert "strings; strings from lines, id from row numbers" in result.stdout
+
+
+def test_empty_lines_are_counted_and_spaces_are_a_string(imported: Imported, items: Items, run: Run, data: Path, tmp_path: Path) -> None:
+    """What is left out of a text file is told, and nothing but empty lines is; queries from a file are split alike."""
+    file = tmp_path / "words.txt"
+    file.write_bytes("a\n\n  \nb\u2028c\r\n\r\n\n".encode())
+    told = imported(file)
+    assert (told["rows"], told["empty_lines"]) == (3, 3)
+    strings = {name: item.object for name, item in items().items()}
+    assert strings == {"0": "a", "1": "  ", "2": "b\u2028c"}
+    assert "3 empty lines left out" in run("import", file, "--data", data).stdout
+    answers = answered(run("query", "--file", file, "--data", data, "--collection", "default", "--json"))["answers"]
+    assert [one["results"][0]["string"] for one in answers] == list(strings.values())
+
+
+def test_ids_of_strings_are_not_lost(refused: Refused, imported: Imported, tmp_path: Path) -> None:
+    """A column that is called id is refused beside the strings until it is named, or other ids are asked for."""
+    file = tmp_path / "people.csv"
+    file.write_text("ID,name\n7,Ada\n9,Grace\n")
+    assert "holds ids, by its name: say whether it is with --id-column or --ignore-columns" in refused(file, "--string", "name")
+    for more in (("--id-column", "ID"), ("--ignore-columns", "ID"), ("--payload-columns", "ID"), ("--id-format", "p{row}")):
+        assert imported(file, "--string", "name", *more)["rows"] == 2
+
+
+def test_a_file_without_rows_makes_nothing(run: Run, data: Path, tmp_path: Path) -> None:
+    """And that is told."""
+    (tmp_path / "empty.txt").write_bytes(b"")
+    result = run("import", tmp_path / "empty.txt", "--data", data)
+    assert (result.exit_code, "no collection was made" in result.stdout) == (0, True)
+
+
+def test_images_are_asked_by_lines(run: Run, data: Path, tmp_path: Path) -> None:
+    """In base64, as they are imported and as REST takes them."""
+    run("create", "pictures", "--items", "images", "--data", data)
+    with kinbin.open(data) as database:
+        database.collection("pictures").add(["a", "b"], [pictures()[0], pictures()[1]])
+    lines = []
+    for picture in pictures()[:2]:
+        Image.fromarray(picture).save(tmp_path / "a.png")
+        lines.append(orjson.dumps({"image": base64.b64encode((tmp_path / "a.png").read_bytes()).decode()}))
+    (tmp_path / "asked.ndjson").write_bytes(b"\n".join(lines))
+    answers = answered(run("query", "pictures", "--file", tmp_path / "asked.ndjson", "-k", 1, "--data", data, "--json"))["answers"]
+    assert [one["results"][0]["id"] for one in answers] == ["a", "b"]
 
 
 def test_a_column_of_csv_may_be_strings(imported: Imported, refused: Refused, items: Items, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def by_file(file: Path) -> Asked:
     if ending in {".ndjson", ".jsonl"}:
         return _by_lines(file)
     if ending in {".txt", ".text"}:
-        strings = [line for line in _lines(file) if line.strip()]
+        strings = [line for line in _lines(file) if line]
         if not strings:
             raise Failure(f"{file}: no line holds a string")
         return Asked("strings", strings, many=True)
@@ -87,7 +87,8 @@ def _judged(place: str, parse: Callable[[], Any]) -> Any:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8-sig").splitlines()
+        # As an import splits them: other line ends of Unicode are characters of a string, in JSON as well.
+        return [line.removesuffix("\r") for line in file.read_bytes().decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
         raise Failure(f"{file}: not UTF-8 text ({error})") from None
 
@@ -98,7 +99,7 @@ def _by_lines(file: Path) -> Asked:
 
     from kinbin_service.objects import KEYS
 
-    kinds = {"vector": "vectors", "vectors": FIELDS} | {key: kind for key, kind in KEYS.items() if kind != "images"}
+    kinds = {"vector": "vectors", "vectors": FIELDS} | KEYS
     found: list[Any] = []
     first = ""
     for number, line in enumerate(_lines(file), 1):

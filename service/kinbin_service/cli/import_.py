@@ -135,12 +135,12 @@ def import_command(
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index takes them; or "string", "series", "points", "image" (base64),
       or "vectors", an object of fields, for a collection that was created with several
     - svmlight: "label index:value ..." lines, sparse
-    - text: one string a line
+    - text: one string a line; empty lines are left out, and ids count the others
     - ts: time series of the UCR and UEA archives, their classes in the payload
     - a folder: its PNG, JPEG and WebP images, and those of folders below; ids are their paths
 
     Columns of a CSV file that are not named are features. One whose name (id, label, class …) or whose first cells make that doubtful
-    is refused until it is named; the summary tells what every column became.
+    is refused until it is named; with --string, one that is called id and the like. The summary tells what every column became.
 
     However the import ends early (Ctrl-C, a killed process, a bad row), nothing acknowledged is lost, and the same command goes on
     after the last acknowledged batch. A batch with a bad row is not written at all, unless --skip-bad leaves the row out. Memory is
@@ -252,6 +252,7 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
                 "rows": summary.rows,
                 "rows_skipped": summary.skipped,
                 "rows_bad": summary.bad.count,
+                "empty_lines": summary.empty,
                 "bad": summary.bad.first,
                 "items": kind and kind.items,
                 "kernel": kind and kind.kernel,
@@ -273,8 +274,11 @@ def _show_import(target: Target, summary: Summary, compacted: bool, as_json: boo
     merged = ", merged into one run" if compacted else ""
     if summary.bad.count:
         what += f", {summary.bad.count:,} bad rows left out"
+    if summary.empty:
+        what += f", {summary.empty:,} empty {'line' if summary.empty == 1 else 'lines'} left out"
     typer.echo(f"{collection}: {summary.rows:,} rows imported in {summary.seconds:,.1f} s{rate}: {what}{total}{merged}")
     if kind is None:
+        typer.echo("no collection was made: there is no row that tells what it would be; kinbin create makes an empty one")
         return
     what = "several fields" if kind.kernel is None else kernel_and_parameters(kind.kernel, kind.parameters)
     shape = "sparse" if kind.dim is None else f"dimension {kind.dim}"

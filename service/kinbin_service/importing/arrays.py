@@ -107,6 +107,7 @@ class ArraySource:
     """The rows of an array as a source of batches."""
 
     unit = "rows"
+    empty = 0
 
     def __init__(
         self,

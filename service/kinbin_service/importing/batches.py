@@ -163,6 +163,8 @@ class Source(Protocol):
     """What `total` and `done()` count: "bytes" or "rows"."""
     total: int
     columns: Columns
+    empty: int
+    """Empty lines that were passed over until now, of formats in which they might have been meant as items."""
 
     def batches(self, start: Position, rows: int, *, skip_bad: bool = False) -> Iterator[Batch]:
         """Batches of at most `rows` rows from `start` on; with `skip_bad` a batch may be without items. Raises SourceError."""
@@ -193,9 +195,14 @@ class Naming:
             )
 
     @property
+    def by_row(self) -> bool:
+        """Whether ids are plain row numbers, as they are where nobody asked for others."""
+        return self._template == ROW_TEMPLATE
+
+    @property
     def told(self) -> str:
         """Where ids come from, in words."""
-        return "id from row numbers" if self._template == ROW_TEMPLATE else f"id from {self._template}"
+        return "id from row numbers" if self.by_row else f"id from {self._template}"
 
     def of(self, row: int) -> str:
         """The id of a row, counted from 0."""

@@ -25,6 +25,9 @@ _NO_FEATURES = frozenset({
 })  # fmt: skip
 """Names, in lower case, of columns that are hardly ever features. As one, such a column would spoil every score without a word."""
 
+_IDS = frozenset({"id", "ids", "_id", "uid", "uuid", "guid", "item_id", "row_id", "rowid"})
+"""Names, in lower case, of columns that hold ids. Where columns that are not named are left out, these ids would be lost without a word."""
+
 _FIRST_ROWS = 20
 
 
@@ -68,6 +71,7 @@ class CsvFile:
 
     format = "csv"
     unit = "bytes"
+    empty = 0
 
     def __init__(
         self,
@@ -127,6 +131,7 @@ class CsvFile:
         self._columns = self._assign(first if header else positions, roles)
         self._data = Position(0, lines.offset, lines.number) if header else Position()
         self._refuse_doubtful_features(roles)
+        self._refuse_lost_ids(roles)
         self.columns = self._told(roles)
 
     def _refuse_doubtful_features(self, roles: Roles) -> None:
@@ -147,6 +152,17 @@ class CsvFile:
             told = "; ".join(itertools.islice(doubtful.values(), 8)) + (f"; and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
             advice = "say what it is with --id-column, --payload-columns, --ignore-columns or, if it is one, --feature-columns"
             raise SourceError(self.path, f"{told}: {advice}", line=self._data.lines or 1)
+
+    def _refuse_lost_ids(self, roles: Roles) -> None:
+        """Refuse a column of ids that nobody assigned, where the items are strings and ids would be row numbers."""
+        columns = self._columns
+        if columns.string is None or columns.id is not None or not self._naming.by_row:
+            return
+        named = {columns.string, *columns.payload, *(self._find(columns.names, name) for name in roles.ignored)}
+        for column, name in enumerate(columns.names):
+            if column not in named and name.strip().casefold() in _IDS:
+                advice = "say whether it is with --id-column or --ignore-columns"
+                raise SourceError(self.path, f"column {shown(name.strip())} holds ids, by its name: {advice}", line=1)
 
     def _told(self, roles: Roles) -> Columns:
         columns = self._columns

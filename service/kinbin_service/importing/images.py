@@ -38,6 +38,7 @@ class ImageFolder:
 
     format = "images"
     unit = "rows"
+    empty = 0
 
     def __init__(self, path: Path, *, naming: Naming | None = None, thumbnails: bool = False) -> None:
         self.path = path

@@ -73,6 +73,8 @@ class Outcome:
     """Rows that are behind, in this run or before, bad ones among them."""
     skipped: int
     """Rows that earlier runs had imported."""
+    empty: int
+    """Empty lines that this run passed over."""
     added: Added
     seconds: float
     finished: bool
@@ -140,7 +142,7 @@ class ImportJob:
             raise
         rows = self._state.position.rows - skipped - left_out
         elapsed = time.monotonic() - began
-        return Outcome(rows, self._state.position.rows, skipped, sums, elapsed, self._state.finished)
+        return Outcome(rows, self._state.position.rows, skipped, self._source.empty, sums, elapsed, self._state.finished)
 
     def forget(self) -> None:
         """Remove the state: the command is done, and the next one starts over."""

@@ -38,6 +38,7 @@ class NdjsonFile:
 
     format = "ndjson"
     unit = "bytes"
+    empty = 0
 
     def __init__(self, path: Path, *, id_field: str = "id", payload_fields: tuple[str, ...] = (), naming: Naming | None = None) -> None:
         self.path = path

@@ -29,6 +29,8 @@ class Summary:
     """Rows acknowledged in this run."""
     skipped: int
     """Rows that interrupted runs of the same command had imported."""
+    empty: int
+    """Empty lines of text that this run passed over."""
     added: Added
     seconds: float
     finished: bool
@@ -95,6 +97,7 @@ def _summary(
         files=sum(outcome.finished for outcome in outcomes),
         rows=sum(outcome.rows for outcome in outcomes),
         skipped=sum(outcome.skipped for outcome in outcomes),
+        empty=sum(outcome.empty for outcome in outcomes),
         added=added,
         seconds=sum(outcome.seconds for outcome in outcomes),
         finished=finished,

@@ -28,6 +28,7 @@ class SvmlightFile:
 
     format = "svmlight"
     unit = "bytes"
+    empty = 0
 
     def __init__(self, path: Path, *, naming: Naming, payload_columns: tuple[str, ...] = (), index_base: int = 0) -> None:
         unknown = set(payload_columns) - set(PAYLOAD_COLUMNS)

@@ -13,7 +13,10 @@ __all__ = ["TextFile"]
 
 
 class TextFile:
-    """A text file as a source of batches of strings: its lines, without their ends. Blank lines are skipped, not counted as rows."""
+    """A text file as a source of batches of strings: its lines, without their ends. Empty lines are skipped, not counted as rows.
+
+    White space is a string as any other.
+    """
 
     format = "text"
     unit = "bytes"
@@ -21,6 +24,7 @@ class TextFile:
     def __init__(self, path: Path, *, naming: Naming) -> None:
         self.path = path
         self._naming = naming
+        self.empty = 0
         self.columns = Columns("strings from lines", naming.told)
         self._file = path.open("rb")
         self.total = path.stat().st_size
@@ -41,4 +45,7 @@ class TextFile:
 
     def _item(self, line: str, row: int) -> tuple[str, str, dict[str, Any] | None] | None:
         text = line.removesuffix("\n").removesuffix("\r")
-        return (self._naming.of(row), text, None) if text.strip() else None
+        if not text:
+            self.empty += 1
+            return None
+        return self._naming.of(row), text, None

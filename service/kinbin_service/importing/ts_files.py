@@ -25,6 +25,7 @@ class TsFile:
 
     format = "ts"
     unit = "bytes"
+    empty = 0
 
     def __init__(self, path: Path, *, naming: Naming) -> None:
         self.path = path
