@@ -61,14 +61,18 @@ def main() -> int:
 
 def _measure(given: argparse.Namespace, ledger: Ledger, console: Console) -> None:
     there = {file.stem for file in given.data.glob("*.npz")}
-    plan = list(cells(given.full))
+    plan = [cell for cell in cells(given.full) if given.only in cell.key]
+    if not plan:
+        if "nested".startswith(given.only):
+            return
+        raise ValueError(f"no cell has {given.only!r} in its key: capitals count, --full adds cells, and nested is a key of its own")
     present = [cell for cell in plan if SETS[cell.paper][cell.set].file in there]
+    absent = {f"{cell.set} ({SETS[cell.paper][cell.set].file}.npz)" for cell in set(plan) - set(present)}
+    if absent and (present or given.only):
+        console.print(f"not in {given.data}: {', '.join(sorted(absent))}", markup=False)
     if not present:
         raise ValueError(f"no data sets in {given.data}: KINBIN_DATA, or --data, names their folder")
-    absent = {f"{cell.set} ({SETS[cell.paper][cell.set].file}.npz)" for cell in set(plan) - set(present)}
-    if absent:
-        console.print(f"not in {given.data}: {', '.join(sorted(absent))}", markup=False)
-    waiting = [cell for cell in present if cell.key not in ledger.cells and given.only in cell.key]
+    waiting = [cell for cell in present if cell.key not in ledger.cells]
     deadline = math.inf if given.full and given.minutes is None else time.monotonic() + 60 * (given.minutes or 56)
     columns = TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:

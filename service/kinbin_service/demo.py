@@ -287,7 +287,7 @@ def _show_answer(console: Console, digits: _Digits, answer: Answer) -> None:
         row = rows.get(hit.id)
         caption = f"{hit.id}\nscore {hit.score:.3f}"
         picture = _picture(digits.images[row]) if row is not None else Text("?")
-        shown = f"a {digits.shown[row]}" if row is not None else "?"
+        shown = f"{'an' if digits.shown[row] == 8 else 'a'} {digits.shown[row]}" if row is not None else "?"
         pictures.append(Panel(Group(picture, Text(caption, style="dim")), title=shown, width=20))
     console.print(Columns(pictures, padding=(0, 1)))
     line = certificate_line(answer.recall_lower_bound, answer.no_bound, answer.mode, answer.verified, answer.candidates)

@@ -95,6 +95,19 @@ def test_a_run_without_data_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "KINBIN_DATA" in capsys.readouterr().out
 
 
+def test_a_part_without_cells_is_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What no key holds is no finished work, and sets that were not asked for are not missed."""
+    where = ("--data", data, "--folder", tmp_path / "out")
+    assert ended(monkeypatch, "--only", "svmguide", *where) == 2
+    assert "no cell has 'svmguide' in its key: capitals count" in capsys.readouterr().out
+    assert ended(monkeypatch, "--only", "Letter", *where) == 2
+    said = capsys.readouterr().out
+    assert "letter.npz" in said
+    assert "Satimage" not in said
+
+
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     """While one run writes to a folder, another is refused; when it has ended, the next may write."""
     with opened(tmp_path) as ledger:

@@ -35,7 +35,7 @@ def test_terms_are_printed(run: Run, filled: Path) -> None:
     assert [line.split() for line in lines[1:5]] == [
         ["feature", "query", "item", "part"], ["red", "2", "3", "0.285714"], ["apple", "2", "1", "0.142857"], ["1", "others", "0"],
     ]  # fmt: skip
-    assert "of 128 bands of 1 hashes are shared" in lines[5]
+    assert "of 128 bands of 1 hash each are shared" in lines[5]
     told = orjson.loads(run(*asked, "--json", "--name", "pie").stdout)
     assert [term["name"] for term in told["factors"][0]["terms"]] == ["red", "apple", "pie"]
     assert told["score"] == pytest.approx(3 / 7)

@@ -241,7 +241,7 @@ def test_every_format_resumes_at_any_batch(tmp_path: Path, rng: np.random.Genera
     (tmp_path / "f.csv").write_text("\n".join([header, *table]), encoding="utf-8")
     (tmp_path / "f.ndjson").write_bytes(b"\n \n".join(orjson.dumps({"id": f"é{n}", "vector": row}) for n, row in enumerate(rows)))
     dump_svmlight_file(matrix, np.zeros(25), str(tmp_path / "f.svmlight"))
-    (tmp_path / "f.text").write_text("\n \n".join(f"é{n}" for n in range(25)), encoding="utf-8")
+    (tmp_path / "f.text").write_text("\n\n".join(f"é{n}" for n in range(25)), encoding="utf-8")
     series = "\n\n".join(f"{','.join(map(str, row))}:{n}" for n, row in enumerate(rows))
     (tmp_path / "f.ts").write_text(f"# é\n@classLabel true\n@data\n{series}\n", encoding="utf-8")
     csv_options = ReadOptions(id_column="id", payload_columns=("note",))

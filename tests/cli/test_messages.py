@@ -153,6 +153,15 @@ def test_help_is_quick() -> None:
         ("query", "the k nearest of a filter are few", "the k nearest of a filter are few"),
         ("query", "no item has a min_scores or x_min_score", "no item has a min_scores or x_min_score"),
         ("map", "min_score is a finite number, or null", "min_score is a finite number, or null"),
+        (
+            "create",
+            'of one length: say it, as parameters={"length": 128}, a whole',
+            "of one length: say it, as --parameter length=128, a whole",
+        ),
+        ("create", 'say it, as parameters={"base": "chi2", "levels": 2}', "say it, as --parameter base=chi2 --parameter levels=2"),
+        ("create", "none is given: say dim=2 for points", "none is given: say --dim 2 for points"),
+        ("create", 'these items are vectors: say items="strings"', "these items are vectors: say --items strings"),
+        ("query", "use max_distance, not min_score [#/min_score]", "use --max-distance, not --min-score [#/min_score]"),
         ("tune", "choices are pairs of rows and bands", "--choice are pairs of rows and bands"),
     ],
 )
@@ -160,6 +169,32 @@ def test_parameters_are_told_as_options(command: str, message: str, told: str) -
     """What the library says of a parameter is said of the option of the command that runs; other words stay."""
     runs(typer.main.get_command(app).commands[command])  # type: ignore[attr-defined]  # a group
     assert in_its_words(message) == told
+
+
+def test_a_distance_is_told_as_one(run: Run, tmp_path: Path, data: Path) -> None:
+    """What was given by --distance is no kernel in the refusal, though the library has one word for both."""
+    (tmp_path / "words.txt").write_text("kitten\n")
+    for given in ("--distance", "--kernel"):
+        told = run("import", tmp_path / "words.txt", given, "euclidean", "--data", data)
+        assert told.exit_code == 1
+        assert f"{given} is one of levenshtein" in told.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.parametrize("command", [("explain", "x"), ("stats",)])
+def test_a_collection_without_its_option_is_told(run: Run, command: tuple[str, ...], more: tuple[str, ...]) -> None:
+    """One that is given as an argument, where the command takes it by --collection."""
+    told = run(*command, "words", *more)
+    text = " ".join(told.stderr.replace("│", " ").split())
+    assert (told.exit_code, "(words): the collection is given by --collection" in text) == (2, True), text
+
+
+def test_the_collection_that_is_meant_is_named(run: Run, data: Path) -> None:
+    """Before those that there are, which may be many."""
+    for name in ("both", "words"):
+        assert run("create", name, "--data", data).exit_code == 0
+    told = run("stats", "--collection", "wrods", "--data", data)
+    assert told.stderr == f"Error: no collection \"wrods\" in {data}; did you mean 'words'? it holds both, words\n"
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

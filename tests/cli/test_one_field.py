@@ -63,7 +63,7 @@ def _works_by_field(run: Run, where: Where) -> None:
         told = run(command, *asked, *of, "--field", "texture")
         assert told.exit_code == 0, (command, told.stderr)
     assert run("rebuild", "--rows", 1, "--bands", 24, *of, "--field", "colour").stdout.startswith(
-        "p, field colour: 40 rows in 24 bands of 1 hashes, in "
+        "p, field colour: 40 rows in 24 bands of 1 hash each, in "
     )
     lay = {name: run("tune", *ABOUT["tune"][0], *of, "--field", name).stdout.splitlines()[1] for name in FIELDS}
     assert (lay["colour"].split()[1], lay["texture"].split()[1]) == ("1x24", "1x16")

@@ -54,6 +54,16 @@ def test_snapshots_from_the_command_line(run: Run, filled: Path, tmp_path: Path)
     assert run("snapshots", "photos", "--data", filled).stdout == "photos has no snapshots\n"
 
 
+def test_what_a_snapshot_lacks_is_named(run: Run, filled: Path, tmp_path: Path) -> None:
+    """The folder that is not there, and the option that an id goes with; no collection is made."""
+    to = tmp_path / "nowhere" / "a.kinbin"
+    told = run("snapshot", "photos", "--to", to, "--data", filled)
+    assert (told.exit_code, told.stderr.startswith(f"Error: there is no folder {to.parent}")) == (1, True)
+    told = run("restore", "20261127T120000", "others", "--data", filled)
+    assert (told.exit_code, "the id of a kept snapshot goes with --from COLLECTION" in told.stderr) == (1, True)
+    assert "others" not in run("stats", "--data", filled).stdout
+
+
 def test_compacting_from_the_command_line(run: Run, filled: Path) -> None:
     """It says what the files took before and after; with --shrink they are no longer than what lives."""
     assert run("compact", "--data", filled, "--collection", "photos").stdout.startswith("photos: ")

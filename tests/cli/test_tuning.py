@@ -80,7 +80,7 @@ def test_a_collection_is_tuned_rebuilt_and_measured(run: Run, filled: Path) -> N
     assert lines[4].endswith("<- suggested")
     before = orjson.loads(run("recall", *where, "-k", 5, "--mode", "bands", "--json").stdout)
     told = run("rebuild", *where, "--rows", 2, "--bands", 100)
-    assert told.stdout.startswith("photos: 300 rows in 100 bands of 2 hashes, in ")
+    assert told.stdout.startswith("photos: 300 rows in 100 bands of 2 hashes each, in ")
     after = orjson.loads(run("recall", *where, "-k", 5, "--mode", "bands", "--json").stdout)
     assert after["modes"][0]["recall"] > before["modes"][0]["recall"]
     printed = run("recall", *where, "--queries", 30).stdout.splitlines()

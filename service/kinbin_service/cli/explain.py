@@ -13,7 +13,7 @@ from rich.table import Table
 from kinbin_service.cli.asked import Asked, by_option, other_kind
 from kinbin_service.cli.meant import FieldOption, config_of, meant
 from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceDataOption, UrlOption
-from kinbin_service.cli.output import Failure, failing_in_one_line, output_console, print_json, tell
+from kinbin_service.cli.output import Failure, bands_of, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, ServicePlace, place
 from kinbin_service.cli.service_target import for_client
 
@@ -119,7 +119,7 @@ def _show(found: Any) -> None:
     if bands is None:
         tell(console, str(told["no_bound"]))
     else:
-        shared = f"{bands['shared']} of {bands['bands']} bands of {bands['rows']} hashes are shared"
+        shared = f"{bands['shared']} of {bands_of(bands['bands'], bands['rows'])} are shared"
         tell(console, f"{shared}; such a pair shares one with probability {bands['p_found']:.4f}")
     if walk is not None:
         tell(console, f"walk for {walk['k']}: " + ("not in the answer" if walk["rank"] is None else f"place {walk['rank']}"))

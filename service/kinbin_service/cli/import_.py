@@ -37,6 +37,7 @@ from kinbin_service.cli.options import (
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, one_line, print_json, tell
 from kinbin_service.cli.place import chosen_data
 from kinbin_service.cli.service_target import service_target
+from kinbin_service.cli.words import given_as
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -175,6 +176,8 @@ def import_command(
         thumbnails=thumbnails,
         string=string,
     )
+    if distance is not None:
+        given_as("kernel", "--distance")
     wanted = Wanted(distance or kernel, dim, numbers_of(parameter or []), indexes=indexes_of(index))
     add = AddOptions(rows=batch, mode=mode.value, wanted=wanted)
     with failing_in_one_line(as_json), _target(url, directory, collection) as (target, folder):

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from kinbin_service.cli.panels import panel_of
 from kinbin_service.cli.words import in_its_words, runs
 
-__all__ = ["Commands", "Failure", "error_console", "failing_in_one_line", "one_line", "output_console", "print_json", "tell"]
+__all__ = ["Commands", "Failure", "bands_of", "error_console", "failing_in_one_line", "one_line", "output_console", "print_json", "tell"]
 
 
 # The root of what is wrong with a command line: typer does not export it by its name.
@@ -97,6 +97,11 @@ class Commands(TyperGroup):
         """Run a command. Where nobody reads its output any more it ends without a word, as other programs do: `kinbin stats | head -1`."""
         try:
             return super().invoke(*asked)
+        except _UsageError as error:
+            own = {one.name: one for one in getattr(getattr(error.ctx, "command", None), "params", ())}
+            if error.message.startswith("Got unexpected extra argument") and "collection" in own:
+                error.message += f": the collection is given by {own['collection'].opts[0]}"
+            raise
         except BrokenPipeError:
             with suppress(OSError, ValueError):
                 # What is buffered yet would fail once more when the interpreter ends.
@@ -165,6 +170,11 @@ def tell(console: Console, line: str, style: str = "") -> None:
 def one_line(text: str) -> str:
     """A text without its line breaks and indentation."""
     return " ".join(text.split())
+
+
+def bands_of(bands: int, rows: int) -> str:
+    """Bands, and the hashes of each, in words."""
+    return f"{bands:,} bands of {rows} {'hash' if rows == 1 else 'hashes'} each"
 
 
 def print_json(content: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from kinbin.errors import suggestion
 from kinbin_service.cli.options import DEFAULT_DATA, existing_database
 from kinbin_service.cli.output import Failure
 from kinbin_service.cli.service_target import connected
@@ -163,7 +164,8 @@ def _plain(config: Any) -> dict[str, Any]:
 def missing(name: str, where: str, names: list[str]) -> Failure:
     """The error about a collection that is not there."""
     there = f"it holds {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "it holds none"
-    return Failure(f'no collection "{name}" in {where}: {there}', kind="collection_not_found")
+    meant = suggestion(name, names)
+    return Failure(f'no collection "{name}" in {where}{f"{meant} {there}" if meant else f": {there}"}', kind="collection_not_found")
 
 
 def chosen_data(data: Path | None, url: str | None) -> Path:

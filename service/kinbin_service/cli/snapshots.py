@@ -47,6 +47,8 @@ def snapshot_command(
         collection = there.collection(name)
         if to is not None and to.exists():
             raise Failure(f"{to} is there: a snapshot overwrites nothing")
+        if to is not None and not to.parent.is_dir():
+            raise Failure(f"there is no folder {to.parent}: a snapshot is written into one that is there", kind="os_error")
         if to is not None and url is None:
             if keep is not None:
                 raise typer.BadParameter("--keep is about snapshots that the database keeps, --to about one that it does not")
@@ -113,6 +115,8 @@ def restore_command(
             found = next((one for one in _snapshots(there).list(of) if one.id == source), None)
             if found is None:
                 raise Failure(f"{of} has no snapshot {source}: `kinbin snapshots {of}` lists them", kind="snapshot_not_found")
+        elif not Path(source).exists():
+            raise Failure(f"there is no file {source}: the id of a kept snapshot goes with --from COLLECTION", kind="os_error")
         count = target.restore(found, name).count()
     if as_json:
         print_json({"collection": name, "count": count})

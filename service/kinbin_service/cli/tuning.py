@@ -27,7 +27,7 @@ from kinbin_service.cli.options import (
     names_in,
     numbers_of,
 )
-from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
+from kinbin_service.cli.output import Failure, bands_of, error_console, failing_in_one_line, print_json, tell
 from kinbin_service.cli.place import place
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def rebuild_command(
     elif told.rows is None:
         typer.echo(f"{name}: there are no rows")
     else:
-        typer.echo(f"{name}: {told.count:,} rows in {told.bands} bands of {told.rows} hashes, in {told.seconds:,.1f} s")
+        typer.echo(f"{name}: {told.count:,} rows in {bands_of(told.bands, told.rows)}, in {told.seconds:,.1f} s")
 
 
 def _refuse_others(file: Path | None, of_file: dict[str, Any], of_stored: dict[str, Any]) -> None:
