@@ -17,6 +17,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from kinbin.errors import install
+
 __all__ = ["ROUTE_PINGS", "NatsServers", "Process", "free_port"]
 
 _PORTS = range(10_000, 16_000)
@@ -186,5 +188,5 @@ def _program() -> str:
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
     if found is None:
-        raise FileNotFoundError("there is no program nats-server: pip install 'kinbin[cluster]' brings it")
+        raise FileNotFoundError(f"there is no program nats-server: {install('cluster')} brings it")
     return found

@@ -74,6 +74,11 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     return "" if near is None else f"; did you mean {near!r}?"
 
 
+def install(extra: str) -> str:
+    """The advice to install an extra: from the folder of wheels, since no public index has this package."""
+    return f"pip install --find-links dist 'kinbin[{extra}]'"
+
+
 class KinbinError(Exception):
     """Root of the tree; `code` names the kind of error for programs.
 

@@ -33,6 +33,7 @@ from rich.panel import Panel
 from rich.status import Status
 from rich.text import Text
 
+from kinbin.errors import install
 from kinbin_service.cli.output import Failure, failing_in_one_line
 from kinbin_service.cli.query import certificate_line
 from kinbin_service.cli.serve import check_port
@@ -202,7 +203,7 @@ def _check_installed() -> None:
     if find_spec("sklearn") is None:
         raise Failure("the demo's data comes with scikit-learn: pip install scikit-learn")
     if find_spec("kinbin_client") is None:
-        raise Failure("the demo needs the client: pip install 'kinbin[client]'")
+        raise Failure(f"the demo needs the client: {install('client')}")
 
 
 def _load_digits() -> _Digits:

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 import kinbin
+from kinbin.errors import install
 from kinbin_service.problems import REFUSED
 from kinbin_service.settings import Settings
 
@@ -35,7 +36,7 @@ def check_tracing(settings: Settings) -> None:
     try:
         _exporter()
     except ModuleNotFoundError as error:
-        raise ValueError(f"KINBIN_TRACES needs {error.name}: pip install 'kinbin[traces]'") from None
+        raise ValueError(f"KINBIN_TRACES needs {error.name}: {install('traces')}") from None
 
 
 def _exporter() -> SpanExporter:

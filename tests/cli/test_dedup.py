@@ -254,7 +254,7 @@ def test_a_missing_package_is_told_before_anything_is_made(run: Run, tmp_path: P
     file.write_bytes(ndjson(TEXTS))
     result = run("dedup", file, "--segments", "unicode")
     assert result.exit_code == 1
-    assert "pip install 'kinbin[text]'" in " ".join(result.stderr.split())
+    assert "pip install --find-links dist 'kinbin[text]'" in " ".join(result.stderr.split())
     assert [path.name for path in tmp_path.iterdir()] == ["docs.ndjson"]
     assert run("dedup", file).exit_code == 0
 

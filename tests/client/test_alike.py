@@ -461,7 +461,7 @@ def test_a_missing_package_is_told_alike(monkeypatch: pytest.MonkeyPatch) -> Non
         kinbin.shingles("a", words=1, segments="unicode")
     with pytest.raises(InvalidArgument) as by_client:
         kinbin_client.shingles("a", words=1, segments="unicode")
-    assert "pip install 'kinbin-client[text]'" in str(by_client.value)
-    assert str(by_client.value).replace("kinbin-client[", "kinbin[") == str(by_library.value)
+    assert "pip install './clients/python[text]'" in str(by_client.value)
+    assert str(by_client.value).replace("'./clients/python[", "--find-links dist 'kinbin[") == str(by_library.value)
     assert by_client.value.code == by_library.value.code
     assert kinbin_client.shingles("a", words=1) == {"a": 1}

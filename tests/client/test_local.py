@@ -109,7 +109,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Where the service is not installed, the error says what to install."""
     monkeypatch.setitem(sys.modules, SERVICE, None)
     for make in (Client, AsyncClient):
-        with pytest.raises(InvalidArgument, match=r"pip install 'kinbin\[service,client\]'"):
+        with pytest.raises(InvalidArgument, match=r"pip install --find-links dist 'kinbin\[service,client\]'"):
             make(path=tmp_path / "db")
 
 

@@ -86,7 +86,7 @@ async def test_bar_of_a_call_that_fails_is_closed(client: Client, local_path: Pa
 def test_missing_tqdm_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tqdm is not installed, True is refused before anything is sent, and the error says what to install."""
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(InvalidArgument, match=r"pip install 'kinbin-client\[progress\]'"):
+    with pytest.raises(InvalidArgument, match=r"pip install './clients/python\[progress\]'"):
         client.add(IDS, ROWS, progress=True)
     assert client.collections() == []
 

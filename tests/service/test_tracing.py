@@ -82,5 +82,5 @@ async def test_without_the_setting_nothing_is_traced(tmp_path: Path, kept: InMem
 def test_traces_without_their_packages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server says at its start what is missing, and how to get it."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(ValueError, match=r"pip install 'kinbin\[traces\]'"):
+    with pytest.raises(ValueError, match=r"pip install --find-links dist 'kinbin\[traces\]'"):
         server.run(Settings(data_dir=tmp_path / "data", traces=True, port=free_port()))

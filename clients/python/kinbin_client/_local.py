@@ -26,7 +26,7 @@ from kinbin_client.errors import ClientClosed, InvalidArgument, Timeout
 __all__ = ["AsyncLocalSender", "LocalSender", "async_sender", "sync_sender"]
 
 SERVICE = "kinbin_service.local"
-_INSTALL = "pip install 'kinbin[service,client]'"
+_INSTALL = "pip install --find-links dist 'kinbin[service,client]'"
 
 
 def sync_sender(connection: Connection, transport: httpx.BaseTransport | None, path: str | os.PathLike[str] | None) -> SyncSender:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from kinbin_client.errors import InvalidArgument
+from kinbin_client.errors import InvalidArgument, install
 
 __all__ = ["Progress", "Told", "shown"]
 
@@ -42,6 +42,6 @@ def _bar(total: int, unit: str) -> Any:
     try:
         module = importlib.import_module("tqdm.auto")
     except ImportError:
-        text = "progress=True shows a bar of tqdm: pip install 'kinbin-client[progress]', or give a function of done and total"
+        text = f"progress=True shows a bar of tqdm: {install('progress')}, or give a function of done and total"
         raise InvalidArgument(text, code="bad_parameter") from None
     return module.tqdm(total=total, unit=f" {unit}", unit_scale=True)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kinbin_client.errors import InvalidArgument
+from kinbin_client.errors import InvalidArgument, install
 
 __all__ = ["shingles"]
 
@@ -24,7 +24,7 @@ def shingles(text: str, *, words: int | None = None, characters: int | None = No
 
     segments: "unicode" cuts where Unicode Standard Annex 29 says. A word is then a segment with a letter or a number in it ("ét—well" is
     two, "3.14" and "don't" one, "c++" is "c"; of Han, Hiragana and Thai, which no dictionary cuts, each character is one), and a character
-    is an extended grapheme cluster: an emoji, a flag or a letter with its marks is never cut. It takes `pip install 'kinbin-client[text]'`.
+    is an extended grapheme cluster: an emoji, a flag or a letter with its marks is never cut. It takes the extra `text`.
 
     Raises:
         InvalidArgument: the text is empty, too, if it has no word (or only white space) in it.
@@ -66,7 +66,7 @@ def _library(segments: object) -> Any:
     try:
         return importlib.import_module("unicode_segmentation_rs")
     except ImportError:
-        package = "unicode-segmentation-rs, which is not installed here: pip install 'kinbin-client[text]'"
+        package = f"unicode-segmentation-rs, which is not installed here: {install('text')}"
         raise InvalidArgument(f'segments="unicode" cuts texts with {package}', code="bad_parameter") from None
 
 

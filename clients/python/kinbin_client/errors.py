@@ -83,6 +83,11 @@ class Problem:
         return replace(self, pointer="/".join(parts))
 
 
+def install(extra: str) -> str:
+    """The advice to install an extra: from a checkout, since no public index has this package."""
+    return f"pip install './clients/python[{extra}]'"
+
+
 class KinbinClientError(Exception):
     """Root of the tree.
 

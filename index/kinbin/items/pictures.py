@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, install
 from kinbin.limits import limit
 from kinbin.rows.matrices import Fault
 
@@ -121,6 +121,6 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        text = "images in files and bytes are decoded by Pillow: pip install 'kinbin[images]', or give arrays of uint8"
+        text = f"images in files and bytes are decoded by Pillow: {install('images')}, or give arrays of uint8"
         raise InvalidInput.of("bad_parameter", text, field="image") from None
     return Image

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, install
 
 __all__ = ["METHODS", "laid_out"]
 
@@ -42,7 +42,7 @@ def laid_out(method: str, kernel: Matrix, ascending: bool, seed: int) -> Laid:
     try:
         import sklearn  # noqa: F401
     except ModuleNotFoundError:
-        text = "maps are laid out by scikit-learn, which is not installed here: pip install 'kinbin[features]'"
+        text = f"maps are laid out by scikit-learn, which is not installed here: {install('features')}"
         raise InvalidInput.of("bad_parameter", text, field="method") from None
     if len(kernel) < 2 or np.ptp(kernel) < _ALIKE:
         return np.zeros((len(kernel), 2)), None

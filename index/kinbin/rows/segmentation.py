@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, install
 
 __all__ = ["DISTRIBUTION", "SPACES", "UNICODE", "check_segments", "encodable", "unicode_characters", "unicode_words"]
 
@@ -68,6 +68,6 @@ def _library() -> Any:
     try:
         import unicode_segmentation_rs as library
     except ImportError:
-        told = f"segments=\"{UNICODE}\" cuts texts with {DISTRIBUTION}, which is not installed here: pip install 'kinbin[text]'"
+        told = f'segments="{UNICODE}" cuts texts with {DISTRIBUTION}, which is not installed here: {install("text")}'
         raise InvalidInput.of("bad_parameter", told, field="segments") from None
     return library

@@ -23,7 +23,7 @@ def shingles(text: str, *, words: int | None = None, characters: int | None = No
 
     segments: "unicode" cuts where Unicode Standard Annex 29 says. A word is then a segment with a letter or a number in it ("ét—well" is
     two, "3.14" and "don't" one, "c++" is "c"; of Han, Hiragana and Thai, which no dictionary cuts, each character is one), and a character
-    is an extended grapheme cluster: an emoji, a flag or a letter with its marks is never cut. It takes `pip install 'kinbin[text]'`.
+    is an extended grapheme cluster: an emoji, a flag or a letter with its marks is never cut. It takes the extra `text`.
 
     Raises:
         InvalidInput: code "bad_parameter"; the text is empty, too, if it has no word (or only white space) in it.

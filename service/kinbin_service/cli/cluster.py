@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinbin.errors import install
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
 
@@ -321,4 +322,4 @@ def _loaded(module: str) -> Any:
     try:
         return importlib.import_module(f"kinbin_cluster.{module}")
     except ModuleNotFoundError as error:
-        raise Failure(f"a cluster needs {error.name}: pip install 'kinbin[service,cluster]'") from None
+        raise Failure(f"a cluster needs {error.name}: {install('service,cluster')}") from None

@@ -31,7 +31,7 @@ def map_command(
 ) -> None:
     """Lay a sample of the items out in the plane, near items near each other: lines of id, x, y and fields, with tabs.
 
-    It takes scikit-learn: `pip install 'kinbin[features]'`.
+    It takes scikit-learn: `pip install --find-links dist 'kinbin[features]'`.
     """
     filter = None if condition is None else parsed_json(condition, "--filter")
     more: dict[str, Any] = {"method": method, "fields": fields or [], "seed": seed, "filter": filter}

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kinbin.errors import install
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption
 from kinbin_service.cli.output import Failure, failing_in_one_line
 
@@ -44,7 +45,7 @@ def serve_command(
         try:
             from kinbin_service.server import run
         except ModuleNotFoundError as error:
-            raise Failure(f"the server needs {error.name}: pip install 'kinbin[service]'") from None
+            raise Failure(f"the server needs {error.name}: {install('service')}") from None
         try:
             run(
                 data=data, host=host, port=port, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts,

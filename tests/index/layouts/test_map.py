@@ -204,7 +204,7 @@ def test_without_scikit_learn(db: kinbin.Database, monkeypatch: pytest.MonkeyPat
     collection = db.create_collection("c", dim=3)
     collection.add(["a", "b"], [[1, 2, 3], [3, 2, 1]])
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(kinbin.InvalidInput, match=r"pip install 'kinbin\[features\]'"):
+    with pytest.raises(kinbin.InvalidInput, match=r"pip install --find-links dist 'kinbin\[features\]'"):
         collection.map()
 
 

@@ -118,7 +118,8 @@ def test_texts_without_content_are_refused(size: dict[str, int]) -> None:
 def test_without_the_package_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where unicode-segmentation-rs is missing, only what needs it is refused, with the extra that brings it."""
     monkeypatch.setitem(sys.modules, "unicode_segmentation_rs", None)
-    told = "segments=\"unicode\" cuts texts with unicode-segmentation-rs, which is not installed here: pip install 'kinbin[text]'"
+    told = 'segments="unicode" cuts texts with unicode-segmentation-rs, which is not installed here: '
+    told += "pip install --find-links dist 'kinbin[text]'"
     with refused("bad_parameter", told, field="segments"):
         kinbin.shingles("a", words=1, segments="unicode")
     with refused("bad_parameter", told, field="segments"):
