@@ -201,7 +201,7 @@ def test_without_the_client_a_url_says_what_is_missing(run: Run, monkeypatch: py
     """Where the client is not installed, --url names the extra that brings it, and files work as ever."""
     monkeypatch.setitem(sys.modules, "kinbin_client", None)
     result = run("stats", "--url", "http://127.0.0.1:9")
-    expected = "Error: --url needs the client, which is not installed: pip install 'kinbin[client]'\n"
+    expected = "Error: --url needs the client, which is not installed: pip install --find-links dist 'kinbin[client]'\n"
     assert (result.exit_code, result.stderr) == (1, expected)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from kinbin_client import Client
 from kinbin_service.cli import app
 from kinbin_service.cli.query import Search
 from kinbin_service.cli.words import in_its_words, runs
+from self_signed import make_certificate
 from service_process import Spawn
 
 Run = Callable[..., Result]
@@ -70,6 +72,24 @@ def test_where_nobody_listens(run: Run, free_port: int) -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: http://127.0.0.1:{free_port}: ")
     assert result.stderr.endswith("is the address right, and does kinbin serve run there?\n")
+
+
+def test_certificates_that_are_not_known_are_told(
+    run: Run, data: Path, free_port: int, spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the variable that names them, which helps; an address of the other scheme is told as well."""
+    certificate, key = make_certificate(tmp_path, "localhost")
+    files = {"KINBIN_TLS_CERT_FILE": str(certificate), "KINBIN_TLS_KEY_FILE": str(key)}
+    spawn("kinbin_service.cli", "serve", "--data", data, "--port", free_port, **files)
+    address = f"https://localhost:{free_port}"
+    with Client(address, verify=ssl.create_default_context(cafile=certificate)) as client:
+        client.wait_ready(timeout=100)
+    told = run("stats", "--url", address)
+    assert (told.exit_code, "SSL_CERT_FILE names the file of a certificate" in told.stderr) == (1, True), told.stderr
+    told = run("stats", "--url", address.replace("https", "http"))
+    assert (told.exit_code, told.stderr.endswith("begin the address with https://\n")) == (1, True), told.stderr
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert run("stats", "--url", address).exit_code == 0
 
 
 def test_a_key_file_that_cannot_be_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

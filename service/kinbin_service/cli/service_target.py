@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from kinbin.errors import install
 from kinbin_service.cli.output import Failure
 
 if TYPE_CHECKING:
@@ -47,9 +51,9 @@ def connected(url: str) -> Iterator[Client]:
     """For the block, a client of the service at `url`. Raises Failure."""
     try:
         from kinbin_client import Client
-        from kinbin_client.errors import ConnectionFailed, InvalidArgument, Unauthorized
+        from kinbin_client.errors import ConnectionFailed, ConnectionLost, InvalidArgument, Unauthorized
     except ModuleNotFoundError:
-        raise Failure("--url needs the client, which is not installed: pip install 'kinbin[client]'") from None
+        raise Failure(f"--url needs the client, which is not installed: {install('client')}") from None
     try:
         client = Client(url, api_key=api_key(), timeout=300.0)
     except InvalidArgument as error:
@@ -58,9 +62,28 @@ def connected(url: str) -> Iterator[Client]:
         with client:
             yield client
     except ConnectionFailed as error:
-        raise Failure(f"{error}: is the address right, and does kinbin serve run there?", kind="no_connection") from None
+        hint = "is the address right, and does kinbin serve run there?"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            hint = "SSL_CERT_FILE names the file of a certificate, or of its authority, that this machine does not know"
+        raise Failure(f"{error}: {hint}", kind="no_connection") from None
+    except ConnectionLost as error:
+        if not url.startswith("http://") or not _speaks_tls(url):
+            raise
+        raise Failure(f"{error}: TLS is spoken there, begin the address with https://", kind="no_connection") from None
     except Unauthorized as error:
         raise Failure(f"{error}: {_where_the_key_is()}", kind=error.code or "unauthorized") from None
+
+
+def _speaks_tls(url: str) -> bool:
+    """Whether what listens at an address takes up TLS, whatever its certificate; nothing is sent."""
+    address = urlsplit(url)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((address.hostname, address.port or 80), 5.0) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager
