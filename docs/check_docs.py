@@ -210,6 +210,20 @@ def check_paragraphs(repository: Repository) -> Iterator[str]:
                 at += len(item) + 1
 
 
+CELL_END = re.compile(r"(?<!\\)\|")
+
+
+def check_tables(repository: Repository) -> Iterator[str]:
+    """No row of a table has more cells than its head: a `|` that is meant as text is escaped, in code, too."""
+    for name, text in repository.documents():
+        head = 0
+        for number, line in enumerate(FENCE.sub(lambda fence: re.sub(r"[^\n]", "", fence.group()), text).splitlines(), 1):
+            cells = len(CELL_END.findall(line)) - 1 if line.startswith("|") else 0
+            head = (head or cells) if cells else 0
+            if cells > head:
+                yield f"{name}:{number}: a row of {cells} cells in a table of {head}; a | of a text is written \\|"
+
+
 def check_commands(repository: Repository) -> Iterator[str]:
     """Every `make target` that a document names is in the Makefile."""
     targets = set(re.findall(r"^([a-z][a-z-]*):", repository.text("Makefile"), re.MULTILINE))
@@ -305,6 +319,7 @@ CHECKS: tuple[Callable[[Repository], Iterator[str]], ...] = (
     check_paths,
     check_fences,
     check_paragraphs,
+    check_tables,
     check_commands,
     check_versions,
     check_places,

@@ -28,7 +28,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[st
     yield "| " + " | ".join(names) + " |"
     yield "|" + "---|" * len(names)
     for row in rows:
-        yield "| " + " | ".join(str(cell) for cell in row) + " |"
+        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
     yield ""
 
 
@@ -55,9 +55,7 @@ def reference() -> str:
             for name, kind in kinbin.KINDS.items()
         ),
     )
-    lines += _table(
-        ("distance", "is", "definition"), ((f"`{k.name}`", k.title, k.formula.replace("|", "\\|")) for k in kinbin.OBJECT_KERNELS.values())
-    )
+    lines += _table(("distance", "is", "definition"), ((f"`{k.name}`", k.title, k.formula) for k in kinbin.OBJECT_KERNELS.values()))
     lines += ["## Limits", "", "`GET /v1/limits` returns this table. An error names the limit that was passed.", ""]
     lines += _table(
         ("name", "value", "unit", "why"),

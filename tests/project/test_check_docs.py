@@ -52,6 +52,7 @@ BROKEN: list[tuple[Callable[[Repository], Iterator[str]], str, str, str]] = [
     (check_docs.check_fences, "README.md", '```json\n{"a":…}\n```', "json"),
     (check_docs.check_paragraphs, "README.md", "word " * 81, "a paragraph of 6 lines; at most 5"),
     (check_docs.check_paragraphs, "ARCHITECTURE.md", "- short\n- " + "word " * 161, "a paragraph of 11 lines; at most 10"),
+    (check_docs.check_tables, "README.md", "| a | b |\n| `|u|` | 1 |", "a row of 4 cells in a table of 2"),
     (check_docs.check_commands, "README.md", "`make tset`", "make tset"),
     (check_docs.check_commands, "README.md", "```bash\nmake test deploy\n```", "make deploy"),
     (check_docs.check_places, "README.md", "in /" + "home/me/data", "a path of one machine"),
