@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,18 @@ def test_tutorial(tutorial: str, place: Path, capsys: pytest.CaptureFixture[str]
     names: dict[str, object] = {}
     for step in steps:
         run(step, capsys, names=names)
+
+
+GUIDE = [one for one in EXAMPLES if one.document.startswith("docs/guide/") and "kinbin.open(" in one.code and ADDRESS not in one.code]
+
+
+@pytest.mark.parametrize("pages", [GUIDE, GUIDE[::-1]], ids=["forwards", "backwards"])
+def test_pages_of_the_guide_share_a_folder(pages: list[Example], place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever pastes the pages of the guide in one folder, in either order, each of them twice, is not stopped by what is there."""
+    for example in pages:
+        run(example, capsys)
+        # A page may tell the second time that nothing is left to do.
+        run(replace(example, shown=None), capsys)
 
 
 def test_all_examples_are_found() -> None:
