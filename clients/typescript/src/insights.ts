@@ -87,7 +87,7 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
    * Usage: `(await photos.map({ sample: 500, fields: ["label"] })).points`
    */
   async map(options: MapOptions & CallOptions = {}): Promise<ItemMap<P>> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(options, "map({ sample: 500 })");
     return this.ask<ItemMap<P>>(post(`${this.path}/map`, fields), call, "points");
   }
 
@@ -99,7 +99,7 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
   async duplicates<F extends Form = "pairs">(
     options: DuplicatesOptions<F> & CallOptions,
   ): Promise<F extends "pairs" ? Schemas["PairsAnswer"] : Schemas["ClustersAnswer"]> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(options, "duplicates({ min_score: 0.9 })");
     return this.ask({ ...post(`${this.path}/duplicates`, fields), timeout: DUPLICATES }, call, (options.as ?? "pairs") as never);
   }
 
@@ -124,7 +124,7 @@ export abstract class Insights<P extends object = Payload> extends Named<P> {
     options: DuplicatesOptions<F> & CallOptions,
     done: (summary: DuplicatesSummary) => void,
   ): AsyncGenerator<Found<F>, DuplicatesSummary, undefined> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(options, "duplicatesStream({ min_score: 0.9 })");
     const request: Request = { ...post(`${this.path}/duplicates`, fields), timeout: LONG };
     for await (const line of lines(this.sender, request, call)) {
       const told = line as Found<F> & Partial<DuplicatesSummary> & { error?: unknown };

@@ -38,16 +38,17 @@ export function post(path: string, fields: object, repeat: Repeat = "always"): R
   return jsonRequest("POST", path, toJson(fields, "request"), repeat);
 }
 
-/** What the client's own options are, and what travels. */
+/** What the client's own options are, and what travels. form: the call as it is written, for whoever gives something else than options. */
 export function split<Options extends CallOptions & Chunking>(
   options: Options,
+  form = "",
 ): {
   call: CallOptions;
   chunking: Chunking;
   fields: Omit<Options, keyof CallOptions | keyof Chunking>;
 } {
   const { signal, timeout, retry, token, maxItems, maxBytes, onProgress, ...fields } = checkedSpelling(
-    checkedObject(options, "the options"),
+    checkedObject(options, "the options", null, form),
   );
   return { call: { signal, timeout, retry, token }, chunking: { maxItems, maxBytes, onProgress }, fields };
 }
@@ -96,9 +97,10 @@ function noQuery(position: number | null, code = "bad_vector"): InvalidArgument 
 }
 
 /** An object as it is; InvalidArgument for anything else in its place, which callers without types may send. */
-export function checkedObject<Held extends object>(given: Held, what: string, position: number | null = null): Held {
+export function checkedObject<Held extends object>(given: Held, what: string, position: number | null = null, form = ""): Held {
   if (typeof given === "object" && given !== null) return given;
-  throw new InvalidArgument(`${what}: an object is expected, not ${kindOf(given)}`, position, "bad_parameter");
+  const shown = form && `, as in ${form}`;
+  throw new InvalidArgument(`${what}: an object is expected${shown}, not ${kindOf(given)}`, position, "bad_parameter");
 }
 
 /** Anything to iterate over as it is, awaited or not; InvalidArgument for what is none, and for a string. */

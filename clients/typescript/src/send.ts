@@ -34,12 +34,26 @@ async function repeated<T>(
     } catch (error) {
       const refusal = await unheard(error, sender, request, call);
       if (refusal !== null) throw refusal;
-      if (!(error instanceof KinbinClientError) || !mayRepeat(error, request.repeat ?? "always")) throw error;
+      if (!(error instanceof KinbinClientError)) throw error;
+      if (!mayRepeat(error, request.repeat ?? "always")) throw misled(error, sender.address);
       const pause = pauseOf(rule, failures, error instanceof ApiError ? error.retryAfter : null, Math.random());
       if (pause === null) throw error;
       await sleep(pause, call.signal);
     }
   }
+}
+
+/** Codes of a service that has no such route; null: of what is no Kinbin at all. */
+const NO_ROUTE = new Set([null, "not_found", "method_not_allowed"]);
+
+/** The same error; of an address with a path that leads to no route, it says that the path may be why. */
+function misled(error: KinbinClientError, address: string): KinbinClientError {
+  const { pathname, origin } = new URL(address);
+  const noRoute = error instanceof ApiError && (error.status === 404 || error.status === 405) && NO_ROUTE.has(error.code);
+  const page = error instanceof UnexpectedResponse && error.contentType === "text/html";
+  if ((noRoute || page) && pathname !== "/")
+    error.message += `; the client was given the address ${address}: is ${origin} meant, without ${pathname}?`;
+  return error;
 }
 
 const OPTIONS = new Set(["signal", "timeout", "retry", "token"]);

@@ -41,8 +41,12 @@ export interface ClientOptions {
 export const DEFAULT_ADDRESS = "http://127.0.0.1:8080";
 const DEFAULT_TIMEOUT = 30_000;
 
+/** What Node's fetch says, without a code, of a port that it asks nobody at. */
+const BLOCKED_PORT = "bad port";
+
 /** What Node's fetch says of a connection that could not be made. */
 const NO_CONNECTION = new Set([
+  BLOCKED_PORT,
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
@@ -176,6 +180,7 @@ function codeOf(error: unknown): string {
       if (typeof candidate === "object" && candidate !== null && "code" in candidate && typeof candidate.code === "string")
         return candidate.code;
     }
+    if (one instanceof Error && one.message === BLOCKED_PORT) return BLOCKED_PORT;
   }
   return "";
 }

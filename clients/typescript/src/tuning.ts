@@ -25,7 +25,7 @@ export abstract class Tuning<P extends object = Payload> extends Insights<P> {
    * Usage: `(await photos.tune({ target_recall: 0.95 })).suggested`
    */
   async tune(options: Schemas["TuneRequest"] & CallOptions = {}): Promise<Schemas["TuneAnswer"]> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(options, "tune({ k: 10 })");
     return this.ask(post(`${this.path}/tune`, fields), call, "suggested");
   }
 
@@ -59,7 +59,7 @@ export abstract class Tuning<P extends object = Payload> extends Insights<P> {
    * Usage: `await photos.rebuild({ rows: 3, bands: 128 })`
    */
   async rebuild(options: Schemas["RebuildRequest"] & CallOptions = {}): Promise<Schemas["RebuildAnswer"]> {
-    const { call, fields } = split(options);
+    const { call, fields } = split(options, "rebuild({ rows: 3, bands: 128 })");
     // Not sent again when it may have been begun, for it takes long.
     return this.ask({ ...post(`${this.path}/rebuild`, fields, "if-not-done"), timeout: LONG }, call, "count");
   }

@@ -158,6 +158,17 @@ test("what came in the place of something else is told with the form that is rig
   const explain = await rejected(rows.explain("a" as never, { query_id: "b" } as never), InvalidArgument);
   assert.match(explain.message, /what is asked for first, then the id of the item: .* or explain\(\{ query_id: "b" \}, "a"\)$/);
   assert.deepEqual([recall.code, explain.code, server.requests.length], ["bad_parameter", "bad_parameter", 0]);
+  const forms: [() => Promise<unknown>, string][] = [
+    [() => rows.duplicates(0.9 as never), "duplicates({ min_score: 0.9 })"],
+    [() => all(rows.duplicatesStream(0.9 as never)), "duplicatesStream({ min_score: 0.9 })"],
+    [() => rows.map(500 as never), "map({ sample: 500 })"],
+    [() => rows.tune(10 as never), "tune({ k: 10 })"],
+    [() => (rows.rebuild as (rows: unknown, bands: number) => Promise<unknown>).call(rows, 3, 128), "rebuild({ rows: 3, bands: 128 })"],
+  ];
+  for (const [call, form] of forms) {
+    const error = await rejected(call(), InvalidArgument);
+    assert.equal(error.message, `the options: an object is expected, as in ${form}, not number`);
+  }
 });
 
 test("what is no argument at all is an InvalidArgument of every method, and nothing is sent", async () => {

@@ -191,6 +191,24 @@ test("an error of a proxy has no code, and shows the beginning of its page witho
   assert.match(error.message, /perhaps from a proxy: <h1>No Bearer \*\*\*<\/h1>$/);
 });
 
+test("an address with a path too much is told where no route is found, and nowhere else", async () => {
+  const page: Parameters<typeof scripted>[0] = (response) => response.writeHead(200, { "content-type": "text/html" }).end("<h1>Hello</h1>");
+  const plain =
+    (status: number): Parameters<typeof scripted>[0] =>
+    (response) =>
+      response.writeHead(status).end();
+  for (const behaviour of [problem(405, "method_not_allowed"), problem(404, "not_found"), plain(404), plain(405), page]) {
+    const server = await scripted(behaviour);
+    const error = await rejected(server.client().query([1]), KinbinClientError);
+    assert.ok(!error.message.includes(server.url), error.message);
+    const led = await rejected(new Client(`${server.url}/dashboard/`).query([1]), KinbinClientError);
+    assert.ok(led.message.endsWith(`${server.url}/dashboard: is ${server.url} meant, without /dashboard?`), led.message);
+  }
+  const found = await scripted(problem(404, "collection_not_found"));
+  const missing = await rejected(new Client(`${found.url}/behind/a/proxy`).query([1]), NotFound);
+  assert.equal(missing.message, "404 collection_not_found: because of collection_not_found");
+});
+
 test("answers that are none of Kinbin's are told as such", async () => {
   const broken =
     (text: string): Parameters<typeof scripted>[0] =>
@@ -276,6 +294,8 @@ test("no connection is told as nothing sent", async () => {
   gone.close();
   const error = await rejected(new Client(`http://127.0.0.1:${port}`, { retry: { attempts: 1 } }).health(), ConnectionFailed);
   assert.equal(error.outcomeUnknown, false);
+  const blocked = await rejected(new Client("http://127.0.0.1:1", { retry: { attempts: 1 } }).health(), ConnectionFailed);
+  assert.deepEqual([blocked.outcomeUnknown, blocked.message], [false, "http://127.0.0.1:1: no connection (bad port)"]);
   const late = translated(new TypeError("fetch failed", { cause: { code: "UND_ERR_CONNECT_TIMEOUT" } }), "http://a");
   assert.deepEqual([late.name, late instanceof ConnectionFailed], ["ConnectTimeout", true]);
   // What browsers say: nothing is known then.
