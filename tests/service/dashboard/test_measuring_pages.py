@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -122,6 +123,24 @@ def test_duplicates_are_shown(site: Site, look: Any) -> None:
     assert group.locator("img").count() == len(first["ids"][:8])
 
 
+def test_duplicates_below_zero_are_asked_for(site: Site, look: Any) -> None:
+    """Scores of the cosine go from -1 on, and so does the least score; what a kernel cannot have is refused by the server."""
+    address = f"{site.open}/v1/collections/signed"
+    assert httpx.put(address, json={"dim": 2, "kernel": "cosine"}).status_code == 201
+    items = [{"id": "a", "vector": [1, 0]}, {"id": "b", "vector": [-1, 1]}]
+    assert httpx.post(f"{address}/index", json={"items": items}).status_code == 200
+    looked = look()
+    page = looked.open("c/signed/duplicates")
+    page.get_by_label("Least score").fill("-0.8")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("2 items, least score -0.7071").wait_for()
+    page.get_by_label("Least score").fill("-3")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("min_score is a number from -1 to 1 for cosine").first.wait_for()
+    assert len(looked.wrong) == 1
+    looked.wrong.clear()
+
+
 def test_all_duplicates_can_be_seen(site: Site, look: Any) -> None:
     """What is not shown of a cluster, and of the list, is counted, and a button shows more of it until all is there."""
     site.needs("duplicates")
@@ -202,6 +221,65 @@ def test_a_rebuild_is_measured(site: Site, look: Any) -> None:
         page.get_by_role("button", name="Rebuild", exact=True).click()
     page.get_by_text(f"Now: {suggested}").wait_for()
     assert f"L = {suggested.split(' ')[0]} bands" in page.locator("output").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("auto", "microseconds", "pays", "told"),
+    [
+        ("links", 9.0, False, "Queries in mode auto walk the links, which finds 97.0 % of the nearest in 2 µs."),
+        ("exact", 9.0, False, "Queries in mode auto score every row, and bands are no faster here."),
+        ("bands", 9.0, False, "The bands that are there are about as fast as the suggested ones, and find enough."),
+        ("bands", 5.0, True, "Queries by bands would take 50.0 % less time."),
+    ],
+)
+def test_the_page_says_whether_a_rebuild_pays(look: Any, auto: str, microseconds: float, pays: bool, told: str) -> None:
+    """The page begins with whether a rebuild pays, and why; its button is the main one only then."""
+    page = look().open("c/linked/items")
+
+    def answered(route: Any) -> None:
+        """What the server says, with other figures in it."""
+        made = route.fetch().json()
+        if route.request.url.endswith("/tune"):
+            made["current"] |= {"rows": 3, "bands": 128, "runs": 1, "recall": 0.95, "microseconds": 10.0}
+            made["suggested"] = {"rows": 2, "bands": 64, "why": "recall 0.950; bands are no faster than scans here"}
+            made["bands"] = [made["bands"][0] | {"rows": 2, "bands": 64, "recall": 0.95, "microseconds": microseconds}]
+            made["walks"] = [{"width": 1, "recall": 0.97, "microseconds": 2.0}]
+        else:
+            made["stats"]["auto"] = auto
+        route.fulfill(json=made)
+
+    page.route(re.compile("/collections/linked(/tune)?$"), answered)
+    page.goto(page.url.replace("items", "scores"))
+    verdict = page.locator("p", has_text=told)
+    verdict.wait_for()
+    assert verdict.inner_text().startswith("A rebuild pays. " if pays else "There is no need to rebuild. ")
+    assert page.get_by_role("button", name="Rebuild so").get_attribute("class") == ("primary" if pays else None)
+
+
+def test_points_at_the_edges_are_drawn_whole(look: Any) -> None:
+    """The axes of a chart of points reach beyond the first, the last, the least and the greatest of them by more than half a point."""
+    page = look().open("c/photographs/scores")
+    page.get_by_role("table", name="What bands would do").wait_for()
+    left, right, top, bottom = page.evaluate(
+        """() => {
+            const { plot } = [...document.querySelectorAll(".chart")].at(-1), [x, ...series] = plot.data;
+            const ys = series.flat().filter(one => one !== null).map(one => plot.valToPos(one, "y"));
+            const xs = x.map(one => plot.valToPos(one, "x"));
+            const { clientWidth, clientHeight } = plot.over;
+            return [Math.min(...xs), clientWidth - Math.max(...xs), Math.min(...ys), clientHeight - Math.max(...ys)];
+        }"""
+    )
+    assert min(left, right, top, bottom) > 6
+
+
+def test_legends_tell_no_values_while_nobody_points(look: Any) -> None:
+    """A legend names its series, and their values only where the pointer is."""
+    page = look().open("c/photographs/scores")
+    page.get_by_role("table", name="What bands would do").wait_for()
+    legend = page.locator(".chart .u-legend").first
+    assert legend.locator(".u-value").all_inner_texts() == ["", "", "", ""]
+    page.locator(".chart .u-over").first.hover()
+    legend.get_by_text(re.compile(r"^0\.\d+$")).first.wait_for()
 
 
 @pytest.mark.parametrize(("name", "told"), [("empty", "nothing has a neighbour"), ("pictures", "No row lies in a run with bands")])

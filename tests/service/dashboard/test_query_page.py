@@ -157,6 +157,43 @@ def test_a_failed_query_says_why(look: Any) -> None:
     looked.wrong.clear()
 
 
+@pytest.mark.parametrize("body", ["[1, 2, 3]", "3", "null"])
+def test_a_body_that_is_no_object_is_told_what_one_is(look: Any, body: str) -> None:
+    """JSON that is no object is no query: an example of one is shown, and nothing is sent."""
+    looked = look()
+    page = looked.open("c/photographs/query")
+    answer_of(page)
+    page.get_by_role("radio", name="JSON").check()
+    page.get_by_label("Body of the query").fill(body)
+    sent = len(looked.requested)
+    page.get_by_role("button", name="Search").click()
+    assert page.locator(".trouble").inner_text() == 'A query is an object, such as {"vector": [1, 2, 3]}, or {"id": "a", "k": 3}.'
+    assert len(looked.requested) == sent
+
+
+def test_what_is_wrong_is_said_once(look: Any) -> None:
+    """A message that the errors of a body repeat stands there once, with the places that it is about."""
+    looked = look()
+    page = looked.open("c/photographs/query")
+    answer_of(page)
+    page.get_by_role("radio", name="JSON").check()
+    for body, pointers in (('{"one": 1, "two": 2}', []), ('{"vector": [1]}', ["#/vector"])):
+        page.get_by_label("Body of the query").fill(body)
+        with page.expect_response("**/query") as answer:
+            page.get_by_role("button", name="Search").click()
+        page.locator(".trouble p", has_text=answer.value.json()["detail"]).wait_for()
+        assert page.locator(".trouble li").all_inner_texts() == pointers
+    assert len(looked.wrong) == 2
+    looked.wrong.clear()
+
+
+def test_steps_are_told_as_a_sentence(look: Any) -> None:
+    """What was done for an answer begins with a capital letter and ends with one full stop."""
+    page = look().open("c/scales/query?id=low")
+    answer_of(page)
+    assert re.search(r" scored exactly\. [A-Z][^.]*\.$", page.locator(".certificate .hint").inner_text())
+
+
 def test_why_an_item_scored_so(site: Site, look: Any) -> None:
     """The explain view shows parts that add up to the score, bands and walk; or says that the server has no such route."""
     looked = look()

@@ -125,7 +125,10 @@ function jsonWay(page) {
     controls: field("Body of the query", text, "All of it: the options below are left out."),
     content: () => {
       page.kept.json = text.value;
-      return read(text.value);
+      const body = read(text.value);
+      if (typeof body !== "object" || body === null || Array.isArray(body))
+        throw new Error('A query is an object, such as {"vector": [1, 2, 3]}, or {"id": "a", "k": 3}.');
+      return body;
     },
   };
 }

@@ -1,6 +1,6 @@
 // Charts by uPlot (vendor/), in the colours of the page; each has a name for those who do not see it.
 import uPlot from "./vendor/uPlot.esm.js";
-import { h } from "./dom.js";
+import { h, short } from "./dom.js";
 
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8", "--c9", "--c10", "--c11", "--c12"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -43,6 +43,12 @@ function fromZero(_, low, high) {
   return [least && least - room, most || !least ? most + room : 0];
 }
 
+// From the least to the greatest, and somewhat more, so that no point lies on the edge, where half of it would be cut off.
+function aroundPoints(_, low, high) {
+  const room = (high - low || 1) / 30;
+  return [low - room, high + room];
+}
+
 // As wide as the longest number, so that the title lies beside them. uPlot asks three times: first before the height is known that
 // chooses the numbers, last when the room is given.
 function roomOf(plot, values, number, cycle) {
@@ -74,6 +80,7 @@ export function chart({
   holder.append(drawing, h("figcaption", {}, about));
   const width = () => Math.max(NARROWEST, holder.clientWidth || 600);
   const bars = series.some((one) => one.drawn === "bars");
+  const points = series.some((one) => one.drawn === "points");
   let plot = null;
   const draw = () => {
     plot?.destroy();
@@ -84,7 +91,7 @@ export function chart({
       hooks,
       cursor: { points: { show: false }, drag: { x: false, y: false } },
       scales: {
-        x: { time: false, range: places ? [0.4, x.length + 0.6] : ranges.x },
+        x: { time: false, range: places ? [0.4, x.length + 0.6] : (ranges.x ?? (points ? aroundPoints : undefined)) },
         y: { range: ranges.y ?? (bars ? fromZero : undefined) },
         right: { range: ranges.right },
       },
@@ -96,7 +103,7 @@ export function chart({
         axis(yLabel, { size: roomOf }),
         ...(y2Label ? [axis(y2Label, { scale: "right", side: 1, size: roomOf, grid: { show: false } })] : []),
       ],
-      series: [{ label: xLabel || "x" }, ...series.map(drawnAs)],
+      series: [{ label: xLabel || "x", value: legendValue }, ...series.map(drawnAs)],
     };
     plot = new uPlot(options, [x, ...series.map((one) => one.values)], drawing);
     holder.plot = plot;
@@ -131,7 +138,10 @@ const axis = (label, more) => ({
   ...more,
 });
 
+// Nothing while the pointer is elsewhere.
+const legendValue = (_, value) => (value === null || value === undefined ? "" : short(value));
+
 function drawnAs({ label, scale = "y", drawn = "line", size, aside }, number) {
   const stroke = colour(number);
-  return { label, scale, stroke, ...PATHS[drawn](stroke, size, aside) };
+  return { label, scale, stroke, value: legendValue, ...PATHS[drawn](stroke, size, aside) };
 }

@@ -155,6 +155,9 @@ export function dialog(title, content, { action, danger = false, stays = false, 
 
 export const integer = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 
+// A text that others begin small, as a sentence.
+export const sentence = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}.`;
+
 // Of bands; requests and answers call their number "rows".
 export const hashes = (count) => (count === 1 ? "hash" : "hashes");
 

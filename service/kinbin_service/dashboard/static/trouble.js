@@ -18,12 +18,16 @@ export function trouble(error) {
     "div",
     { class: "trouble", role: "alert" },
     h("p", {}, h("b", {}, `${error.status} ${error.code}`), ` ${error.message}`),
-    error.errors.length
-      ? h(
-          "ul",
-          {},
-          error.errors.map((one) => h("li", {}, h("code", {}, one.pointer), ` ${one.detail}`)),
-        )
-      : null,
+    places(error),
   );
+}
+
+// Where in the body what is wrong. What the message says already is not said again, but its place is, unless it is the whole body.
+function places({ message, errors }) {
+  const told = new Map();
+  for (const { pointer, detail } of errors) {
+    const more = message.startsWith(detail.replace(/…$/, "")) ? "" : ` ${detail}`;
+    if (more || pointer !== "#") told.set(pointer + more, h("li", {}, h("code", {}, pointer), more));
+  }
+  return told.size ? h("ul", {}, [...told.values()]) : null;
 }

@@ -10,7 +10,8 @@ const MEMBERS = 8;
 const MOST = 500;
 
 export async function show({ holder, name, info, signal }) {
-  const least = h("input", { type: "number", min: 0, max: 1, step: 0.01, value: 0.95 });
+  // What scores there are is the kernel's: the server says which.
+  const least = h("input", { type: "number", step: 0.01, value: 0.95, required: true });
   const as = select(["clusters", "pairs"], "clusters");
   const of = info.fields ? select(Object.keys(info.fields)) : null;
   const results = h("div", { "aria-live": "polite" });

@@ -136,7 +136,6 @@ function mapped(made, by, page) {
     xLabel: "",
     yLabel: "",
     height: 460,
-    ranges: { x: wider(points.map((point) => point.x)) },
     series: groups(values).map(({ label, holds }) => ({
       label,
       drawn: "points",
@@ -178,13 +177,6 @@ function mapped(made, by, page) {
       )
     : null;
   return [walked, shares, opened];
-}
-
-// From the least to the greatest, and somewhat more, so that no point lies on the edge.
-function wider(values) {
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const more = (most - least || 1) / 30;
-  return [least - more, most + more];
 }
 
 async function card(point, { name, signal }) {

@@ -3,7 +3,7 @@ import { ask, collectionPath, hashed, Problem, timed } from "../api.js";
 import { figure, summary, VIEWS } from "../answers.js";
 import { trouble } from "../trouble.js";
 import { said, waysOf } from "../asking.js";
-import { field, h, integer, replace, select, short } from "../dom.js";
+import { field, h, integer, replace, select, sentence, short } from "../dom.js";
 import { firstId } from "../examples.js";
 import { read } from "../json.js";
 import { snippets } from "../snippets.js";
@@ -238,7 +238,7 @@ function certificate(one) {
     h(
       "p",
       { class: "hint" },
-      `Mode ${one.mode}: ${integer(one.candidates)} candidates, ${integer(one.verified)} scored exactly. ${one.steps.join("; ")}.`,
+      `Mode ${one.mode}: ${integer(one.candidates)} candidates, ${integer(one.verified)} scored exactly. ${sentence(one.steps.join("; "))}`,
       one.truncated.length ? ` Cut short by ${one.truncated.join(", ")}.` : "",
       one.out_of_distribution ? " The query is unlike the stored items." : "",
     ),

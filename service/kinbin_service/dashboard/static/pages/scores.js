@@ -1,5 +1,5 @@
 // How similar the items are to each other, under the S-curve of banding: what r and L would find, and what they would cost.
-import { ask, collectionPath, hashed, unhashed } from "../api.js";
+import { ask, collectionPath, describe, hashed, unhashed } from "../api.js";
 import { trouble } from "../trouble.js";
 import { chart } from "../charts.js";
 import { bytes, dialog, field, h, hashes, integer, percent, replace, say, select, short, table } from "../dom.js";
@@ -76,7 +76,10 @@ export async function show({ holder, name, info, signal }) {
     start(present(part()));
     draw();
   });
-  const measure = formOf({ name, of, part, signal, results }, (made) => {
+  const anew = async () => {
+    info.stats = (await describe(name, { signal })).stats;
+  };
+  const measure = formOf({ name, of, part, anew, signal, results }, (made) => {
     histogram = made.similarity_histogram;
     if (!moved) start({ r: made.current.rows, bands: made.current.bands });
     draw();
@@ -121,8 +124,8 @@ function stepped(edges, counts) {
   });
 }
 
-// of: which of several vectors is looked at; null where there is one. part: what is told of it.
-function formOf({ name, of, part, signal, results }, drawn) {
+// of: which of several vectors is looked at; null where there is one. part: what is told of it, as of the last `anew`.
+function formOf({ name, of, part, anew, signal, results }, drawn) {
   const k = h("input", { type: "number", min: 1, max: 100, value: 10 });
   const recall = h("input", { type: "number", min: 0.01, max: 1, step: 0.01, value: 0.9 });
   const sample = h("input", { type: "number", min: 1, max: 5000, value: 200 });
@@ -139,12 +142,16 @@ function formOf({ name, of, part, signal, results }, drawn) {
     try {
       const made = await ask("POST", path, body, { signal });
       drawn(made);
-      replace(results, ...tuned(name, body.field, made, run), snippets("POST", path, body));
+      replace(results, ...tuned(name, body.field, made, part(), again), snippets("POST", path, body));
     } catch (error) {
       if (!signal.aborted) replace(results, trouble(error), snippets("POST", path, body));
     } finally {
       button.disabled = false;
     }
+  };
+  const again = async () => {
+    await anew();
+    await run();
   };
   const form = h(
     "form",
@@ -164,20 +171,36 @@ function formOf({ name, of, part, signal, results }, drawn) {
   return { form, run };
 }
 
-// again: measures anew, as after a rebuild.
-function tuned(name, of, made, again) {
+// part: what is told of the vector; again: measures anew, as after a rebuild.
+function tuned(name, of, made, part, again) {
   const { current, suggested, bands, walks } = made;
   if (!current.runs) return [h("p", {}, "No row lies in a run with bands: queries scan all of them. There is nothing to rebuild yet.")];
+  const { pays, says } = verdict(made, part);
   const onclick = async () => {
     if (await rebuild(name, of, suggested)) await again();
   };
-  const better = h("button", { type: "button", onclick }, "Rebuild so");
-  const now = current.bands
-    ? `Now: ${layout(current)}, recall ${percent(current.recall)} predicted and ${percent(current.measured_recall)} measured.`
-    : "";
+  const then = bands.find((one) => alike(one, suggested));
   return [
-    h("p", {}, h("b", {}, `Suggested: ${layout(suggested)}. `), `${suggested.why}. `, now),
-    better,
+    h("p", {}, h("b", {}, pays ? "A rebuild pays. " : "There is no need to rebuild. "), says),
+    current.bands
+      ? h(
+          "p",
+          {},
+          `Now: ${layout(current)}. They find ${percent(current.recall)} of the nearest in ${time(current.microseconds)}, as predicted; ` +
+            `measured ${percent(current.measured_recall)} in ${time(current.measured_microseconds)}.`,
+        )
+      : null,
+    stays(made)
+      ? null
+      : [
+          h(
+            "p",
+            {},
+            h("b", {}, `Suggested: ${layout(suggested)}. `),
+            then ? `They would find ${percent(then.recall)} in ${time(then.microseconds)}.${scanned(then)}` : `${suggested.why}.`,
+          ),
+          h("button", { type: "button", class: pays ? "primary" : null, onclick }, "Rebuild so"),
+        ],
     bands.length ? recallAndTime(made) : null,
     table(
       "What bands would do",
@@ -202,6 +225,35 @@ function tuned(name, of, made, again) {
   ];
 }
 
+const alike = (one, other) => one.rows === other.rows && one.bands === other.bands;
+const stays = ({ current, suggested }) => current.runs === 1 && alike(current, suggested);
+const scanned = ({ uncertified }) => (uncertified > 0 ? ` Mode auto would scan for ${percent(uncertified)} of the queries.` : "");
+
+// Bands that save less than this share of the time are not worth a rebuild.
+const LEAST_GAIN = 0.2;
+
+// Whether queries in mode auto gain by the suggested bands, and why.
+function verdict(made, part) {
+  const { current, suggested, bands, walks, target_recall: target } = made;
+  const then = bands.find((one) => alike(one, suggested));
+  const rest = "Bands answer only what asks for mode bands or a certificate.";
+  if (stays(made)) return { pays: false, says: "None of the other settings costs less than the one that is there." };
+  if (part.auto === "links") {
+    const walk = walks.findLast((one) => one.width <= (part.links?.pool ?? 0));
+    const told = walk ? `, which finds ${percent(walk.recall)} of the nearest in ${time(walk.microseconds)}` : "";
+    return { pays: false, says: `Queries in mode auto walk the links${told}. ${rest}` };
+  }
+  if (part.auto === "exact" && suggested.why.includes("bands are no faster than scans"))
+    return { pays: false, says: `Queries in mode auto score every row, and bands are no faster here. ${rest}` };
+  if (current.recall < target && then?.recall > current.recall)
+    return { pays: true, says: `The bands that are there find less than the target of ${percent(target)}, the suggested ones more.` };
+  const saved = then ? 1 - then.microseconds / current.microseconds : 0;
+  if (part.auto === "exact") return { pays: true, says: "Queries in mode auto score every row now, and could be answered by bands." };
+  return saved < LEAST_GAIN
+    ? { pays: false, says: "The bands that are there are about as fast as the suggested ones, and find enough." }
+    : { pays: true, says: `Queries by bands would take ${percent(saved)} less time.` };
+}
+
 const layout = ({ rows, bands }) => `${integer(bands)} bands of ${integer(rows)} ${hashes(rows)}`;
 const time = (microseconds) => (typeof microseconds === "number" ? `${short(Number(microseconds.toFixed(1)))} µs` : "–");
 
@@ -219,12 +271,15 @@ function recallAndTime({ bands, walks, current }) {
     drawn: "points",
     values: points.map(([of, , recall]) => (of === label ? recall : null)),
   });
+  const least = Math.min(...points.map(([, , recall]) => recall));
+  // Points of the greatest and the least recall are seen whole.
+  const room = (1 - least || 0.2) / 20;
   return chart({
     about: "Predicted recall and time of each setting, and the present one as it was predicted and measured",
     x: points.map(([, microseconds]) => microseconds),
     xLabel: "µs a query",
     yLabel: "recall",
-    ranges: { y: [Math.max(0, Math.min(...points.map(([, , recall]) => recall)) - 0.05), 1.01] },
+    ranges: { y: [least - room, 1 + room] },
     series: [series("bands", 7), series("walks", 7), series("now, predicted", 12), series("now, measured", 12)],
   });
 }
