@@ -113,10 +113,15 @@ def reference() -> str:
     return "\n".join(lines)
 
 
+OF_KERNEL = {"min_score", "max_distance"}
+"""Options whose bounds a collection knows: those of what its kernel prints."""
+
+
 def _option(name: str, option: kinbin.Option) -> Iterator[str]:
     default = "nothing" if option.default == () else "null" if option.default is None else f"`{option.default}`".lower()
     most = "" if option.limit is None else f", at most the limit `{option.limit}`"
-    yield from (f"`{name}`", default, option.text, option.says + most)
+    says = option.says.replace(", or null", ", within the range of the kernel, or null") if name in OF_KERNEL else option.says
+    yield from (f"`{name}`", default, option.text, says + most)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,14 @@ def _example(content: dict[str, Any]) -> Iterator[str]:
 
 
 def _operation(method: str, path: str, told: dict[str, Any]) -> Iterator[str]:
-    yield from (f"### `{method.upper()} {path}`", "", f"**{told['summary']}.** {told.get('description', '')}".rstrip(), "")
+    # Most routes are longer than a table of contents is wide; the short ones do what others do, too.
+    label = told["summary"] + ("" if path.startswith("/v1/") else f": {path}")
+    yield from (
+        f'### `{method.upper()} {path}` {{ data-toc-label="{label}" }}',
+        "",
+        f"**{told['summary']}.** {told.get('description', '')}".rstrip(),
+        "",
+    )
     parameters = [
         (f"`{one['name']}`", one["in"], type_of(one["schema"]), _presence(one["schema"], one.get("required", False)), _text_of(one))
         for one in told.get("parameters", ())

@@ -29,15 +29,18 @@ def test_python_references_name_every_public_name(page: str, module: object) -> 
 
 
 def test_rest_reference_tells_every_route_parameter_and_schema() -> None:
-    """Every route, with each of its parameters, and every schema with each of its fields is on the page."""
+    """Every route, with its title for the table of contents and its parameters, and every schema with its fields is on the page."""
     api = json.loads((ROOT / "service/openapi.json").read_text(encoding="utf-8"))
     page = rest_reference(api)
     for path, methods in api["paths"].items():
         for method, told in methods.items():
-            section = page.split(f"### `{method.upper()} {path}`\n")
+            section = page.split(f'### `{method.upper()} {path}` {{ data-toc-label="')
             assert len(section) == 2, f"{method} {path}"
+            assert section[1].startswith(told["summary"]), path
             section = section[1].split("\n### ")
             assert all(f"| `{one['name']}` |" in section[0] for one in told.get("parameters", ())), path
+    labels = re.findall(r'data-toc-label="([^"]*)" }\n', page)
+    assert len(labels) == len(set(labels)) == sum(map(len, api["paths"].values()))
     for name, schema in api["components"]["schemas"].items():
         section = page.split(f"\n### {name}\n")[1].split("\n### ")
         assert all(f"| `{field}` |" in section[0] for field in schema.get("properties", ())), name
