@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 0450842abf6b0703021c2c25887d012e923cfe29516f1a2654ab872c6417069d, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 ecb116ade7afa42ca85876fc6323d7acb852e3e501cc466d8e7999c5909f9884, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
