@@ -83,7 +83,7 @@ def test_collections_are_created_and_asked(run: Run, data: Path, tmp_path: Path)
         (("query", "curves", "--series", "[1, true]"), 2, "--series: a series is a list of numbers"),
         (("query", "curves", "--series", "[1"), 2, "--series is not JSON"),
         (("query", "pictures", "--image", tmp_path / "b.png"), 1, "b.png: there is no such file"),
-        (("query", "pictures", "--image", __file__), 1, "these bytes are no PNG"),
+        (("query", "pictures", "--image", __file__), 1, "is no PNG, JPEG or WebP image"),
         (("query", "words", "--string", "x", "--id", "y"), 2, "give one of"),
         (("query", "words", "--collection", "words", "--string", "x"), 2, "both name the collection"),
         (("query", "words", "--string", "x", "--min-score", 0.5), 1, "use --max-distance"),

@@ -32,7 +32,7 @@ def _dimension(dim: int | None) -> int:
 def _judged(given: Any, form: Form) -> NDArray[np.float32]:
     """One set as (points, dims) float32."""
     array = dense_numbers(given, "point set")
-    if not array.size:
+    if array.ndim and not len(array):
         raise Fault("bad_object", "a point set has at least one point, this one is empty; leave it out")
     if array.ndim != 2 or array.shape[1] != form.dim:
         code = "dimension_mismatch" if array.ndim == 2 else "bad_object"

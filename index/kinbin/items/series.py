@@ -29,7 +29,7 @@ def _dimension(dim: int | None) -> int:
 def _judged(given: Any, form: Form) -> NDArray[np.float32]:
     """One series as (steps, dims) float32."""
     dims, array = form.dim or 1, dense_numbers(given, "series")
-    if not array.size:
+    if array.ndim and not len(array):
         raise Fault("bad_object", "a series has at least one step, this one is empty; leave it out")
     steps = array[:, None] if array.ndim == 1 and dims == 1 else array
     if steps.ndim != 2 or steps.shape[1] != dims:

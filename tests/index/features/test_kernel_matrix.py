@@ -249,7 +249,7 @@ def test_what_a_space_prints_is_computed(monkeypatch: pytest.MonkeyPatch, rng: n
     """A space with its own print, parameters of it and another sum has matrices without code of its own."""
     rule = Pairwise((COSINE,))
     space = Space("angles", "angles", "", shapes=False, signed=True, printed=lambda s: 1.0 - np.arccos(s) / np.pi, pairwise=rule)
-    monkeypatch.setattr("kinbin.features.kernel_matrix.space_of", lambda name, parameters: space)
+    monkeypatch.setattr("kinbin.features.kernel_matrix.space_of", lambda name, parameters, **_: space)
     X = rows(rng, 300, 12, signed=True)
     lengths = np.linalg.norm(X, axis=1)
     cosines = X @ X.T / np.where(np.outer(lengths, lengths) > 0.0, np.outer(lengths, lengths), 1.0)

@@ -177,7 +177,7 @@ def test_what_is_wrong_is_said_once(look: Any) -> None:
     page = looked.open("c/photographs/query")
     answer_of(page)
     page.get_by_role("radio", name="JSON").check()
-    for body, pointers in (('{"one": 1, "two": 2}', []), ('{"vector": [1]}', ["#/vector"])):
+    for body, pointers in (('{"one": 1}', []), ('{"vector": [1]}', ["#/vector"])):
         page.get_by_label("Body of the query").fill(body)
         with page.expect_response("**/query") as answer:
             page.get_by_role("button", name="Search").click()

@@ -3,7 +3,7 @@
  * until told.
  *
  * Record: u8 kind, u8 whether the file is open with O_DSYNC, u16 bytes of a path, u16 bytes of a second one, u64 offset, u64 length; then
- * the paths and the bytes of a write. Kinds: c create, d make a folder, m rename, u unlink, r remove a folder, t truncate (to offset),
+ * the paths and the bytes of a write. Kinds: c create, d make a folder, m rename, l link, u unlink, r remove a folder, t truncate (to offset),
  * w write, s sync, n note (its number is the offset).
  */
 #define _GNU_SOURCE
@@ -247,17 +247,26 @@ int rmdir(const char *path)
     REAL(int, "rmdir", const char *);
     ON_PATH('r', "rmdir", AT_FDCWD, path, real(path));
 }
-int rename(const char *from, const char *to)
+static int named_anew(char kind, const char *from, const char *to, int (*real)(const char *, const char *))
 {
     char one[PATH_MAX], two[PATH_MAX];
     int done;
-    REAL(int, "rename", const char *, const char *);
     if (!below(AT_FDCWD, from, one) || !below(AT_FDCWD, to, two)) return real(from, to);
     pthread_mutex_lock(&lock);
     done = planned() ? -1 : real(from, to);
-    if (!done) put('m', 0, one, two, 0, 0, NULL);
+    if (!done) put(kind, 0, one, two, 0, 0, NULL);
     pthread_mutex_unlock(&lock);
     return done;
+}
+int rename(const char *from, const char *to)
+{
+    REAL(int, "rename", const char *, const char *);
+    return named_anew('m', from, to, real);
+}
+int link(const char *from, const char *to)
+{
+    REAL(int, "link", const char *, const char *);
+    return named_anew('l', from, to, real);
 }
 static int cut(int fd, off_t size, const char *name)
 {

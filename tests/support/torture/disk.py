@@ -144,6 +144,8 @@ class Tree:
             self._change(number, self._parent(event.path), None)
         elif event.kind == "m":
             self._move(number, event)
+        elif event.kind == "l":
+            self._change(number, self._parent(event.other), self._find(event.path))
         elif event.kind in "wt":
             self._find(event.path).pending.append((number, event))
         elif event.kind == "s":
