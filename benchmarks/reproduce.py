@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from common import _commit as commit  # noqa: E402 - the scripts are programs: their folder is where they import from
 from papers import nested  # noqa: E402
-from papers.document import counted, write  # noqa: E402
+from papers.document import write  # noqa: E402
 from papers.ledger import Busy, Finished, Ledger, opened  # noqa: E402
 from papers.plan import Cell, cells  # noqa: E402
 from papers.published import PAPERS  # noqa: E402
@@ -34,12 +34,7 @@ def main() -> int:
     """Measure, or write the document; 130 when interrupted, 2 when there is no data or another run is at work."""
     given = _arguments()
     if given.document:
-        have, shown = counted(given.folder)
-        if have < shown and not given.fewer:
-            print(f"{given.folder} has {have:,} figures, docs/papers.md shows {shown:,}: measure on, or say --fewer", file=sys.stderr)
-            return 2
-        if have:
-            write(given.folder)
+        write(given.folder)
         nested.write(given.folder)
         return 0
     console = Console(highlight=False, soft_wrap=True)
@@ -122,7 +117,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="cells at a time (%(default)s)")
     parser.add_argument("--document", action="store_true", help="measure nothing; write docs/papers.md and its plots from the folder")
-    parser.add_argument("--fewer", action="store_true", help="with --document: though the page shows more than the folder has")
     return parser.parse_args()
 
 

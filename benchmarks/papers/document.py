@@ -19,7 +19,7 @@ from papers.sets import DRAWN_FROM, SETS
 from papers.summary import Figure, Summary, summarised
 from report import table
 
-__all__ = ["DOCUMENT", "RESULT", "TITLES", "counted", "parts", "saved", "write", "written"]
+__all__ = ["DOCUMENT", "RESULT", "TITLES", "parts", "saved", "write", "written"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "papers.md"
@@ -53,17 +53,10 @@ _KERNEL_OF: Final = {
 }
 
 
-def counted(folder: Path) -> tuple[int, int]:
-    """How many figures the finished cells of a folder make, and how many the document shows."""
-    cells, _ = read(folder / FILE)
-    shown = saved().figures if RESULT.exists() else {}
-    return len(summarised(cells).figures), len(shown)
-
-
 def write(folder: Path) -> None:
-    """Save the summary of a folder's finished cells, and write document and plots from it."""
+    """Save the summary of a folder's finished cells, with the figures of before that they do not show; write document and plots from it."""
     cells, _ = read(folder / FILE)
-    summary = summarised(cells)
+    summary = saved().with_more(cells) if RESULT.exists() else summarised(cells)
     draft = RESULT.with_suffix(".tmp")
     draft.write_text(_lines(summary.as_data()), encoding="utf-8")
     draft.replace(RESULT)

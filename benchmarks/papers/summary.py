@@ -61,6 +61,18 @@ class Summary:
             "figures": sorted(figures, key=lambda line: line[:5]),
         }
 
+    def with_more(self, cells_finished: Mapping[str, Finished]) -> Summary:
+        """With what other cells show as well: their figures, but where this one's are of more repetitions."""
+        newer = summarised(cells_finished)
+        added = summarised({cell.key: one for cell, one in _of_plan(cells_finished) if _key(cell) not in self.figures})
+        better = {key: one for key, one in newer.figures.items() if key not in self.figures or one.count >= self.figures[key].count}
+        parts = {}
+        for name, (done, planned) in newer.parts.items():
+            known = self.parts.get(name, (0, planned))[0] + added.parts[name][0]
+            parts[name] = (min(planned, max(done, known)), planned)
+        versions = tuple(sorted({*self.versions, *newer.versions}))
+        return Summary({**self.figures, **better}, {**self.rows, **newer.rows}, versions, parts, self.seconds + added.seconds)
+
     @staticmethod
     def of_data(data: Mapping[str, Any]) -> Summary:
         """Of what `as_data` made."""
@@ -73,6 +85,14 @@ class Summary:
         )
 
 
+def _key(cell: Cell) -> Key:
+    return cell.paper, cell.set, cell.method, cell.k, cell.bits
+
+
+def _of_plan(finished: Mapping[str, Finished]) -> Iterable[tuple[Cell, Finished]]:
+    return ((cell, finished[cell.key]) for cell in dict.fromkeys(cells(full=True)) if cell.key in finished)
+
+
 def summarised(finished: Mapping[str, Finished], plan: Iterable[Cell] | None = None) -> Summary:
     """A summary of the finished cells of a plan: of the whole one unless given."""
     groups: dict[Key, dict[float | None, list[Finished]]] = defaultdict(lambda: defaultdict(list))
@@ -80,7 +100,7 @@ def summarised(finished: Mapping[str, Finished], plan: Iterable[Cell] | None = N
     for cell in dict.fromkeys(cells(full=True) if plan is None else plan):
         one = finished.get(cell.key)
         if one is not None:
-            groups[cell.paper, cell.set, cell.method, cell.k, cell.bits][cell.gamma].append(one)
+            groups[_key(cell)][cell.gamma].append(one)
             rows[f"{cell.paper}/{cell.set}"] = one.rows
             versions.add(one.by)
             seconds += one.seconds

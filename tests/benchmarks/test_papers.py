@@ -253,14 +253,33 @@ def test_the_document_is_what_the_results_say() -> None:
     assert "not explained" not in text
 
 
-def test_a_page_is_not_replaced_by_one_of_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder with fewer figures than the page shows is refused, and nothing is written."""
-    before = document.DOCUMENT.read_bytes(), document.RESULT.read_bytes()
-    assert ended(monkeypatch, "--folder", tmp_path, "--document") == 2
-    told = capsys.readouterr().err
-    assert "0 figures" in told
-    assert "measure on, or say --fewer" in told
-    assert before == (document.DOCUMENT.read_bytes(), document.RESULT.read_bytes())
+def test_figures_of_before_stay_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that has few cells adds what the page does not show, and takes the place of what was repeated as often; the rest stays."""
+    pages = {name: tmp_path / name for name in ("papers.md", "papers.json", "nested.json")}
+    for page, made in ((document.DOCUMENT, "papers.md"), (document.RESULT, "papers.json")):
+        pages[made].write_bytes(page.read_bytes())
+    before = Summary.of_data(json.loads(pages["papers.json"].read_text(encoding="utf-8")))
+    monkeypatch.setattr(document, "DOCUMENT", pages["papers.md"])
+    monkeypatch.setattr(document, "RESULT", pages["papers.json"])
+    monkeypatch.setattr(document, "draw", lambda *_: None)
+    document.write(tmp_path)
+    assert document.saved() == before
+    new = next(cell for cell in cells(full=True) if (cell.paper, cell.set, cell.method, cell.k, cell.bits) not in before.figures)
+    again = Cell("comparison", "Vowel", "gmm")
+    lucky = Cell("gint", "Vowel", "gmm")
+    with opened(tmp_path) as ledger:
+        for cell, accuracy in ((new, 12.0), (again, 13.0), (lucky, 99.9)):
+            ledger.add(finished(cell.key, (1.0, accuracy)))
+    document.write(tmp_path)
+    after = document.saved()
+    assert after.figure(new.paper, new.set, new.method, new.k, new.bits) == Figure(12.0, None, 1, new.gamma, 10.0)
+    assert after.figure("comparison", "Vowel", "gmm") == Figure(13.0, None, 1, None, 10.0)
+    assert after.figure("gint", "Vowel", "gmm") == before.figure("gint", "Vowel", "gmm"), "one repetition of ten"
+    assert len(after.figures) == len(before.figures) + 1
+    assert sum(done for done, _ in after.parts.values()) in (total := sum(done for done, _ in before.parts.values()), total + 1)
+    assert after.seconds > before.seconds
+    document.write(tmp_path)
+    assert document.saved().figures == after.figures
 
 
 def test_a_document_without_a_place_is_refused() -> None:

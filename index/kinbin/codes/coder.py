@@ -178,8 +178,8 @@ def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], 
 
 
 def _cost(coder: Coder, size: float) -> float:
-    """What one comparison takes, times what a walk has to be wider for the neighbours that the codes lose."""
-    return coder.compare_ns(size) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
+    """What a node takes that a walk meets, times what the walk has to be wider for the neighbours that the codes lose."""
+    return (COSTS.node + coder.compare_ns(size)) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
 def walk_cost(coder: Coder, nodes: int) -> float:

@@ -55,14 +55,18 @@ def _narrow(address, nnz, norm, own, cells):
 
 @reassoc
 def _wide(address, nnz, norm, own, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold."""
+    """The same of a wide row: what the query's first, or second, cells hold.
+
+    Most features of sparse rows are not the query's: a branch is cheaper there than logarithms of what counts nothing.
+    """
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
     index = lookup.cells.view(np.uint32)
     total = 0.0
     for x in range(nnz):
         u = np.float64(wide_weight(index, lookup.keys, lookup.weights, item(features, x), second))
-        total += _shared(u * norm, np.float64(item(values, x)) * own)
+        if u != 0.0:
+            total += _shared(u * norm, np.float64(item(values, x)) * own)
     return total
 
 
