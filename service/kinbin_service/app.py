@@ -29,6 +29,7 @@ from kinbin_service.routes import (
     tuning,
     writes,
 )
+from kinbin_service.routing import take_routes
 from kinbin_service.service import Service
 from kinbin_service.settings import Settings
 from kinbin_service.tracing import Tracing
@@ -53,13 +54,11 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
 
     app = FastAPI(
         title="Kinbin", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
-        # Generated clients call their methods by these names, which are those of the functions, and stay.
-        generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
-    for part in (
+    parts = (
         items, indexes, queries, explaining, mapping, duplicates, tuning, collections, compacting, writes, snapshots, operations, dashboard,
-    ):  # fmt: skip
-        app.include_router(part.router)
+    )  # fmt: skip
+    take_routes(app, (part.router for part in parts))
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)

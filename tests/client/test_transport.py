@@ -13,7 +13,8 @@ import pytest
 
 import kinbin_client
 from kinbin_client import AsyncClient, Client, ClientClosed, InvalidArgument, KinbinClientError, Retry, TransportError, UnexpectedResponse
-from kinbin_client._transport import HTTPX_ERRORS, TRANSLATIONS, Connection, translate
+from kinbin_client._requests import Request
+from kinbin_client._transport import HTTPX_ERRORS, TRANSLATIONS, Connection, _build, translate
 
 KEY = "canary-key-4711"
 ONCE = Retry(attempts=1)
@@ -284,3 +285,19 @@ def test_cancelled_call_ends() -> None:
 
     asyncio.run(cancel())
     assert started == 1
+
+
+@pytest.mark.parametrize(
+    "base", ["http://127.0.0.1:8080", "http://kinbin.test/behind/a proxy", "https://kinbin.test:99", "http://[::1]:81"]
+)
+@pytest.mark.parametrize("path", ["/query", "/v1/collections/a%20b/query", "/v1/collections/x/index?mode=a%2Cb&on=1", "/v1/%C3%A9"])
+def test_a_request_is_what_httpx_makes_of_it(base: str, path: str) -> None:
+    """Address, head, body and timeouts: put together once, and not by httpx for every request. Cookies that a proxy set are sent."""
+    for cookies in ({}, {"stuck": "to-one"}):
+        with httpx.Client(**Connection.to(base, KEY, 3.0, True, {"X-Own": "1"}).options(), cookies=cookies) as http:
+            made = _build(http, Request("POST", path, b"{}", {"content-type": "application/json"}), lambda _: None)
+            expected = http.build_request("POST", path, content=b"{}", headers={"content-type": "application/json"})
+        assert (made.method, made.url, made.url.raw_path) == (expected.method, expected.url, expected.url.raw_path)
+        assert {name.lower(): value for name, value in made.headers.items()} == dict(expected.headers.items())
+        assert made.read() == expected.read()
+        assert made.extensions == expected.extensions

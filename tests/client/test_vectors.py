@@ -7,11 +7,12 @@ import copy
 import json
 import pickle
 from collections import Counter, OrderedDict
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import sparse
@@ -153,3 +154,29 @@ def test_sparse_matrix_given_is_left_as_it_was() -> None:
     _, rows = iterate_vectors(matrix)
     assert list(rows) == [{"indices": [1], "values": [3.0]}]
     assert matrix.nnz == 2
+
+
+_LISTED = st.lists(
+    st.one_of(
+        st.floats(), st.integers(), st.booleans(), st.none(), st.text(max_size=3), st.just(b"x"), st.just(np.float32(0.1)), st.just(1 + 2j),
+        st.just([1.0]), st.just({"a": 1.0}), st.just((1.0,)), st.just(Decimal("1.5")),
+    ),
+    max_size=6,
+)  # fmt: skip
+
+
+@given(_LISTED)
+@example([1.0, float("nan")])
+@example([1.0, float("inf"), 1e400])
+@example([1e-5, 1e22, 5e-324, 1.7976931348623157e308, -0.0, 0.1])
+@example([1.0, 10**400])
+def test_the_quick_way_writes_what_json_writes(values: list[Any]) -> None:
+    """A list that begins with a float is the same value, and is refused alike."""
+    listed = [1.5, *values]
+    try:
+        expected = json.loads(json.dumps(listed, allow_nan=False, default=lambda value: value.item()))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        with pytest.raises(InvalidArgument):
+            vector_json(listed)
+        return
+    assert json.loads(vector_json(listed)) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -137,8 +138,16 @@ class Query:
 _FIELDS = {one.name: one for one in fields(QueryOptions)}
 
 
+@lru_cache(maxsize=64)
+def _of_two(k: int, target_recall: float) -> QueryOptions:
+    """Options that came before: judging them again takes longer than writing the query down."""
+    return QueryOptions(k, target_recall)
+
+
 def options_of(options: object, k: int, target_recall: float, asked: Asked) -> QueryOptions:
     """The options that came as one, or else those that came one by one; InvalidArgument if both came, TypeError if there is no such."""
+    if options is None and not asked and type(k) is int and type(target_recall) is float:
+        return _of_two(k, target_recall)
     for name in asked:
         if name not in _FIELDS:
             raise TypeError(f"a query has no option {name!r}; there are {', '.join(_FIELDS)}")

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -339,8 +339,18 @@ def _advance(flow: Flow[T], reply: Reply | None = None, error: KinbinClientError
 
 def _build(http: httpx.Client | httpx.AsyncClient, request: Request, parts: Callable[[Path], Any]) -> httpx.Request:
     timeout = httpx.USE_CLIENT_DEFAULT if request.timeout is None else request.timeout
-    content = request.body if request.file is None else parts(request.file)
-    return http.build_request(request.method, request.path, content=content, headers=dict(request.headers), timeout=timeout)
+    if request.file is not None or request.timeout is not None or len(http.cookies) > 0 or not request.path.isascii():
+        content = request.body if request.file is None else parts(request.file)
+        return http.build_request(request.method, request.path, content=content, headers=dict(request.headers), timeout=timeout)
+    # What httpx makes of it, without putting address and headers together anew: that takes as long as sending it.
+    url, headers = _address(http.base_url, request.path), {**http.headers, **request.headers}
+    return httpx.Request(request.method, url, content=request.body, headers=headers, extensions={"timeout": http.timeout.as_dict()})
+
+
+@lru_cache(maxsize=256)
+def _address(base: httpx.URL, path: str) -> httpx.URL:
+    """Where a request goes."""
+    return base.copy_with(raw_path=base.raw_path + path.lstrip("/").encode("ascii"))
 
 
 def _parts(file: Path) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from kinbin.rows.rows import Rows
 __all__ = ["dense_row", "dense_rows"]
 
 _LEAST, _MOST, _MOST_NONZEROS = limit("value_min"), limit("value"), limit("nonzeros")
+_NUMBERS = {int, float}
 _CELLS = 1 << 20
 """So many values are converted at a time."""
 
@@ -44,10 +46,11 @@ def _take(X, signed, least, most, indptr, features, values, norms):  # type: ign
 
 
 def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
-    """One dense vector that is plainly right as a canonical row: what `canonical_rows` gives. Cost: 3 to 5 µs.
+    """One dense vector that is plainly right as a canonical row: what `canonical_rows` gives. Cost: 3 to 5 µs; of a list 30 ns a number.
 
     None for every other vector, which `canonical_rows` then takes or refuses with reasons.
     """
+    x = _of_numbers(x)
     if not isinstance(x, np.ndarray) or x.ndim != 1 or not _is_plain(x, dim):
         return None
     features, values = np.empty(len(x), np.uint64), np.empty(len(x), np.float32)
@@ -61,7 +64,8 @@ def dense_row(x: Any, *, dim: int | None, signed: bool) -> Rows | None:
 
 
 def dense_rows(X: Any, *, dim: int | None, signed: bool) -> Rows | None:
-    """The same of a matrix (n, d), n > 0. Cost: 3 to 4 ns a value."""
+    """The same of n > 0 vectors: a matrix (n, d), or a list of lists or arrays. Cost: 3 to 4 ns a value; of lists of numbers 40 ns more."""
+    X = _stacked(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2 or not len(X) or not _is_plain(X, dim):
         return None
     n, width = X.shape
@@ -76,6 +80,34 @@ def dense_rows(X: Any, *, dim: int | None, signed: bool) -> Rows | None:
             return None
     sizes = np.diff(indptr)
     return Rows(indptr, features, values, norms) if sizes.min() > 0 and sizes.max() <= _MOST_NONZEROS else None
+
+
+def _of_numbers(x: Any) -> Any:
+    """A list of Python's own numbers as an array; anything else as it is, and what float64 cannot hold."""
+    if type(x) is not list or not set(map(type, x)) <= _NUMBERS:
+        return x
+    try:
+        return np.array(x, np.float64)
+    except OverflowError:
+        return x
+
+
+def _stacked(X: Any) -> Any:
+    """A list of lists of numbers, or of arrays of one dimension, all of a length, as a matrix; anything else as it is."""
+    kind = type(X[0]) if type(X) is list and X else None
+    if kind not in (list, np.ndarray) or set(map(type, X)) != {kind}:
+        return X
+    if kind is np.ndarray:
+        # Of one dtype: bytes and times among numbers would be made numbers, or raise.
+        return np.stack(X) if all(x.ndim == 1 and x.shape == X[0].shape and x.dtype == X[0].dtype for x in X) else X
+    if len(set(map(len, X))) != 1:
+        return X
+    if not set(map(type, chain.from_iterable(X))) <= _NUMBERS:
+        return X
+    try:
+        return np.array(X, np.float64)
+    except OverflowError:
+        return X
 
 
 def _is_plain(x: NDArray[Any], dim: int | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,13 +12,14 @@ from kinbin_service.documented import NAMED, route
 from kinbin_service.keys import visible
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import CollectionAnswer, CollectionsAnswer, DroppedAnswer
 from kinbin_service.schemas.requests import CollectionRequest
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["collections"])
+router = routes("collections")
 
 
 def describe(collection: kinbin.Collection | kinbin.FieldsCollection) -> dict[str, Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinbin_service.documented import NAMED, route, without
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.compacting import CompactAnswer, CompactRequest
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["collections"])
+router = routes("collections")
 # It begins at once, or is refused as there is such work already.
 COMPACT = without(route("Compact a collection", CompactAnswer, body=CompactRequest, refusals=NAMED | {"storage_full"}), "deadline")
 COMPACT["openapi_extra"]["requestBody"]["required"] = False

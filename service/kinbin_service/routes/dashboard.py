@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinbin_service import dashboard
+from kinbin_service.routing import routes
 
 __all__ = ["router"]
 
-router = APIRouter(include_in_schema=False)
+router = routes(include_in_schema=False)
 
 
 @router.get("/dashboard")

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -25,12 +24,13 @@ from kinbin_service.problems import Entry, Place, Refusal, document, from_librar
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.duplicates import ClustersAnswer, DuplicatesRequest, PairsAnswer
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["queries"])
+router = routes("queries")
 _LIMIT = 1_000
 """Pairs or clusters of an answer in JSON that asks for no number."""
 _LINES = 1_000

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,12 +18,13 @@ from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
 from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.explaining import ExplainAnswer, ExplainRequest
 from kinbin_service.service import service_of
 
 __all__ = ["router", "told"]
 
-router = APIRouter(tags=["queries"])
+router = routes("queries")
 EXPLAIN = route(
     "Tell why an item scores what it scores", ExplainAnswer, body=ExplainRequest,
     refusals=NAMED | VECTORS | {"bad_id", "bad_parameter", "unknown_id"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,13 +9,14 @@ from kinbin_service.documented import FILTERED, NAMED, route
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import FacetsAnswer, IndexesAnswer
 from kinbin_service.schemas.requests import FacetsRequest, IndexesRequest
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["items"])
+router = routes("items")
 CHANGE = route(
     "Add and drop payload indexes", IndexesAnswer, body=IndexesRequest,
     refusals=NAMED | {"bad_parameter", "over_limit", "storage_full"},

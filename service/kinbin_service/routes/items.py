@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +19,7 @@ from kinbin_service.routes.adding import parse_batch, told_skipped
 from kinbin_service.routes.filling import added
 from kinbin_service.routes.received import DEFAULT, Name, received, received_json
 from kinbin_service.routes.streaming import stream_index
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import AddAnswer, CountAnswer, DeleteAnswer, GetAnswer, ScrollAnswer
 from kinbin_service.schemas.requests import (
     AddOptions,
@@ -37,7 +37,7 @@ from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["items"])
+router = routes("items")
 
 DELETES = frozenset({"bad_id", "bad_parameter", "duplicate_id", "storage_full", "version_conflict"})
 

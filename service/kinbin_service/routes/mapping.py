@@ -7,7 +7,6 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,12 +15,13 @@ from kinbin_service.documented import FILTERED, NAMED, route
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.mapping import MapAnswer, MapRequest
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["queries"])
+router = routes("queries")
 MAP = route(
     "Lay a sample out in the plane", MapAnswer, body=MapRequest, refusals=NAMED | FILTERED | {"bad_parameter", "search_deadline"}
 )  # fmt: skip

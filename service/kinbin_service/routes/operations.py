@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
@@ -15,12 +14,13 @@ from kinbin_service.limits import all_limits
 from kinbin_service.metrics import CONTENT_TYPE
 from kinbin_service.openapi import document
 from kinbin_service.replies import encode, reply
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import LimitsAnswer, StatusAnswer
 from kinbin_service.service import Service, service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["operations"])
+router = routes("operations")
 
 
 def _status(service: Service) -> Response:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,6 +22,7 @@ from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
 from kinbin_service.routes.asked import Asked, asked_of, entries_of, has_entries
 from kinbin_service.routes.received import DEFAULT, Name, no_options, options, received
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import BatchAnswer, ColumnsAnswer, QueryAnswer
 from kinbin_service.schemas.queries import FieldsQueryFields, FieldsQueryRequest, QueryFields, QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
@@ -31,7 +31,7 @@ from kinbin_service.settings import Settings
 
 __all__ = ["many_in", "router"]
 
-router = APIRouter(tags=["queries"])
+router = routes("queries")
 
 Search = Callable[[kinbin.Database, str, threading.Event], dict[str, Any]]
 """A search that is ready to run in a collection of this name, until the event is set: gives the content of the answer, but for took_ms."""

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from email.utils import formatdate
 from typing import Annotated, Any, BinaryIO
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -24,6 +24,7 @@ from kinbin_service.problems import Refusal
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.collections import describe
 from kinbin_service.routes.received import Name, no_options, options, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import CollectionAnswer
 from kinbin_service.schemas.snapshots import (
     RestoreOptions,
@@ -39,7 +40,7 @@ from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["snapshots"])
+router = routes("snapshots")
 
 Id = Annotated[str, Path(description="id of the snapshot", examples=["20260131T120000000Z-4f1c09"])]
 _RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +21,7 @@ from kinbin_service.routes.mapping import by_field
 from kinbin_service.routes.queries import many_in
 from kinbin_service.routes.received import Name, options, received_json
 from kinbin_service.routes.snapshots import UNQUEUED
+from kinbin_service.routing import routes
 from kinbin_service.schemas.tuning import (
     RebuildAnswer,
     RebuildRequest,
@@ -35,7 +35,7 @@ from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["tuning"])
+router = routes("tuning")
 
 _MOST_NEIGHBOURS = 20_000
 """Sample times k: more take longer than a search may, as eight times as many rows are hashed."""

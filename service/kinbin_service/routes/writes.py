@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +12,7 @@ from kinbin_service.documented import NAMED, route
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import NAME_RULE, Name, received_json
+from kinbin_service.routing import routes
 from kinbin_service.schemas.writes import (
     AliasAnswer,
     AliasDroppedAnswer,
@@ -26,7 +27,7 @@ from kinbin_service.service import service_of
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = routes()
 Alias = Annotated[str, Path(description="name of the alias", examples=["live"], json_schema_extra=NAME_RULE)]
 
 PAYLOAD = route(

@@ -243,7 +243,7 @@ def test_chosen_codes_keep_near_rows_near(kind: str) -> None:
 
 @pytest.mark.parametrize(("quality", "chosen"), [(0.73, 0), (0.76, 512), (0.99, 512)])
 def test_a_node_that_is_met_counts_besides_its_code(monkeypatch: pytest.MonkeyPatch, quality: float, chosen: int) -> None:
-    """Entries are taken that find clearly more than bytes, though bytes are compared in a thirteenth of the time: a walk does more than that.
+    """Entries are taken that find clearly more than bytes, though bytes are compared in a thirteenth of the time.
 
     Qualities .80 and .73 are those of word counts under `js`, whose walks over bytes missed a recall of .9 with any pool.
     """

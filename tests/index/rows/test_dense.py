@@ -101,7 +101,9 @@ def test_any_dense_vector_is_the_canonical_row(values: list[float]) -> None:
     [
         np.array([1.0, np.nan]), np.array([1.0, np.inf]), np.array([1.0, -np.inf]), np.array([0.0, 0.0]), np.array([]),
         np.array([1.0, 2e15]), np.array([1.0, 1e-31]), np.array([[1.0, 2.0]]), np.array([1.0 + 2.0j, 0.0]), np.array([True, False]),
-        np.array(["1", "2"]), np.array([1, 2], object), np.array([1.0, 2.0], np.longdouble), [1.0, 2.0], {0: 1.0}, None,
+        np.array(["1", "2"]), np.array([1, 2], object), np.array([1.0, 2.0], np.longdouble), (1.0, 2.0), {0: 1.0}, None,
+        [1.0, True], [1.0, None], ["1", "2"], [1.0, "2"], [1.0, np.float64(2.0)], [1, 10**400], [1.0, float("nan")], [[1.0, 2.0]], [],
+        [0, 0.0],
     ],
     ids=repr,
 )  # fmt: skip
@@ -117,3 +119,58 @@ def test_signs_and_dimensions_are_kept_to() -> None:
     assert dense_row(x, dim=2, signed=True) is not None
     assert dense_row(x, dim=3, signed=True) is None
     assert dense_row(np.abs(x), dim=2, signed=False) is not None
+
+
+ELEMENTS = st.one_of(
+    st.floats(-1e15, 1e15, allow_subnormal=False), st.integers(-(10**6), 10**6), st.sampled_from([0, 0.0, -0.0, 2**53 + 1, 10**15, 2**70])
+)
+
+
+@given(st.lists(ELEMENTS, min_size=1, max_size=40))
+def test_a_list_is_what_an_array_is(values: list[float]) -> None:
+    """A list of numbers is taken as its array is, to the bit; what a closer look would refuse is not taken."""
+    row = dense_row(values, dim=None, signed=True)
+    try:
+        expected = canonical_rows([values], dim=None, signed=True)
+    except InvalidInput:
+        assert row is None
+        return
+    if row is not None:
+        assert_same(row, expected)
+
+
+@given(st.data(), st.integers(1, 5), st.integers(1, 6), st.booleans())
+def test_lists_of_vectors_are_what_a_matrix_is(data: st.DataObject, n: int, width: int, arrays: bool) -> None:
+    """Lists of lists, or of arrays, are taken as canonical rows are, to the bit."""
+    rows = data.draw(st.lists(st.lists(ELEMENTS, min_size=width, max_size=width), min_size=n, max_size=n))
+    X: Any = [np.array(row, np.float64) for row in rows] if arrays else rows
+    made = dense_rows(X, dim=None, signed=True)
+    try:
+        expected = canonical_rows(X, dim=None, signed=True)
+    except InvalidInput:
+        assert made is None
+        return
+    if made is not None:
+        assert_same(made, expected)
+
+
+def test_lists_of_plain_vectors_are_taken_at_once() -> None:
+    """The quick way is taken: of lists, and of arrays of one dtype."""
+    for X in ([[1.0, 2], [3, 4.5]], [np.array([1.0, 2.0]), np.array([3.0, 4.0])], [np.array([1, 2], np.int8), np.array([3, 4], np.int8)]):
+        assert dense_rows(X, dim=2, signed=False) is not None
+    assert dense_row([1.0, 2], dim=2, signed=False) is not None
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1.0, 2.0], [1.0]], [[1.0, 2.0], (1.0, 2.0)], [[1.0], np.ones(1)], [[1.0, True]], [["1"]], [[[1.0]]], [[]], [[1, 10**400]],
+        [{0: 1.0}],
+        [np.array(1.0), np.array(2.0)], [np.ones(2), np.ones(3)], [np.ones((1, 2))], [np.ones(2), np.ones(2, np.float32)], [1.0, 2.0], [],
+        [np.ma.masked_array([1.0, 2.0], [True, False])], [np.array(["1"])], [np.array([True])], ([1.0, 2.0],), [np.array([1], "m8[s]")],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_plain_list_of_vectors_is_left_to_a_closer_look(X: Any) -> None:
+    """None, never rows that are wrong, and nothing raised."""
+    assert dense_rows(X, dim=None, signed=True) is None
