@@ -97,6 +97,8 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._extra_bytes = 0
         """What came since the last byte of a body, in whole reads."""
+        self._late: str | None = None
+        """Why what came behind a whole request is refused; told once that is answered."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take the connection, or refuse it."""
@@ -122,7 +124,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._late is not None:
             return
         self._head_bytes += len(data)
         self._extra_bytes += len(data)
@@ -207,8 +209,19 @@ class Connection(HttpToolsProtocol):
             self._end_timer()
             self.transport.close()
 
+    def on_response_complete(self) -> None:
+        """An answer is sent; after the last one goes what was refused behind its request."""
+        super().on_response_complete()
+        if self._late is not None and self.cycle.response_complete and not self.transport.is_closing():
+            self._refuse(self._late)
+
     def _refuse(self, code: str) -> None:
-        """Tell why, and close. An answer that has begun breaks off."""
+        """Tell why, and close: behind the answers to whole requests that came before. An answer to what is refused breaks off."""
+        if self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete:
+            self._late = code
+            self._end_timer()
+            self.flow.pause_reading()
+            return
         closed[code] += 1
         self._end_timer()
         if not self._in_head and self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:

@@ -344,3 +344,22 @@ def workers_of(pid: int) -> set[int]:
     """The processes that a parent has spawned to serve."""
     children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     return {child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+@pytest.mark.parametrize("before", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("behind", "status"),
+    [
+        (b"\x00 no HTTP\r\n\r\n", b"400"), (b"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nx: " + b"a" * (2 * HEAD_BYTES) + b"\r\n\r\n", b"431"),
+    ],
+    ids=["no HTTP", "a bad head", "a large head"],
+)  # fmt: skip
+async def test_what_is_refused_behind_requests_is_told_behind_their_answers(behind: bytes, status: bytes, before: int) -> None:
+    """Of requests that came together each has its own answer, in order; the refusal of the last is none of the first one's."""
+    async with serving() as port, opened(port) as [(reader, writer)]:
+        writer.write(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n" * before + behind)
+        told = await asyncio.wait_for(reader.read(), 10)
+    answers = told.split(b"HTTP/1.1 ")[1:]
+    assert [answer[:3] for answer in answers] == [b"200"] * before + [status]
+    assert all(answer.endswith(b"ok") for answer in answers[:before])
