@@ -16,7 +16,7 @@ import numpy as np
 from kinbin.codes.folded import rank_of
 from kinbin.codes.nodes import distance_to, node_norm, nodes_of, prefetch_code, probe_node, rank_at, release_probe
 from kinbin.native.jit import inline, owning, strict
-from kinbin.native.memory import prefetch, put_between, u32_array, u32_at, u64_at
+from kinbin.native.memory import move_up, prefetch, put_in_order, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.rows.scratch import BLOCK, MOST_LINKS, walk_of
 
@@ -30,8 +30,6 @@ SETTLED = 8
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
-_SKIPPED = 4 * BLOCK
-"""Keys of a pool that are passed by at once where all of them are less."""
 
 BUILDING = Layout(
     "BUILDING",
@@ -100,18 +98,13 @@ def put_in(pool, size, key):
 
     The last falls out, of `size`: what it and others become that stand behind, up to a whole block, is never less than the last.
     """
-    start, end = U64(0), U64(size)
-    while start + U64(_SKIPPED) < end and pool[start + U64(_SKIPPED - 1)] < key:
-        start += U64(_SKIPPED)
     address = U64(pool.ctypes.data)
-    place = np.int64(start)
-    before = U64(0)
-    # Every block is rewritten: that is sooner done than it is known which of them change.
-    for x in range(start, end, U64(BLOCK)):
-        last = pool[x + U64(BLOCK - 1)]
-        place += put_between(address + U64(8) * x, before, key)
-        before = last
-    return place
+    x = (U64(size - 1) // U64(BLOCK)) * U64(BLOCK)
+    # From the end: blocks whose first place is not the key's move as they are. Only in the last one is it asked where the key goes.
+    while x > U64(0) and pool[x - U64(1)] > key:
+        move_up(address + U64(8) * x)
+        x -= U64(BLOCK)
+    return np.int64(x) + put_in_order(address + U64(8) * x, key)
 
 
 @inline

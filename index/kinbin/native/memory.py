@@ -30,12 +30,13 @@ __all__ = [
     "i64_at",
     "item",
     "mask_at_least",
+    "move_up",
     "pointer_f32",
     "pointer_u16",
     "pointer_u32",
     "pointer_u64",
     "prefetch",
-    "put_between",
+    "put_in_order",
     "set_bits",
     "squared_differences_64",
     "squared_differences_128",
@@ -208,34 +209,49 @@ def mask_at_least(_typing: Any, address: Any, level: Any) -> Any:
     return signature, generate
 
 
-@intrinsic
-def put_between(_typing: Any, address: Any, before: Any, key: Any) -> Any:
-    """Make room for a key among the 8 ascending uint64 from an address on. Returns how many of them are less.
+def _eight(builder: Any, address: Any, moved: int = 0) -> tuple[Any, Any]:
+    """8 uint64 from so many places after an address on: where they lie, and they."""
+    place = builder.add(address, ir.Constant(ir.IntType(64), 8 * moved)) if moved else address
+    pointer = builder.inttoptr(place, ir.VectorType(ir.IntType(64), 8).as_pointer())
+    value = builder.load(pointer)
+    value.align = 8
+    return pointer, value
 
-    Those that are not less move one place on, and the last of them falls out; `before` is what stands before the first, and comes
-    in where it is not less. So one block after the other, a longer list takes a key in, without a branch that depends on it.
+
+@intrinsic
+def move_up(_typing: Any, address: Any) -> Any:
+    """Copy the 8 uint64 that begin one place before an address to it."""
+
+    def generate(context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        _, value = _eight(builder, args[0], -1)
+        store = builder.store(value, builder.inttoptr(args[0], value.type.as_pointer()))
+        store.align = 8
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), generate
+
+
+@intrinsic
+def put_in_order(_typing: Any, address: Any, key: Any) -> Any:
+    """Put a key in its place among the 8 ascending uint64 from an address on; the last falls out. Returns how many of them are less.
+
+    The key is less than the last, or it falls out itself. There is no branch that depends on it.
     """
-    signature = types.int64(types.uint64, types.uint64, types.uint64)
 
     def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
-        eight, one = ir.VectorType(ir.IntType(64), 8), ir.IntType(32)
-        pointer = builder.inttoptr(args[0], eight.as_pointer())
-        old = builder.load(pointer)
-        old.align = 8
-
-        def everywhere(value: Any) -> Any:
-            first = builder.insert_element(ir.Constant(eight, ir.Undefined), value, ir.Constant(one, 0))
-            return builder.shuffle_vector(first, ir.Constant(eight, ir.Undefined), ir.Constant(ir.VectorType(one, 8), [0] * 8))
-
-        keys = everywhere(args[2])
-        moved = builder.shuffle_vector(everywhere(args[1]), old, ir.Constant(ir.VectorType(one, 8), list(range(7, 15))))
+        one = ir.IntType(32)
+        pointer, old = _eight(builder, args[0])
+        nothing = ir.Constant(old.type, ir.Undefined)
+        first = builder.insert_element(nothing, args[1], ir.Constant(one, 0))
+        keys = builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(one, 8), [0] * 8))
+        moved = builder.shuffle_vector(keys, old, ir.Constant(ir.VectorType(one, 8), list(range(7, 15))))
         stays = builder.icmp_unsigned("<", old, keys)
         greater = builder.select(builder.icmp_unsigned(">", moved, keys), moved, keys)
         store = builder.store(builder.select(stays, old, greater), pointer)
         store.align = 8
         return builder.zext(builder.ctpop(builder.bitcast(stays, ir.IntType(8))), ir.IntType(64))
 
-    return signature, generate
+    return types.int64(types.uint64, types.uint64), generate
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinbin.links.walk import EMPTY, clear_pool, put_in
 from kinbin.native.jit import strict
-from kinbin.native.memory import put_between
+from kinbin.native.memory import move_up, put_in_order
 from kinbin.rows.scratch import BLOCK, BYTES, Scratch
 
 LARGEST = 2**64 - 1
@@ -36,8 +36,13 @@ def _widen(pool, size, wider, keys):  # type: ignore[no-untyped-def]
 
 
 @strict
-def _put_between(block, before, key):  # type: ignore[no-untyped-def]
-    return put_between(np.uint64(block.ctypes.data), before, key)
+def _put_in_order(block, key):  # type: ignore[no-untyped-def]
+    return put_in_order(np.uint64(block.ctypes.data), key)
+
+
+@strict
+def _move_up(numbers, place):  # type: ignore[no-untyped-def]
+    move_up(np.uint64(numbers.ctypes.data) + np.uint64(8 * place))
 
 
 def pool_of(size: int) -> NDArray[np.uint64]:
@@ -98,16 +103,21 @@ def test_a_pool_that_grows_is_a_sorted_list(size: int, wider: int, rng: np.rando
 
 
 def test_a_key_among_eight(rng: np.random.Generator) -> None:
-    """Of eight numbers those that are not less than the key move on by one, and the key or what was before them comes in."""
+    """The key comes in where a sorted list has it, and the last of all nine falls out."""
     for _ in range(500):
         block = np.sort(rng.integers(0, (20, LARGEST)[int(rng.integers(2))], BLOCK, dtype=np.uint64, endpoint=True))
         key = int(rng.choice(block)) if rng.random() < 0.5 else int(rng.integers(0, LARGEST, dtype=np.uint64))
-        before = int(rng.integers(0, int(block[0]), dtype=np.uint64, endpoint=True))
         below = sum(one < key for one in block.tolist())
-        moved = [before, *block.tolist()]
-        expected = [one if one < key else max(key, moved[x]) for x, one in enumerate(block.tolist())]
-        assert _put_between(block, np.uint64(before), np.uint64(key)) == below
+        expected = sorted([*block.tolist(), key])[:BLOCK]
+        assert _put_in_order(block, np.uint64(key)) == below
         assert block.tolist() == expected
+
+
+def test_eight_move_up_by_one() -> None:
+    """The eight before a place and at it move on by one; nothing else changes."""
+    numbers = np.arange(24, dtype=np.uint64)
+    _move_up(numbers, 8)
+    assert numbers.tolist() == [*range(8), *range(7, 15), *range(16, 24)]
 
 
 @pytest.mark.parametrize("size", [1, 8, 10, 100, 511])
