@@ -17,7 +17,8 @@ import kinbin_client
 from kinbin_client import AsyncClient, Client, InvalidArgument, InvalidInput
 
 ASKED: dict[str, Any] = {"k": 5, "sample": 80, "choices": [(8, 20), (2, 100)]}
-TIMES = {"milliseconds", "microseconds", "measured_microseconds", "seconds", "why"}
+TIMES = {"milliseconds", "microseconds", "measured_microseconds", "seconds", "why", "suggested"}
+"""And what follows from times: of settings that find alike the faster one is suggested."""
 
 
 def untimed(told: Any) -> Any:
@@ -47,7 +48,10 @@ async def test_both_halves_say_what_the_library_says(local_path: Path, vectors: 
         collection, library = filled(client, vectors), database.collection("photos")
         library.compact()
         expected = untimed(asdict(library.tune(**ASKED)))
-        assert untimed(collection.tune(**ASKED).model_dump()) == untimed(asdict_lists(expected))
+        tuned = collection.tune(**ASKED)
+        assert untimed(tuned.model_dump()) == untimed(asdict_lists(expected))
+        assert tuned.suggested is not None
+        assert (tuned.suggested.rows, tuned.suggested.bands) in ASKED["choices"]
         queries = vectors[:20] * 2.0
         for given in (queries, queries.tolist(), sparse.csr_matrix(queries)):
             told = collection.recall(given, 5, modes=["bands", "exact"])
