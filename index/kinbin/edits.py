@@ -164,6 +164,8 @@ class Transaction:
         refuse_versions(items.ids, known, versions)
         refuse_conflicts(items.ids, known, mode)
         rows, fresh = self._place_rows(items, following(numbers, self._state.next_row))
+        if len(fresh) == len(rows) and not any(known):
+            return self._add_new(items, rows, fresh)
         owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
         touched: list[tuple[bytes, int | None]] = []
@@ -186,6 +188,16 @@ class Transaction:
         self._write(changed, touched, owners, items, fresh)
         self._state = self._state.with_(items=self._state.items + indexed)
         return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
+
+    def _add_new(self, items: NewItems, rows: list[int], fresh: dict[int, int]) -> AddResult:
+        """Write items that are all new, each with a row of its own: what most adds are, without a list for each row."""
+        count = len(rows)
+        self._refuse_over(count, len(items.records) + sum(map(len, items.ids)) + sum(map(len, items.payloads)))
+        changed = list(zip(items.ids, rows, items.payloads, strict=True))
+        touched: list[tuple[bytes, int | None]] = [(key, None) for key in items.ids] if self.logs else []
+        self._write(changed, touched, dict(zip(rows, zip(items.ids, strict=True), strict=True)), items, fresh)
+        self._state = self._state.with_(items=self._state.items + count)
+        return AddResult(count, 0, 0, self._state.items)
 
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
         """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
@@ -225,26 +237,28 @@ class Transaction:
         self,
         changed: list[tuple[bytes, int, bytes]],
         touched: list[tuple[bytes, int | None]],
-        owners: dict[int, list[bytes]],
+        owners: Mapping[int, Sequence[bytes]],
         items: NewItems | None,
         fresh: dict[int, int],
     ) -> None:
         """Write items, owners, the journal entry and the dead bits of one edit.
 
-        touched: the items that are changed or, where none are, removed; each with its row before.
+        touched: the items that are changed or, where none are, removed; each with its row before. What is only new need not be there
+        where changes are not logged.
         """
-        if not touched:
+        if not (touched or changed):
             return
         self.writing = True
         writer = self._writer
         writer.put_items(changed)
         if not changed:
             writer.delete_items([key for key, _ in touched])
-        writer.put_owners(sorted(owners.items()))
-        dead = np.array(sorted(row for row, ids in owners.items() if not ids), np.uint64)
+        only_new = owners.keys() == fresh.keys()
+        writer.put_owners(owners.items() if only_new else sorted(owners.items()))
+        dead = np.array([] if only_new else sorted(row for row, ids in owners.items() if not ids), np.uint64)
         self._dead.update(dead.tolist())
         first, past = (next(iter(fresh)), next(reversed(fresh)) + 1) if fresh else (self._state.next_row, self._state.next_row)
-        renamed = any(ids and row not in fresh for row, ids in owners.items())
+        renamed = not only_new and any(ids and row not in fresh for row, ids in owners.items())
         self._state = self._state.with_(
             sequence=self._state.sequence + 1, next_row=past, renames=self._state.renames + renamed,
             rows=(self._state.rows or 0) + len(fresh) - len(dead),

@@ -199,7 +199,13 @@ class QueryOptions:
     def is_shaped(self) -> bool:
         """Whether an answer is more than the k nearest: something is left out of them, or done with them."""
         # What nearly always comes is told by its type alone.
-        plain = self.exclude == () and self.include_self is False and type(self.offset) is int and self.offset == 0
+        plain = (
+            type(self.exclude) is tuple
+            and not self.exclude
+            and self.include_self is False
+            and type(self.offset) is int
+            and self.offset == 0
+        )
         return not (plain and self.cursor is None and self.group_by is None and self.debug is False)
 
     def _check_shape(self) -> None:

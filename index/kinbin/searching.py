@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from kinbin.cancelling import look
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.items.kind import Kind
 from kinbin.options import AllOptions, QueryOptions, check_cancel, options_of, options_of_more
@@ -115,6 +116,7 @@ class Searched:
         at_most("batch_queries", len(rows), "queries")
         wanted = options_of(options, k, target_recall, asked)
         check_cancel(cancel)
+        look(cancel)
         with self._reading() as (reader, view):
             if wanted.is_shaped and len(rows):
                 each = [shaped_in(self, (reader, view), rows.take(np.array([i])), wanted, cancel) for i in range(len(rows))]
@@ -166,6 +168,7 @@ class Searched:
         """One query: a vector, or the id of a stored item."""
         if cancel is not None:
             check_cancel(cancel)
+        look(cancel)
         with self._reading() as (reader, view):
             answer = answer_in(self, (reader, view), query, asked, cancel)
         self._look_after(view, asked.mode)

@@ -98,7 +98,9 @@ class Connection(HttpToolsProtocol):
         self._extra_bytes = 0
         """What came since the last byte of a body, in whole reads."""
         self._late: str | None = None
-        """Why what came behind a whole request is refused; told once that is answered."""
+        """Why what came behind whole requests is refused; told once these are answered."""
+        self._begun: Any = None
+        """The cycle of the request that was begun last."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take the connection, or refuse it."""
@@ -212,16 +214,27 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """An answer is sent; after the last one goes what was refused behind its request."""
         super().on_response_complete()
-        if self._late is not None and self.cycle.response_complete and not self.transport.is_closing():
-            self._refuse(self._late)
+        if self._late is not None and self._begun.response_complete and not self.transport.is_closing():
+            self._tell(self._late)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._begun = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _refuse(self, code: str) -> None:
         """Tell why, and close: behind the answers to whole requests that came before. An answer to what is refused breaks off."""
-        if self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete:
+        whole = self.cycle is not None and not self.cycle.more_body
+        if self.pipeline or (whole and not self.cycle.response_complete):
+            if not whole:
+                # What is refused is in the body of the last of them, which is not begun.
+                self.pipeline.popleft()
             self._late = code
             self._end_timer()
             self.flow.pause_reading()
-            return
+        else:
+            self._tell(code)
+
+    def _tell(self, code: str) -> None:
         closed[code] += 1
         self._end_timer()
         if not self._in_head and self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:

@@ -24,13 +24,15 @@ class _Direct(APIRoute):
 
     def __init__(self, path: str, endpoint: Any, **more: Any) -> None:
         super().__init__(path, endpoint, **more)
+        self.allowed = self.methods or set()
+        """Methods of all routes of this path."""
         self._taken = frozenset(inspect.signature(endpoint).parameters)
         assert self._taken <= {"request", *self.param_convertors}, f"{endpoint.__name__} takes what is not in its path"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is raised goes to the handlers of the application."""
         if scope["method"] not in (self.methods or ()):
-            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.methods or ()))})
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.allowed))})
         given = {"request": Request(scope, receive, send), **scope["path_params"]}
         response = await self.endpoint(**{name: given[name] for name in self._taken})
         await response(scope, receive, send)
@@ -43,4 +45,7 @@ def routes(*tags: str, **more: Any) -> APIRouter:
 
 def take_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """Give an application the routes of these, in their order: the first that matches is taken."""
-    app.router.routes.extend(route for router in routers for route in router.routes)
+    taken = [route for router in routers for route in router.routes if isinstance(route, _Direct)]
+    for route in taken:
+        route.allowed = {method for other in taken if other.path == route.path for method in other.methods or ()}
+    app.router.routes.extend(taken)

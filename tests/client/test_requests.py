@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kinbin_client import Conflict, InvalidArgument, QueryOptions, _requests
@@ -157,3 +158,25 @@ def test_what_has_no_json_is_refused() -> None:
     for value in (object(), circle, float("nan"), {1, 2}):
         with pytest.raises(InvalidArgument, match="the payload has no JSON form"):
             _requests.to_json({"x": value}, "payload")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"k": "3"}, {"k": None}, {"k": [3]}, {"offset": "1"}, {"target_recall": "x"}, {"max_distance": "1"}, {"after": "\xe9"},
+        {"after": "a\r\nb: c"}, {"k": 10**400}, {"target_recall": 10**400},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_options_that_no_request_can_carry_are_refused(given: Any) -> None:
+    """A number that is none, a token that is no header: refused by the client, for every way of asking."""
+    with pytest.raises(InvalidArgument) as refused:
+        QueryOptions(**given)
+    assert refused.value.code == "bad_parameter"
+
+
+def test_options_may_be_numpys() -> None:
+    """Narrow numbers and arrays of ids are taken, without a warning."""
+    given: dict[str, Any] = {"k": np.int8(3), "target_recall": np.float32(0.5), "min_score": np.float16(0.5)}
+    options = QueryOptions(**given, exclude=np.array(["a", "b"]))  # type: ignore[arg-type]  # as people have them
+    assert options.exclude == ("a", "b")

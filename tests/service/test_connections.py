@@ -363,3 +363,14 @@ async def test_what_is_refused_behind_requests_is_told_behind_their_answers(behi
     answers = told.split(b"HTTP/1.1 ")[1:]
     assert [answer[:3] for answer in answers] == [b"200"] * before + [status]
     assert all(answer.endswith(b"ok") for answer in answers[:before])
+
+
+@pytest.mark.parametrize("before", [1, 3])
+@pytest.mark.parametrize("bad", [b"zz\r\n", b"0\r\ncontent-length: 3\r\n\r\n", b"1\r\nxx\r\n"])
+async def test_a_bad_body_behind_requests_is_told_behind_their_answers(bad: bytes, before: int) -> None:
+    """A request whose body goes bad is refused after the whole ones before it are answered, though all came in one read."""
+    chunked = b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with serving() as port, opened(port) as [(reader, writer)]:
+        writer.write(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n" * before + chunked + bad)
+        told = await asyncio.wait_for(reader.read(), 10)
+    assert [answer[:3] for answer in told.split(b"HTTP/1.1 ")[1:]] == [b"200"] * before + [b"400"]

@@ -292,3 +292,16 @@ async def test_health_answers_get_only(app: App) -> None:
 def test_limits_follow_the_settings() -> None:
     """A changed setting shows in the table of limits."""
     assert all_limits(Settings(queue_length=7))["queue_length"].value == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/collections/x", "DELETE, GET, PUT"), ("/v1/collections/x/limits", "GET, PUT"), ("/v1/collections/x/recall", "GET, POST"),
+        ("/v1/aliases/x", "DELETE, PUT"), ("/query", "POST"), ("/v1/collections/x/snapshots", "GET, POST"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_method_is_told_all_that_there_are(app: App, path: str, methods: str) -> None:
+    """Of a path with several routes, `Allow` names the methods of all."""
+    answer = await app.client.request("PATCH", path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)

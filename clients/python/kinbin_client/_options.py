@@ -107,14 +107,17 @@ class QueryOptions:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, Real) and not isinstance(value, bool) and not _within(value, **one.metadata):
+            if isinstance(value, Real) and not isinstance(value, bool):
+                if not _within(value, **one.metadata):
+                    raise _refused(one.name)
+            elif value is not one.default and _NUMERIC & one.metadata.keys() and not isinstance(value, bool):
                 raise _refused(one.name)
         for name in ("certify", "include_self", "debug", "allow_partial"):
             if not isinstance(getattr(self, name), bool):
                 raise _refused(name)
-        if not (self.after is None or isinstance(self.after, str)):
+        if not (self.after is None or (isinstance(self.after, str) and self.after.isascii() and self.after.isprintable())):
             raise _refused("after")
-        if self.exclude != ():
+        if type(self.exclude) is not tuple or self.exclude:
             object.__setattr__(self, "exclude", _ids("exclude", self.exclude))
         object.__setattr__(self, "include", tuple(names(self.include)))
 
@@ -136,6 +139,8 @@ class Query:
 
 
 _FIELDS = {one.name: one for one in fields(QueryOptions)}
+_NUMERIC = {"least", "above"}
+"""What is told of options that are numbers."""
 
 
 @lru_cache(maxsize=64)
@@ -207,5 +212,10 @@ def _refused(name: str) -> InvalidArgument:
 
 def _within(value: Any, *, least: float | None = None, above: float | None = None, most: float | None = None, **_: object) -> bool:
     """Whether a number is finite and within bounds. What a limit says, the service knows."""
+    try:
+        # NumPy's narrow numbers overflow beside the largest float.
+        value = float(value)
+    except OverflowError:
+        return False
     too_low = (least is not None and value < least) or (above is not None and value <= above)
     return abs(value) <= sys.float_info.max and not too_low and (most is None or value <= most)

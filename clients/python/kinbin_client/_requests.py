@@ -65,6 +65,7 @@ JSON_TYPE = "application/json"
 NPY_TYPE = "application/x-npy"
 AFTER_HEADER = "x-kinbin-after"
 """Of a read of a cluster: the token of a write that it waits for."""
+_PLAIN = {int, float}
 _NO_JSON = (ValueError, TypeError, RecursionError, OverflowError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -178,15 +179,15 @@ def object_json(encoded: Any, key: str, position: int | None = None) -> bytes:
 
 
 def _numbers(value: Any) -> bytes | None:
-    """The JSON of a list that begins with a float, in a tenth of the time that `json` takes; None: it is looked at more closely."""
-    if type(value) is not list or not value or type(value[0]) is not float:
+    """The JSON of a list of Python's own numbers, in a fifth of the time that `json` takes; None: it is looked at more closely."""
+    if type(value) is not list or not set(map(type, value)) <= _PLAIN:
         return None
     try:
         written = pydantic_core.to_json(value, inf_nan_mode="constants")
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
-    # Of NaN, of infinities, and of everything that is no number.
-    return None if b"N" in written or b"I" in written or written.count(b"[") > 1 or b'"' in written else written
+    # NaN and infinities.
+    return None if b"N" in written or b"I" in written else written
 
 
 def _dumps(value: Any) -> bytes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinbin.bands.contrast import postings_cap
 from kinbin.bands.search import search_bands
-from kinbin.cancelling import look
+from kinbin.cancelling import event_now, look
 from kinbin.errors import CorruptData
 from kinbin.hashing import Sampler, band_keys
 from kinbin.links.search import BROKEN, PROBES, room_for, scan_codes, search_links
@@ -154,17 +154,25 @@ class _Call:
         """Answer some queries after the other, and look whether the search was cancelled before each of these slices.
 
         A slice is as large as a scan of all its queries is expected to take 0.2 s: what they share (tiles of codes in the cache, a
-        kernel call) is worth no more.
+        kernel call) is worth no more. Where it can be cancelled the first is small, and the next ones are as large as they took 0.2 s:
+        what other ways than a scan take, nobody knows before.
         """
         least = _LEAST_SLICE if self.wanted.mode == "exact" else _LEAST_UNSCANNED
-        size = max(least, int(_SLICE_NS / max(self.plan.scan_ns, 1.0)))
-        done = []
-        for start in range(0, len(queries), size) or (0,):
+        most = max(least, int(_SLICE_NS / max(self.plan.scan_ns, 1.0)))
+        watched = self.wanted.cancel is not None or event_now() is not None
+        size, start = min(most, _LEAST_SLICE) if watched else most, 0
+        done: list[Found] = []
+        while start < len(queries) or not done:
             look(self.wanted.cancel)
             some = queries if size >= len(queries) else queries.slice(start, min(start + size, len(queries)))
             found = Found.empty(len(some), self.wanted.k)
+            began = time.perf_counter_ns()
             self.run(some, queries_record(some), found)
             done.append(found)
+            start += size
+            if watched:
+                fitting = int(size * _SLICE_NS / max(time.perf_counter_ns() - began, 1))
+                size = max(_LEAST_SLICE, min(most, 4 * size, fitting))
         return done[0] if len(done) == 1 else joined(done)
 
     def run(self, queries: Rows, asked: Record, found: Found, *, begun: bool = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -227,9 +228,10 @@ def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int
     raise _corrupt("an item's record")
 
 
-def encode_owners(row: int, ids: list[bytes]) -> bytes:
+def encode_owners(row: int, ids: Sequence[bytes]) -> bytes:
     """The ids that share a row, in the order they came. The checksum covers the row's number as well."""
-    body = b"".join(len(key).to_bytes(2, "little") + key for key in ids)
+    one = len(ids[0]).to_bytes(2, "little") + ids[0] if len(ids) == 1 else None
+    body = b"".join(len(key).to_bytes(2, "little") + key for key in ids) if one is None else one
     return zlib.crc32(body, zlib.crc32(row_key(row))).to_bytes(4, "little") + body
 
 

@@ -93,7 +93,7 @@ class Writer(Reader):
 
     # -- writing
 
-    def _secure(self, tree: int, keys: Sequence[bytes]) -> None:
+    def _secure(self, tree: int, keys: Iterable[bytes]) -> None:
         """See that the pages where these keys belong are sound: LMDB trusts the pages that it changes.
 
         Raises:
@@ -162,21 +162,19 @@ class Writer(Reader):
 
     def put_items(self, records: Iterable[tuple[bytes, int, bytes]]) -> None:
         """Add or replace items: (id, row, payload)."""
-        known = list(records)
-        self._secure(ITEMS, [key for key, _, _ in known])
-        put, tree, new = self._txn.put, self._handles[ITEMS], self._new[ITEMS]
-        for key, row, payload in known:
-            new[key] = value = fmt.encode_item(key, row, payload)
-            put(key, value, db=tree)
+        values = {key: fmt.encode_item(key, row, payload) for key, row, payload in records}
+        self._secure(ITEMS, values)
+        self._new[ITEMS].update(values)
+        self._txn.cursor(db=self._handles[ITEMS]).putmulti(values.items())
 
     def delete_items(self, ids: Iterable[bytes]) -> None:
         """Remove items."""
         self._delete(ITEMS, ids)
 
-    def put_owners(self, owners: Iterable[tuple[int, list[bytes]]]) -> None:
+    def put_owners(self, owners: Iterable[tuple[int, Sequence[bytes]]]) -> None:
         """Replace the ids of rows; a row without ids loses its record."""
         past = self._trees.state.next_row
-        put, tree, new = self._txn.put, self._handles[OWNERS], self._new[OWNERS]
+        new = self._new[OWNERS]
         kept: list[bytes] = []
         late: list[bytes] = []
         gone: list[bytes] = []
@@ -189,8 +187,7 @@ class Writer(Reader):
             new[key] = fmt.encode_owners(row, ids)
         # Rows that are new, as most are, follow the last: they go on one leaf, which the first and the last of them lead to.
         self._secure(OWNERS, kept + late[:1] + late[1:][-1:])
-        for key in kept + late:
-            put(key, new[key], db=tree)
+        self._txn.cursor(db=self._handles[OWNERS]).putmulti([(key, new[key]) for key in kept + late])
         if gone:
             self._delete(OWNERS, gone)
 

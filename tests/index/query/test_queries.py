@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -357,3 +358,49 @@ def test_a_cancelled_search_ends_between_slices(mode: str, db: kinbin.Database, 
     np.testing.assert_array_equal(sliced.scores, whole.scores)
     with pytest.raises(kinbin.InvalidInput, match=r"cancel is a threading\.Event"):
         collection.query(Q[0], cancel=True)  # type: ignore[arg-type]
+
+
+def test_slices_are_as_large_as_they_take_time(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that can be cancelled is cut by what its queries take, whatever a scan was expected to take."""
+    rng = np.random.default_rng(3)
+    collection = db.create_collection("c", dim=8, seed=1)
+    collection.add([str(i) for i in range(300)], rng.random((300, 8)))
+    ran: list[int] = []
+    run = _Call.run
+
+    def slowly(call: _Call, queries: Rows, asked: Record, found: Found) -> None:
+        ran.append(len(queries))
+        time.sleep(0.01 * len(queries))
+        run(call, queries, asked, found)
+
+    monkeypatch.setattr(_Call, "run", slowly)
+    Q = rng.random((60, 8))
+    collection.query_batch(Q, mode="bands", cancel=threading.Event())
+    assert sum(ran) == 60
+    assert ran[0] == 16
+    assert max(ran) <= 20, "0.2 s of them"
+    ran.clear()
+    collection.query_batch(Q, mode="bands")
+    assert ran == [60], "nobody waits"
+
+
+@pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_event_that_is_set_before_is_heard(mode: str, linked: bool, db: kinbin.Database) -> None:
+    """No search begins, of one query or of a batch of one or more, by its own event or the thread's."""
+    rng = np.random.default_rng(3)
+    collection = db.create_collection("c", dim=16, seed=1)
+    X = rng.gamma(0.4, 1.0, (40, 16))[rng.integers(40, size=1_500)] * rng.gamma(4.0, 0.25, (1_500, 16)) + 1e-3
+    collection.add([str(i) for i in range(1_500)], X)
+    if linked:
+        collection.link()
+    elif mode == "links":
+        pytest.skip("there are none")
+    collection.query(X[0], mode=mode)
+    event = threading.Event()
+    event.set()
+    for ask in (lambda **more: collection.query(X[0], mode=mode, **more), lambda **more: collection.query_batch(X[:1], mode=mode, **more)):
+        with pytest.raises(kinbin.SearchCancelled):
+            ask(cancel=event)
+        with kinbin.cancelled_by(event), pytest.raises(kinbin.SearchCancelled):
+            ask()
