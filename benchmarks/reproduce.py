@@ -22,12 +22,13 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from common import _commit as commit  # noqa: E402 - the scripts are programs: their folder is where they import from
 from papers import nested  # noqa: E402
-from papers.document import write  # noqa: E402
+from papers.document import saved, write  # noqa: E402
 from papers.ledger import Busy, Finished, Ledger, opened  # noqa: E402
 from papers.plan import Cell, cells  # noqa: E402
 from papers.published import PAPERS  # noqa: E402
 from papers.run import run  # noqa: E402
 from papers.sets import SETS  # noqa: E402
+from papers.summary import key_of  # noqa: E402
 
 
 def main() -> int:
@@ -56,9 +57,13 @@ def main() -> int:
 
 def _measure(given: argparse.Namespace, ledger: Ledger, console: Console) -> None:
     there = {file.stem for file in given.data.glob("*.npz")}
-    plan = [cell for cell in cells(given.full) if given.only in cell.key]
+    shown = saved().figures if given.missing else {}
+    plan = [cell for cell in cells(given.full) if given.only in cell.key and key_of(cell) not in shown]
     if not plan:
         if "nested".startswith(given.only):
+            return
+        if any(given.only in cell.key for cell in cells(given.full)):
+            console.print("docs/papers.md shows figures of all of them")
             return
         raise ValueError(f"no cell has {given.only!r} in its key: capitals count, --full adds cells, and nested is a key of its own")
     present = [cell for cell in plan if SETS[cell.paper][cell.set].file in there]
@@ -116,6 +121,7 @@ def _arguments() -> argparse.Namespace:
         "--minutes", type=float, help="begin no more cells after so long (56, so that it ends within an hour; with --full no end)"
     )
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="cells at a time (%(default)s)")
+    parser.add_argument("--missing", action="store_true", help="only cells of figures that docs/papers.md does not show yet")
     parser.add_argument("--document", action="store_true", help="measure nothing; write docs/papers.md and its plots from the folder")
     return parser.parse_args()
 

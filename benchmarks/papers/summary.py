@@ -12,7 +12,7 @@ import numpy as np
 from papers.ledger import Finished
 from papers.plan import Cell, cells
 
-__all__ = ["Figure", "Summary", "summarised"]
+__all__ = ["Figure", "Summary", "key_of", "summarised"]
 
 Key = tuple[str, str, str, int, int]
 """Paper, set, method, k and b."""
@@ -64,7 +64,7 @@ class Summary:
     def with_more(self, cells_finished: Mapping[str, Finished]) -> Summary:
         """With what other cells show as well: their figures, but where this one's are of more repetitions."""
         newer = summarised(cells_finished)
-        added = summarised({cell.key: one for cell, one in _of_plan(cells_finished) if _key(cell) not in self.figures})
+        added = summarised({cell.key: one for cell, one in _of_plan(cells_finished) if key_of(cell) not in self.figures})
         better = {key: one for key, one in newer.figures.items() if key not in self.figures or one.count >= self.figures[key].count}
         parts = {}
         for name, (done, planned) in newer.parts.items():
@@ -85,7 +85,8 @@ class Summary:
         )
 
 
-def _key(cell: Cell) -> Key:
+def key_of(cell: Cell) -> Key:
+    """The figure that a cell counts for."""
     return cell.paper, cell.set, cell.method, cell.k, cell.bits
 
 
@@ -100,7 +101,7 @@ def summarised(finished: Mapping[str, Finished], plan: Iterable[Cell] | None = N
     for cell in dict.fromkeys(cells(full=True) if plan is None else plan):
         one = finished.get(cell.key)
         if one is not None:
-            groups[_key(cell)][cell.gamma].append(one)
+            groups[key_of(cell)][cell.gamma].append(one)
             rows[f"{cell.paper}/{cell.set}"] = one.rows
             versions.add(one.by)
             seconds += one.seconds

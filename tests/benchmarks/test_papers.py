@@ -282,6 +282,16 @@ def test_figures_of_before_stay_on_the_page(tmp_path: Path, monkeypatch: pytest.
     assert document.saved().figures == after.figures
 
 
+def test_what_the_page_shows_is_not_measured_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --missing, cells of figures that are on the page are left out."""
+    arguments = ("--folder", tmp_path / "done", "--data", data, "--missing", "--only", "nystroem/SVMGuide3")
+    assert ended(monkeypatch, *arguments) == 0
+    assert "docs/papers.md shows figures of all of them" in capsys.readouterr().out
+    assert not read(tmp_path / "done" / FILE)[0]
+
+
 def test_a_document_without_a_place_is_refused() -> None:
     """A part of the tables that the document has no place for is not dropped silently."""
     with pytest.raises(ValueError, match="0 places for in short"):
