@@ -164,7 +164,7 @@ class _Call:
         done: list[Found] = []
         while start < len(queries) or not done:
             look(self.wanted.cancel)
-            some = queries if size >= len(queries) else queries.slice(start, min(start + size, len(queries)))
+            some = queries if start == 0 and size >= len(queries) else queries.slice(start, min(start + size, len(queries)))
             found = Found.empty(len(some), self.wanted.k)
             began = time.perf_counter_ns()
             self.run(some, queries_record(some), found)

@@ -385,6 +385,22 @@ def test_slices_are_as_large_as_they_take_time(db: kinbin.Database, monkeypatch:
 
 
 @pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 80, 200, 700])
+def test_an_event_that_is_never_set_changes_no_answer(mode: str, count: int, db: kinbin.Database) -> None:
+    """However slices grow, each query is answered once, in its place."""
+    rng = np.random.default_rng(3)
+    collection = db.create_collection("c", dim=8, seed=1)
+    collection.add([str(i) for i in range(600)], rng.random((600, 8)))
+    collection.link()
+    Q = rng.random((count, 8))
+    expected = collection.query_batch(Q, k=3, mode=mode)
+    watched = collection.query_batch(Q, k=3, mode=mode, cancel=threading.Event())
+    assert len(watched) == count
+    for a, b in zip(expected, watched, strict=True):
+        assert_equal(a, b)
+
+
+@pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
 @pytest.mark.parametrize("linked", [False, True])
 def test_an_event_that_is_set_before_is_heard(mode: str, linked: bool, db: kinbin.Database) -> None:
     """No search begins, of one query or of a batch of one or more, by its own event or the thread's."""
