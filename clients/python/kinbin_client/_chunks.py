@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 from kinbin_client._objects import Objects
@@ -143,9 +144,10 @@ def query_chunks(
 ) -> tuple[int, Iterator[Chunk]]:
     """How many queries a batch has, and its requests; a batch of none is one request of none."""
     key, total, encoded = _carried(vectors)
-    fields, k = query_fields(options), options.k
+    fields = query_fields(options)
     most_hits = _ANSWER_CONTENTS if fields["include"] else _ANSWER_ITEMS
-    k += options.offset
+    # What is no number the service refuses.
+    k = sum(int(one) for one in (options.k, options.offset) if isinstance(one, Integral))
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
     if fields.keys().isdisjoint(_ONLY_JSON) and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):

@@ -107,10 +107,7 @@ class QueryOptions:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, Real) and not isinstance(value, bool):
-                if not _within(value, **one.metadata):
-                    raise _refused(one.name)
-            elif value is not one.default and _NUMERIC & one.metadata.keys() and not isinstance(value, bool):
+            if isinstance(value, Real) and not isinstance(value, bool) and not _within(value, **one.metadata):
                 raise _refused(one.name)
         for name in ("certify", "include_self", "debug", "allow_partial"):
             if not isinstance(getattr(self, name), bool):
@@ -139,8 +136,6 @@ class Query:
 
 
 _FIELDS = {one.name: one for one in fields(QueryOptions)}
-_NUMERIC = {"least", "above"}
-"""What is told of options that are numbers."""
 
 
 @lru_cache(maxsize=64)
