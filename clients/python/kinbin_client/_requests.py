@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
-import pydantic_core
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kinbin_client._columns import COLUMNS_TYPE, parse_answers
 from kinbin_client._objects import KEYS, encode_object
@@ -66,6 +65,7 @@ NPY_TYPE = "application/x-npy"
 AFTER_HEADER = "x-kinbin-after"
 """Of a read of a cluster: the token of a write that it waits for."""
 _PLAIN = {int, float}
+_LISTED: TypeAdapter[list[Any]] = TypeAdapter(list[Any], config=ConfigDict(ser_json_inf_nan="constants"))
 _NO_JSON = (ValueError, TypeError, RecursionError, OverflowError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -183,7 +183,7 @@ def _numbers(value: Any) -> bytes | None:
     if type(value) is not list or not set(map(type, value)) <= _PLAIN:
         return None
     try:
-        written = pydantic_core.to_json(value, inf_nan_mode="constants")
+        written = _LISTED.dump_json(value)
     except ValueError:
         return None
     # NaN and infinities.
