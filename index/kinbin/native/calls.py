@@ -11,7 +11,7 @@ from numba import types
 
 from kinbin.native.callbacks import Callback
 
-__all__ = ["BOUND", "CURVE", "SCORE", "call_bound", "call_curve", "call_score", "code_address"]
+__all__ = ["BOUND", "CURVE", "SCORE", "SKETCH", "call_bound", "call_curve", "call_score", "call_sketch", "code_address"]
 
 intrinsic: Any = numba.extending.intrinsic
 
@@ -20,6 +20,8 @@ SCORE = (types.uint64, types.int64, types.uint64)
 BOUND = (types.uint64, types.float64, types.float64, types.float64)
 CURVE = (types.uint64, types.float64)
 """Arguments of the bounds of a space: first its context, an address. All of these functions return float64, and raise nothing."""
+SKETCH = (types.uint64, types.int64, types.uint64, types.uint64)
+"""Of making a sketch: addresses of an object's numbers, of the frame and of the sketch, and how many numbers there are."""
 
 
 def code_address(kernel: Any, arguments: tuple[Any, ...]) -> int:
@@ -79,3 +81,4 @@ def _slot(builder: Any, kind: Any) -> Any:
 call_score = _caller(SCORE)
 call_bound = _caller(BOUND)
 call_curve = _caller(CURVE)
+call_sketch = _caller(SKETCH)

@@ -7,6 +7,7 @@ Left to itself the compiler takes loops of a dozen turns one by one. Points lie 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-__all__ = ["LANES", "least_of_lanes", "lower_lanes", "warp_lanes"]
+__all__ = ["LANES", "least_of_lanes", "lower_lanes", "reach_lanes", "warp_lanes"]
 
 LANES = 8
 _DOUBLE = ir.DoubleType()
@@ -104,6 +105,33 @@ def lower_lanes(_typing: Any, point: Any, planes: Any, stride: Any, dims: Any, l
         return _least(builder, apart)
 
     return types.float64(ADDRESS, ADDRESS, ADDRESS, types.int64, ADDRESS), generate
+
+
+@intrinsic
+def reach_lanes(_typing: Any, points: Any, count: Any, planes: Any, stride: Any, dims: Any, share: Any, out: Any) -> Any:
+    """How far eight points in planes are from the nearest of `count` points (dims float32 each, at an address): eight uint8 at `out`.
+
+    Each is the whole number below share · distance, 255 at most.
+    """
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        points, count, planes, stride, dims, share, out = args
+        nearest = cgutils.alloca_once_value(builder, ir.Constant(_WIDE, [math.inf] * LANES))
+        builder.store(ir.Constant(_WIDE, [math.inf] * LANES), nearest)
+        step = builder.mul(dims, ir.Constant(dims.type, 4))
+        with cgutils.for_range(builder, count) as loop:
+            point = builder.add(points, builder.mul(loop.index, step))
+            apart = _to_points(builder, (point, planes, stride, dims))
+            builder.store(_lesser(builder, apart, builder.load(nearest)), nearest)
+        root = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_WIDE, [_WIDE]), f"llvm.sqrt.v{LANES}f64")
+        far = builder.fmul(builder.call(root, [builder.load(nearest)]), _all_lanes(builder, share))
+        kind = ir.VectorType(ir.IntType(8), LANES)
+        small = builder.fptoui(_lesser(builder, far, ir.Constant(_WIDE, [255.0] * LANES)), ir.VectorType(_I32, LANES))
+        store = builder.store(builder.trunc(small, kind), builder.inttoptr(out, kind.as_pointer()))
+        store.align = 1
+        return _context.get_dummy_value()
+
+    return types.void(ADDRESS, types.int64, ADDRESS, ADDRESS, types.int64, types.float64, ADDRESS), generate
 
 
 @intrinsic

@@ -21,11 +21,13 @@ __all__ = [
     "absolute_differences_64",
     "absolute_differences_128",
     "address_of",
+    "any_differs_64",
     "count_equal_u16",
     "f32_array",
     "f64_array",
     "float32_at",
     "float64_at",
+    "greatest_difference_64",
     "i64_array",
     "i64_at",
     "item",
@@ -300,6 +302,45 @@ def _absolute_differences(lanes: int) -> Any:
         return signature, generate
 
     return absolute_differences
+
+
+@intrinsic
+def greatest_difference_64(_typing: Any, left: Any, right: Any) -> Any:
+    """The greatest |a − b| of 64 uint8 at two addresses."""
+    signature = types.uint8(types.uint64, types.uint64)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        most = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.IntType(8), [_BYTES_64]), "llvm.vector.reduce.umax.v64i8")
+        return builder.call(most, [_apart_64(builder, *args)])
+
+    return signature, generate
+
+
+_BYTES_64 = ir.VectorType(ir.IntType(8), 64)
+
+
+def _apart_64(builder: Any, left: Any, right: Any) -> Any:
+    """|a − b| of 64 uint8 at two addresses."""
+    one, other = (builder.load(builder.inttoptr(address, _BYTES_64.as_pointer())) for address in (left, right))
+    one.align = other.align = 1
+    less = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_BYTES_64, [_BYTES_64, _BYTES_64]), "llvm.usub.sat.v64i8")
+    return builder.or_(builder.call(less, [one, other]), builder.call(less, [other, one]))
+
+
+@intrinsic
+def any_differs_64(_typing: Any, left: Any, right: Any, most: Any) -> Any:
+    """Whether any of 64 uint8 at two addresses differ by more than `most`, a uint8."""
+    signature = types.boolean(types.uint64, types.uint64, types.uint8)
+
+    def generate(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        undefined, lanes = ir.Constant(_BYTES_64, ir.Undefined), ir.VectorType(ir.IntType(32), 64)
+        first = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
+        beyond = builder.icmp_unsigned(
+            ">", _apart_64(builder, *args[:2]), builder.shuffle_vector(first, undefined, ir.Constant(lanes, [0] * 64))
+        )
+        return builder.icmp_unsigned("!=", builder.bitcast(beyond, ir.IntType(64)), ir.Constant(ir.IntType(64), 0))
+
+    return signature, generate
 
 
 absolute_differences_64 = _absolute_differences(64)

@@ -15,7 +15,6 @@ from kinbin.costs import COSTS
 from kinbin.hashing import similarity_needed
 from kinbin.links.linkset import Links
 from kinbin.links.widths import HARD, MOST_WIDTH, Width
-from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.query.view import View
 from kinbin.segments.descriptors import FRESH_BANDS
@@ -184,7 +183,7 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
     segments = view.descriptors.copy()
     if space.objects is not None and space.objects.sketch is not None:
         for i, run in enumerate(view.runs):
-            segments["sketches"][i], segments["sizes"][i] = map(address_of, sketches_of(run, space))
+            segments["sketches"][i], segments["sizes"][i], segments["frame"][i] = sketches_of(run, space).addresses
     need, suggest = np.empty((len(segments), LEVELS)), np.empty((len(segments), LEVELS))
     layouts: list[tuple[int, int]] = []
     plans = [_plan_run(run, space, target) for run in view.runs]

@@ -62,7 +62,7 @@ LOOKUP = Layout(
     context=("address", "what the space's functions are handed besides; set with it"),
     work=("u64[]", "room for what a space of objects makes of the query"),
     work_size=("count", "words of it"),
-    sketch=("u8[]", "(64,) that of the query, where a space has such"),
+    sketch=("u8[]", "(64,) that of the query, where a space has such; then work: how many of a sample are so far apart, (256,) uint32"),
     cutoff=("number", "scores below it need not be exact: 0 stands for all of them; set before rows are scored"),
 )
 

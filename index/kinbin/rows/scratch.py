@@ -123,7 +123,7 @@ class Scratch:
         """Have room for what a space of objects makes of a query."""
         if self.words < words:
             self.words = words + words // 4
-            self._keep(work=np.empty(self.words, np.uint64), sketch=np.zeros(64, np.uint8))
+            self._keep(work=np.empty(self.words, np.uint64), sketch=np.zeros(64 + 4 * 256, np.uint8))
             SCRATCH.fill(self.record, work_size=self.words)
 
     def count(self, rows: int) -> None:

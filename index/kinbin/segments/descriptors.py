@@ -43,6 +43,7 @@ RUN = Layout(
     keys=("count", "column of the run's first band key in the key matrix of the queries"),
     collect=("count", "rows with at least so many shared bands are collected while counting"),
     sketches=("u8[]", "64 bytes a row, where a space has such: see `segments.sketches`"),
+    frame=("f64[]", "what they are made with; 0: nothing"),
     sizes=("u8[]", "with them: how many numbers each row has, 255 for more; zeros up to a multiple of 64"),
     fresh_keys=("u16[]", "keys of the fresh rows, 128 a row (fresh run only)"),
 )

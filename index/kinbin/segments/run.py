@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class Run:
     """What `plan` has worked out for this run, by target."""
     sound: list[bool] = field(default_factory=list)
     """Has a member once the checksums of all rows have been verified."""
-    made: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict)
     """What was made of its rows, by name."""
 
     @classmethod

@@ -5,8 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinbin.native.calls import call_sketch
 from kinbin.native.jit import inline, strict
-from kinbin.native.memory import absolute_differences_64, mask_at_least, prefetch, trailing_zeros, u64_at
+from kinbin.native.memory import (
+    absolute_differences_64,
+    any_differs_64,
+    greatest_difference_64,
+    mask_at_least,
+    prefetch,
+    trailing_zeros,
+    u32_array,
+    u64_at,
+)
 from kinbin.rows.asked import answers_to, asked_of, count_up
 from kinbin.rows.topk import offer, reset
 from kinbin.segments.descriptors import CORRUPT, answers_are_sound, is_masked, prefetch_offset, prefetch_row, row_place
@@ -19,6 +29,10 @@ _FEW = 8
 """Where fewer than one row in so many may be answered, they are looked for."""
 _AHEAD = 8
 """Rows on their way while one is scored."""
+_FIRST_NEAREST, _MOST_FIRST = 1_024, 65_536
+"""From so many rows with sketches on the nearest of them, of so many at most, are scored before the others."""
+_SAMPLED = 2_048
+"""Rows that tell which ones these are."""
 
 
 @inline
@@ -53,11 +67,64 @@ def _ask_for_sketches(run, base, mask):
 
 
 @inline
-def _scan_sketches(segments, i, query, scratch, size, least, best):
+def _is_beyond(query, sketch, own, reach):
+    """Whether two sketches are farther apart."""
+    if query.space.sketch_greatest:
+        return any_differs_64(sketch, own, np.uint8(min(reach, 255.0)))
+    return absolute_differences_64(sketch, own) > reach
+
+
+@inline
+def _sketch_distance(query, sketch, own):
+    """How far apart two sketches are; 255 stands for more, too."""
+    if query.space.sketch_greatest:
+        return np.uint32(greatest_difference_64(sketch, own))
+    return min(absolute_differences_64(sketch, own), np.uint32(255))
+
+
+@inline
+def _distance_of_nearest(run, past, query, own, k):
+    """How far apart the sketches of some k rows before `past` are at most, judged by a sample."""
+    counts = u32_array(own + U64(64), 256)
+    counts[:] = np.uint32(0)
+    step = max((past - run.first) // _SAMPLED, 1)
+    for row in range(run.first, past, step):
+        if not is_masked(run, row):
+            counts[_sketch_distance(query, run.sketches + U64(64 * row), own)] += np.uint32(1)
+    found = 0
+    for far in range(255):
+        found += counts[far]
+        if found * step >= k:
+            return far
+    return 255
+
+
+@inline
+def _offer_nearest(segments, i, past, near, query, scratch, least, best):
+    """Offer rows whose sketches are near: the others meet a good answer. Returns (rows scored, whether all are sound)."""
+    run, scored = segments[i], 0
+    for row in range(run.first, past):
+        if _is_beyond(query, run.sketches + U64(64 * row), scratch[0].sketch, near) or is_masked(run, row):
+            continue
+        if not _offer_row(segments, i, row, query, scratch, least, best):
+            return scored, False
+        scored += 1
+    return scored, True
+
+
+@inline
+def _scan_sketches(segments, i, query, scratch, values, least, best):
     """Offer the rows of a run, all but those that sizes and sketches prove too far. Returns (rows scored, whether all are sound)."""
-    run = segments[i]
-    scored = 0
-    reach, differ = sketched_reach(query.space, max(least, best.scores[-1]))
+    run, size, own = segments[i], np.float64(len(values)), scratch[0].sketch
+    call_sketch(query.space.sketch, U64(values.ctypes.data), len(values), run.frame, own)
+    scored, past, near = 0, np.int64(run.first), 0
+    if least <= 0.0 and run.rows - run.first >= _FIRST_NEAREST:
+        past = min(np.int64(run.rows), run.first + _MOST_FIRST)
+        near = _distance_of_nearest(run, past, query, own, len(best.scores))
+        scored, sound = _offer_nearest(segments, i, past, near, query, scratch, least, best)
+        if not sound:
+            return scored, False
+    reach, differ = sketched_reach(query.space, run.frame, max(least, best.scores[-1]))
     begin = run.first & ~63
     ahead = _of_fitting_size(run, begin, size, differ) if begin < run.rows else U64(0)
     for base in range(begin, run.rows, 64):
@@ -68,14 +135,16 @@ def _scan_sketches(segments, i, query, scratch, size, least, best):
         while mask != U64(0):
             row = base + trailing_zeros(mask)
             mask &= mask - U64(1)
-            if absolute_differences_64(run.sketches + U64(64 * row), scratch[0].sketch) > reach:
+            if _is_beyond(query, run.sketches + U64(64 * row), own, reach):
                 continue
             if row < run.first or row >= run.rows or is_masked(run, row):
+                continue
+            if row < past and not _is_beyond(query, run.sketches + U64(64 * row), own, near):
                 continue
             if not _offer_row(segments, i, row, query, scratch, least, best):
                 return scored, False
             scored += 1
-            reach, differ = sketched_reach(query.space, max(least, best.scores[-1]))
+            reach, differ = sketched_reach(query.space, run.frame, max(least, best.scores[-1]))
     return scored, True
 
 
@@ -123,14 +192,14 @@ def _scan_few(segments, i, query, scratch, least, best):
 
 
 @inline
-def _scan_rows(segments, query, scratch, size, least, best):
-    """Offer every row. size: of the query, its nonzeros. Returns (rows scored, whether all are sound)."""
+def _scan_rows(segments, query, scratch, values, least, best):
+    """Offer every row. values: of the query. Returns (rows scored, whether all are sound)."""
     scored = 0
     look_for(scratch, max(least, best.scores[-1]))
     for i in range(len(segments)):
         run = segments[i]
         if run.sketches != U64(0):
-            some, sound = _scan_sketches(segments, i, query, scratch, np.float64(size), least, best)
+            some, sound = _scan_sketches(segments, i, query, scratch, values, least, best)
             scored += some
             if not sound:
                 return scored, False
@@ -169,7 +238,7 @@ def scan(space, segments, queries, scratch, answers):
         if wanted.more == 0:
             reset(best)
         query = fill_query(rules_of(space[0]), scratch, features, values, norm)
-        scored, sound = _scan_rows(segments, query, scratch, b - a, wanted.least, best)
+        scored, sound = _scan_rows(segments, query, scratch, values, wanted.least, best)
         clear_query(query, features)
         flags = 0 if sound and answers_are_sound(segments, query.lookup.wide, best) else CORRUPT
         count_up(answers[0], m, scored, scored, flags)

@@ -8,6 +8,7 @@ alignment", it is none.)
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from kinbin.native.memory import f32_array, i64_array, item, u64_at
 from kinbin.rows.lookup import cutoff_at, work_at
 from kinbin.rows.rows import Rows
 from kinbin.spaces.ordered import distance_score, farthest_for, whole_distance_of
-from kinbin.spaces.patterns import LAID_OUT, pattern_of, patterns_at, patterns_end, text_at
+from kinbin.spaces.patterns import LAID_OUT, SKETCHED, pattern_of, patterns_at, patterns_end, text_at
 from kinbin.spaces.space import Code, Objects, Space
 
 __all__ = ["DAMERAU"]
@@ -106,7 +107,7 @@ def _score(row, nnz, looked_up):
 
 
 @strict
-def _sketch_reach(_context, score):
+def _sketch_reach(_frame, score):
     """Two neighbours that change places take three pairs of characters away, and put three in their place."""
     return 6.0 * np.floor(farthest_for(score))
 
@@ -116,7 +117,7 @@ def _row_ns(characters: float) -> float:
     return 20.0 + 1.5 * characters * characters
 
 
-_OBJECTS = Objects(_prepare, _room, _row_ns, LAID_OUT.sketch, _sketch_reach, LAID_OUT.size_reach)
+_OBJECTS = Objects(_prepare, _room, _row_ns, replace(SKETCHED, reach=_sketch_reach))
 DAMERAU = Space(
     "damerau", "Damerau-Levenshtein distance", "the least number of insertions, deletions, replacements and swaps of neighbours",
     shapes=False, signed=True, code=Code(_score, objects=_OBJECTS), printed=whole_distance_of, score_of=distance_score.py_func,

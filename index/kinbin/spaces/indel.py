@@ -15,7 +15,7 @@ from kinbin.native.jit import inline, strict
 from kinbin.native.memory import item, set_bits, u64_array
 from kinbin.rows.lookup import cutoff_at
 from kinbin.spaces.ordered import distance_score, farthest_for, whole_distance_of
-from kinbin.spaces.patterns import LAID_OUT, pattern_of, patterns_at, text_at
+from kinbin.spaces.patterns import LAID_OUT, SKETCHED, pattern_of, patterns_at, text_at
 from kinbin.spaces.space import Code, Space
 
 __all__ = ["INDEL"]
@@ -64,13 +64,13 @@ def _score(row, nnz, looked_up):
 
 
 @strict
-def _sketch_reach(_context, score):
+def _sketch_reach(_frame, score):
     """An insertion takes one pair of characters away and puts two in its place; a deletion the other way round."""
     return 3.0 * np.floor(farthest_for(score))
 
 
 INDEL = Space(
     "indel", "Indel distance", "the least number of insertions and deletions", shapes=False, signed=True,
-    code=Code(_score, objects=replace(LAID_OUT, sketch_reach=_sketch_reach)), printed=whole_distance_of,
+    code=Code(_score, objects=replace(LAID_OUT, sketch=replace(SKETCHED, reach=_sketch_reach))), printed=whole_distance_of,
     score_of=distance_score.py_func, ascending=True, printed_range=(0.0, math.inf), embeddings=(GRAMS, LINEAR), aligned=indel_script,
 )  # fmt: skip

@@ -53,9 +53,10 @@ SPACE = Layout(
     least=("address", "f64 (context, score): the least collision probability of a pair of this score; with `score`"),
     context=("address", "what these functions are handed besides"),
     prepare=("address", "f64 (query's values, how many, look-up): lays an object out; 0: the query's features are looked up"),
-    sketch=("address", "f64 (values, how many, 64 bytes): makes the sketch of an object; 0: there are none"),
-    sketch_reach=("address", "f64 (context, score): the most that sketches of a pair of this score are apart in L1"),
-    size_reach=("address", "f64 (context, score): the most that the numbers of a pair of this score differ by"),
+    sketch=("address", "f64 (values, how many, frame, 64 bytes): makes the sketch of an object; 0: there are none"),
+    sketch_reach=("address", "f64 (frame, score): the most that sketches of a pair of this score are apart"),
+    sketch_greatest=("count", "whether by the greatest difference of a byte; 0: by the sum of all of them"),
+    size_reach=("address", "f64 (frame, score): the most that the numbers of a pair of this score differ by; 0: any number"),
 )
 
 
@@ -72,6 +73,7 @@ class Rules(NamedTuple):
     prepare: Any
     sketch: Any
     sketch_reach: Any
+    sketch_greatest: Any
     size_reach: Any
 
 
@@ -107,6 +109,7 @@ def rules_of(space):
         space.prepare,
         space.sketch,
         space.sketch_reach,
+        space.sketch_greatest != 0,
         space.size_reach,
     )
 
@@ -128,8 +131,6 @@ def lay_out(query, scratch, features, values, norm):
     if query.space.prepare != U64(0):
         scratch[0].norm, scratch[0].context, scratch[0].cutoff = norm, query.space.context, 0.0
         call_score(query.space.prepare, U64(values.ctypes.data), len(values), query.record)
-        if query.space.sketch != U64(0):
-            call_score(query.space.sketch, U64(values.ctypes.data), len(values), scratch[0].sketch)
         return
     scale = np.float32(1.0)
     if query.space.score == U64(0):
@@ -166,11 +167,12 @@ def look_for(scratch, score):
 
 
 @inline
-def sketched_reach(space, score):
+def sketched_reach(space, frame, score):
     """(how far apart sketches of a pair may be that scores so much, how much their sizes may differ); where any score will do, any."""
     if score <= 0.0:
         return np.inf, np.inf
-    return call_curve(space.sketch_reach, space.context, score), call_curve(space.size_reach, space.context, score)
+    differ = np.inf if space.size_reach == U64(0) else call_curve(space.size_reach, frame, score)
+    return call_curve(space.sketch_reach, frame, score), differ
 
 
 @inline

@@ -28,9 +28,9 @@ from kinbin.rows.lookup import work_at
 from kinbin.rows.record import HEADER
 from kinbin.rows.rows import Rows
 from kinbin.spaces.ordered import farthest_for
-from kinbin.spaces.space import Objects
+from kinbin.spaces.space import Objects, Sketch
 
-__all__ = ["LAID_OUT", "Patterns", "pattern_of", "patterns_at", "patterns_end", "room_of", "text_at"]
+__all__ = ["LAID_OUT", "SKETCHED", "Patterns", "pattern_of", "patterns_at", "patterns_end", "room_of", "text_at"]
 
 U64 = np.uint64
 _SMALL, _STATE = 8, 136
@@ -176,7 +176,7 @@ def _row_ns(characters: float) -> float:
 
 
 @strict
-def _sketch(values, n, out):
+def _sketch(values, n, _frame, out):
     """Counts of pairs of characters in a row, with a mark before the first and behind the last, in 64 cells by a hash.
 
     An edit takes 2 pairs away at most, and puts 2 at most in their place (Ukkonen 1992): the counts of two strings are at most four times
@@ -196,16 +196,17 @@ def _sketch(values, n, out):
 
 
 @strict
-def _sketch_reach(_context, score):
+def _sketch_reach(_frame, score):
     """Of a pair that scores so much."""
     return 4.0 * np.floor(farthest_for(score))
 
 
 @strict
-def _size_reach(_context, score):
+def _size_reach(_frame, score):
     """Each edit changes the length by 1 at most."""
     return np.floor(farthest_for(score))
 
 
-LAID_OUT = Objects(_prepare, room_of, _row_ns, _sketch, _sketch_reach, _size_reach)
+SKETCHED = Sketch(_sketch, _sketch_reach, _size_reach)
+LAID_OUT = Objects(_prepare, room_of, _row_ns, SKETCHED)
 """How a query is laid out, and what sketches say, for distances that count insertions, deletions and replacements."""

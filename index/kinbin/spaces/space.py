@@ -76,16 +76,28 @@ class Objects:
     """The most 8-byte words that one of these queries takes there."""
     row_ns: Callable[[float], float]
     """The time that scoring a row takes, in the mean, of a collection whose rows hold so many numbers: slices of scans are cut by it."""
-    sketch: Any = None
-    """(address of float32 values, how many, address of 64 bytes) → 0.0: writes the sketch of an object. Machine code.
+    sketch: Sketch | None = None
+    """By which scans pass over rows. None: they score every one."""
 
-    Scans pass over rows whose sketches are too far apart from the query's, in L1: counts of something that a distance bounds. They are
-    made of sealed rows in memory, when a process first needs them. None: there are none.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """64 bytes of an object, by which scans pass over rows that are too far: a distance bounds how much they differ.
+
+    They are made of sealed rows in memory, when a process first needs them. Functions are machine code, but for `frame`.
     """
-    sketch_reach: Any = None
-    """(context, score) → the most that the sketches of a pair of this score, or a better one, are apart. Machine code."""
+
+    make: Any
+    """(address of float32 values, how many, address of the frame, address of 64 bytes) → 0.0: writes the sketch of an object."""
+    reach: Any
+    """(address of the frame, score) → the most that the sketches of a pair of this score, or a better one, are apart."""
     size_reach: Any = None
-    """(context, score) → the most that the numbers of objects differ by that score so much. Machine code; with `sketch`."""
+    """(address of the frame, score) → the most that the numbers of objects differ by that score so much. None: any number."""
+    frame: Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.float64]] | None = None
+    """What the sketches of a run's rows, and of queries of it, are made with: of some rows, values (n,) laid end to end and where each
+    begins. They may be damaged. None: nothing, and the address is 0."""
+    greatest: bool = False
+    """Whether sketches are as far apart as the greatest difference of two bytes; otherwise as the sum of all differences."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,13 +275,15 @@ class Space:
 
     @staticmethod
     def _object_code(objects: Objects) -> dict[str, int]:
-        from kinbin.native.calls import CURVE, SCORE, code_address
+        from kinbin.native.calls import CURVE, SCORE, SKETCH, code_address
 
-        told = {"prepare": code_address(objects.prepare, SCORE)}
-        if objects.sketch is None:
+        told, sketch = {"prepare": code_address(objects.prepare, SCORE)}, objects.sketch
+        if sketch is None:
             return told
-        reaches = {name: code_address(getattr(objects, name), CURVE) for name in ("sketch_reach", "size_reach")}
-        return told | reaches | {"sketch": code_address(objects.sketch, SCORE)}
+        told |= {"sketch": code_address(sketch.make, SKETCH), "sketch_reach": code_address(sketch.reach, CURVE)}
+        if sketch.size_reach is not None:
+            told["size_reach"] = code_address(sketch.size_reach, CURVE)
+        return told | {"sketch_greatest": int(sketch.greatest)}
 
     @cached_property
     def law(self) -> Any:

@@ -115,10 +115,13 @@ def test_what_lies_on_the_limit_is_within_it(db: kinbin.Database, quiet: None) -
     for items, distance in (("points", "hausdorff"), ("points", "modified_hausdorff"), ("series", "dtw")):
         collection = db.create_collection(distance, items=items, distance=distance, dim=1)
         collection.add([str(i) for i in range(len(apart))], apart[:, None, None])
-        for limit in apart.tolist():
-            found = collection.query([[0.0]], k=600, max_distance=limit)
-            assert len(found.ids) == (apart <= limit).sum()
-            assert found.scores.max() <= limit
+        for sealed in (False, True):
+            if sealed:
+                collection.compact()
+            for limit in apart.tolist():
+                found = collection.query([[0.0]], k=600, max_distance=limit)
+                assert len(found.ids) == (apart <= limit).sum()
+                assert found.scores.max() <= limit
         both = collection.query_batch([[[0.0]]] * 2, k=600, max_distance=49.0)
         assert (both.scores == 49.0).sum() == 2
 

@@ -105,7 +105,7 @@ def sketch(text: str) -> np.ndarray:
     """As scans make it."""
     out = np.full(64, 7, np.uint8)
     values = strings([text]).values
-    _sketch(np.uint64(values.ctypes.data), len(values), np.uint64(out.ctypes.data))
+    _sketch(np.uint64(values.ctypes.data), len(values), np.uint64(0), np.uint64(out.ctypes.data))
     return out.astype(np.int64)
 
 
