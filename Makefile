@@ -142,7 +142,7 @@ bench: $(VENV)/.bench ## measure against exact scans and other libraries
 
 reproduce: $(VENV)/.bench ## measure the tables of the papers again; what was ended goes on (FULL=1 for all of it)
 	$(BIN)/python benchmarks/reproduce.py $(if $(FULL),--full) --folder $(PAPERS) $(ARGS)
-	$(BIN)/python benchmarks/d2ke.py --folder $(PAPERS) $(filter --document,$(ARGS))
+	$(if $(filter --only --missing,$(ARGS)),,$(BIN)/python benchmarks/d2ke.py --folder $(PAPERS) $(filter --document,$(ARGS)))
 
 typescript: $(MODULES) ## type the TypeScript client anew from service/openapi.json, compile it, and pack it into dist/ (needs Node)
 	$(NPM) run generate

@@ -65,7 +65,9 @@ def _measure(given: argparse.Namespace, ledger: Ledger, console: Console) -> Non
         if any(given.only in cell.key for cell in cells(given.full)):
             console.print("docs/papers.md shows figures of all of them")
             return
-        raise ValueError(f"no cell has {given.only!r} in its key: capitals count, --full adds cells, and nested is a key of its own")
+        near = next((f"; is {cell.key} meant?" for cell in cells(True) if given.only.lower() in cell.key.lower()), "")
+        text = f"no cell has {given.only!r} in its key: capitals count, --full adds cells, and nested is a key of its own"
+        raise ValueError(text + near)
     present = [cell for cell in plan if SETS[cell.paper][cell.set].file in there]
     absent = {f"{cell.set} ({SETS[cell.paper][cell.set].file}.npz)" for cell in set(plan) - set(present)}
     if absent and (present or given.only):
@@ -94,8 +96,14 @@ def _measure_nested(given: argparse.Namespace, console: Console, started: float)
     if not (given.data / f"{nested.SET}.npz").exists():
         console.print(f"not in {given.data}: {nested.SET}.npz", markup=False)
         return
+    grid = nested.grid_of(given.full)
+    if given.missing and {
+        (base, depth, rate, share) for base in nested.BASES for depth in nested.DEPTHS for rate in grid[0] for share in grid[1]
+    } <= set(nested.saved()):
+        console.print("docs/papers.md shows all of nested histograms")
+        return
     minutes = math.inf if given.full and given.minutes is None else (given.minutes or 56) - (time.monotonic() - started) / 60
-    done = nested.measure(given.data, given.folder, nested.grid_of(given.full), minutes, lambda text: console.print(text, markup=False))
+    done = nested.measure(given.data, given.folder, grid, minutes, lambda text: console.print(text, markup=False))
     console.print("nested histograms are finished" if done else "cells of nested histograms are left")
 
 

@@ -55,6 +55,9 @@ _KERNEL_OF: Final = {
 
 def write(folder: Path) -> None:
     """Save the summary of a folder's finished cells, with the figures of before that they do not show; write document and plots from it."""
+    import matplotlib as mpl  # Where it is missing, nothing is written.
+
+    assert mpl.__version__
     cells, _ = read(folder / FILE)
     summary = saved().with_more(cells) if RESULT.exists() else summarised(cells)
     draft = RESULT.with_suffix(".tmp")
@@ -199,7 +202,8 @@ def _against(figure: Figure | None, paper: float) -> str:
 
 
 def _differs(figure: Figure, paper: float) -> bool:
-    return abs(figure.mean - paper) > AGREES + 1e-9
+    # As they are printed.
+    return abs(round(figure.mean, 1) - round(paper, 1)) > AGREES + 1e-9
 
 
 def _accuracies(summary: Summary, paper: str) -> str:

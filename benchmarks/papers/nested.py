@@ -213,11 +213,18 @@ def errors(folder: Path) -> dict[tuple[str, int, float, float], float]:
     return {(one["base"], one["depth"], one["log2_rate"], one["epsilon"]): one["error"] for one in lines}
 
 
+def saved() -> dict[tuple[str, int, float, float], float]:
+    """What the document was written from, as `errors` returns it."""
+    lines = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else []
+    return {(base, depth, rate, share): error for base, depth, rate, share, error in lines}
+
+
 def write(folder: Path) -> bool:
-    """Save what a folder has, and write its part of docs/papers.md; whether it has anything."""
+    """Save what a folder has, with what was saved before and it has not, and write its part of docs/papers.md; whether it has anything."""
     found = errors(folder)
     if not found:
         return False
+    found = saved() | found
     lines = [json.dumps([*cell, round(error, 3)]) for cell, error in sorted(found.items())]
     RESULT.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
@@ -226,7 +233,7 @@ def write(folder: Path) -> bool:
 
 def written(document: str) -> str:
     """A document with the table of what was saved between its markers."""
-    found = {(base, depth, rate, share): error for base, depth, rate, share, error in json.loads(RESULT.read_text(encoding="utf-8"))}
+    found = saved()
     begin, end = "<!-- nested histograms -->", "<!-- end of nested histograms -->"
     before, _, rest = document.partition(begin)
     return f"{before}{begin}\n\n{_text(found)}\n\n{end}{rest.partition(end)[2]}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinbin
+from kinbin.query.threads import threads_set
 from linked import still
 from nursery import Nursery
 
@@ -289,3 +292,37 @@ def test_another_process_without_the_function(database: kinbin.Database, tmp_pat
     assert other.receive() == "open"
     assert other.call("database.collections") == ["c"]
     assert other.call("get", ["a"])[0].object == "kitten"
+
+
+def test_who_asks_is_told_of_his_own_error(database: kinbin.Database) -> None:
+    """Queries that fail side by side have an error each, that of their own query; so do batches, whose parts have threads."""
+
+    def apart(left: str, right: str) -> float:
+        if left.startswith("!"):
+            raise ValueError(left)
+        return float(abs(len(left) - len(right)))
+
+    collection = database.create_collection("c", items="strings", distance=apart)
+    collection.add([str(i) for i in range(20)], ["a" * (i + 1) for i in range(20)])
+
+    def asked(query: str) -> Counter[tuple[str, str]]:
+        told = Counter[tuple[str, str]]()
+        for turn in range(40):
+            try:
+                if turn % 4:
+                    collection.query(query)
+                else:
+                    collection.query_batch(["aa"] * 150 + [query])
+                told["", ""] += 1
+            except kinbin.InvalidInput as error:
+                told[error.code, str(error.__cause__)] += 1
+        return told
+
+    before = threads_set()
+    kinbin.set_threads(2)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            told = list(threads.map(asked, ["!1", "!2", "!3", "aaa"]))
+    finally:
+        kinbin.set_threads(before)
+    assert told == [{("distance_failed", name): 40} for name in ("!1", "!2", "!3")] + [{("", ""): 40}]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from kinbin.errors import InvalidInput
-from kinbin.features.rows import Matrix, refuse_negative
+from kinbin.features.rows import Matrix, refuse_broken, refuse_negative
 from kinbin.limits import limit
 from kinbin.parameters import arrived, one_of, whole
 from kinbin.rows.canonical import canonical_rows
@@ -49,6 +49,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises:
             ValueError: as scikit-learn's estimators; InvalidInput, which is one: negative values where none are taken.
         """
+        refuse_broken(X)
         X = Matrix.of(validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=reset)).X
         if not self._signed():
             refuse_negative(X, type(self).__name__)

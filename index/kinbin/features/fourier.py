@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kinbin.errors import InvalidInput
 from kinbin.features.estimator import FeatureMap, seed_of, size_of
+from kinbin.features.rows import Matrix
+from kinbin.limits import limit
 from kinbin.parameters import is_number
 
 __all__ = ["FourierFeatures"]
@@ -67,10 +69,13 @@ class FourierFeatures(FeatureMap):
     def transform(self, X: Any) -> Any:
         """X (n, d) dense or sparse → (n, n_components) array of X's dtype."""
         check_is_fitted(self)
-        X = normalize(self._checked(X, reset=False))
-        features = np.asarray(X @ self.directions_)
+        X = self._checked(X, reset=False)
+        lengths = Matrix(X).lengths
+        some = lengths > limit("value_min")
+        # Products are scaled, not rows: what is small in float32 loses nothing.
+        features = np.asarray(X @ self.directions_) * np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=some)[:, None]
         features += self.phases_
         np.cos(features, out=features)
         features *= np.sqrt((1.0 if self.folded else 2.0) / self.n_components)
-        features[np.asarray(abs(X).sum(axis=1)).reshape(-1) == 0.0] = 0.0
+        features[~some] = 0.0
         return (normalize(features) if self.normalised else features).astype(X.dtype, copy=False)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from kinbin.collection import Collection
 from kinbin.database import Database
 from kinbin.errors import InvalidInput
-from kinbin.features.estimator import FeatureMap, size_of, takes_negative, where_nonzero
+from kinbin.features.estimator import FeatureMap, seed_of, size_of, takes_negative, where_nonzero
 from kinbin.features.kernel_matrix import pairwise
 from kinbin.limits import limit
 from kinbin.parameters import is_number, one_of
@@ -48,7 +48,8 @@ class KinbinTransformer(FeatureMap):
             the same. Scores are right to 1e-6, roots of them to 0.0015 where they are near 0.
         target_recall: 1 scans, and misses nothing; below, what is fastest is taken that finds so many of the neighbours in the mean.
         path: a directory for the database, which is kept; None: a temporary one, which goes with the estimator.
-        random_state: a whole number is the seed of the collection's hashes: with a target below 1 the same rows are found again.
+        random_state: the seed of the collection's hashes, a whole number or a RandomState: with a target below 1 the same rows are found
+            again.
 
     Attributes:
         n_samples_fit_: rows of the graph's columns.
@@ -102,7 +103,7 @@ class KinbinTransformer(FeatureMap):
         size_of("n_neighbors", self.n_neighbors, int(limit("k")) - 1)
         self.n_samples_fit_ = self._n_features_out = X.shape[0]
         self._zeros = np.setdiff1d(np.arange(X.shape[0]), where_nonzero(X))
-        seed = self.random_state if isinstance(self.random_state, int) else None
+        seed = None if self.random_state is None else seed_of(self.random_state)
         made = {"kernel": self.kernel, "dim": _dimension(X), "seed": seed} | ({"parameters": self.parameters} if self.parameters else {})
         self._stored = Stored(X, made, self.path)
         self._stored.collection(anew=True)

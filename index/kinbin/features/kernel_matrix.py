@@ -54,9 +54,7 @@ def pairwise(
         text = f"{', '.join(twice)} came twice: in parameters, and as a keyword argument"
         raise InvalidInput.of("bad_parameter", text, field="parameters")
     space, rule = space_for(kernel, {**(parameters or {}), **more})
-    out_type = np.dtype(dtype)
-    if out_type not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise InvalidInput.of("bad_parameter", f"dtype is float64 or float32, not {out_type}", field="dtype")
+    out_type = _result_type(dtype)
     left = _taken(X, space)
     right = left if Y is None else _taken(Y, space)
     if left.X.shape[1] != right.X.shape[1]:
@@ -78,6 +76,16 @@ def pairwise(
     places = [place for place in product(_blocks(len(left)), _blocks(len(right))) if not same or place[0].start <= place[1].start]
     _each(places, fill)
     return out
+
+
+def _result_type(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        out_type = np.dtype(dtype)
+    except TypeError:
+        raise InvalidInput.of("bad_parameter", f"dtype is float64 or float32, not {arrived(dtype)}", field="dtype") from None
+    if out_type not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise InvalidInput.of("bad_parameter", f"dtype is float64 or float32, not {out_type}", field="dtype")
+    return out_type
 
 
 def space_for(kernel: object, parameters: Mapping[str, Any]) -> tuple[Space, Pairwise]:

@@ -13,9 +13,10 @@ from sklearn.utils import check_array
 
 from kinbin.errors import InvalidInput
 from kinbin.limits import limit
+from kinbin.rows.matrices import Fault, check_sparse
 from kinbin.spaces.pairwise import Sum
 
-__all__ = ["Matrix", "SparseBlock", "narrowed", "refuse_negative"]
+__all__ = ["Matrix", "SparseBlock", "narrowed", "refuse_broken", "refuse_negative"]
 
 _MOST_COLUMNS = 1 << 22
 """A row is laid out over all columns; of wider matrices, over those that occur."""
@@ -31,6 +32,21 @@ def refuse_negative(X: Any, what: str) -> None:
         raise InvalidInput.of("negative_value", f"Negative values in data: {what} takes values of 0 and more", field="vector")
 
 
+def refuse_broken(X: Any) -> None:
+    """Refuse what neither scikit-learn nor SciPy looks at: a sparse matrix whose places lie outside of it, and masked values.
+
+    Raises:
+        InvalidInput: codes "bad_vector", "out_of_range". Cost: 0.5 ns a place.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        raise InvalidInput.of("bad_vector", "masked arrays are not taken: fill the mask, or drop what is masked", field="vector")
+    if sp.issparse(X):
+        try:
+            check_sparse(X)
+        except Fault as fault:
+            raise InvalidInput.of(fault.code, fault.detail, field="vector") from None
+
+
 @dataclass(frozen=True)
 class Matrix:
     """n rows of d columns that are right: finite, within the library's limit of a value."""
@@ -43,9 +59,14 @@ class Matrix:
         """A matrix that was checked.
 
         Raises:
-            ValueError: not two-dimensional, no rows or columns, NaN or infinite; InvalidInput: values beyond the limit `value`.
+            ValueError: not two-dimensional, no rows or columns, NaN or infinite; InvalidInput, which is one: see
+            `refuse_broken`, and values beyond the limit `value`.
         """
-        X = check_array(X, accept_sparse="csr", dtype=_DTYPES, accept_large_sparse=True)
+        refuse_broken(X)
+        try:
+            X = check_array(X, accept_sparse="csr", dtype=_DTYPES, accept_large_sparse=True)
+        except TypeError as error:
+            raise InvalidInput.of("bad_vector", f"rows are numbers: {error}", field="vector") from None
         values = X.data if sp.issparse(X) else X
         most = limit("value")
         if values.size and max(values.max(), -values.min()) > most:

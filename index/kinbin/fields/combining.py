@@ -78,6 +78,8 @@ def combination_of(spaces: Mapping[str, Space], asked: Mapping[str, Any], weight
         return Combination(names, (1.0 / len(names),) * len(names), False)
     if not isinstance(weights, Mapping):
         raise _bad("weights", f"weights are a mapping of field to number, not {arrived(weights)}")
+    if extra := [name for name in weights if name in spaces and name not in names]:
+        raise _bad("weights", f"{extra[0]} has a weight, and no vector in this query: leave the weight out, or give the vector")
     check_names(dict.fromkeys(names), weights, "weights")
     if missing := [name for name in names if name not in weights]:
         raise _bad("weights", f"weights lack {', '.join(missing)}: give each field that has a vector a weight from 0 on")

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from kinbin.errors import InvalidInput
 
-__all__ = ["CALLABLE", "Functions"]
+__all__ = ["CALLABLE", "Functions", "asker_now", "working_for"]
 
 CALLABLE = "callable"
 """What the kernel of such a collection is called, where names are stored and told."""
 _NAMES = ("distance", "encoder", "decoder")
+Result = TypeVar("Result")
+
+
+class _Thread(threading.local):
+    asker: int | None = None
+
+
+_THREAD = _Thread()
+
+
+def asker_now() -> int:
+    """The thread for which this one works: itself, but where `working_for` says another."""
+    return threading.get_ident() if _THREAD.asker is None else _THREAD.asker
+
+
+def working_for(asker: int, task: Callable[[], Result]) -> Result:
+    """Do something for another thread: what a user's function raises meanwhile is that one's."""
+    before, _THREAD.asker = _THREAD.asker, asker
+    try:
+        return task()
+    finally:
+        _THREAD.asker = before
 
 
 @dataclass(slots=True, eq=False)
@@ -25,8 +48,8 @@ class Functions:
     """object → what is stored of it: bytes, or an array of numbers. Of items="objects" only."""
     decoder: Callable[[Any], Any] | None = None
     """The inverse: what `distance` is handed and `get` returns. None: that is the stored form."""
-    failure: BaseException | None = None
-    """What the distance raised, until somebody takes it."""
+    failures: dict[int, BaseException] = field(default_factory=dict)
+    """By the thread that asked, what a function raised first, until it takes it."""
 
     def bind(self, distance: object, encoder: object, decoder: object, *, objects: bool) -> bool:
         """Take the functions; whether there were none before. objects: whether items need an encoder.
@@ -55,7 +78,10 @@ class Functions:
         )
         return InvalidInput.of("distance_missing", f"{text} encoder and decoder that it was created with", field="distance")
 
+    def fail(self, failure: BaseException) -> None:
+        """Keep what a function raised, for the thread that asked."""
+        self.failures.setdefault(asker_now(), failure)
+
     def take_failure(self) -> BaseException | None:
-        """What went wrong in the distance since somebody asked last."""
-        failure, self.failure = self.failure, None
-        return failure
+        """What went wrong in a function since this thread took the last one."""
+        return self.failures.pop(asker_now(), None)

@@ -125,7 +125,11 @@ def dense_numbers(given: Any, one: str) -> NDArray[np.float32]:
     try:
         array = np.asarray(given)
     except Exception as error:  # noqa: BLE001  # whatever foreign code raises
-        raise Fault("bad_object", f"{an(one)} is an array of numbers: {error}"[:160]) from None
+        told = _ragged(given) or str(error)
+        raise Fault("bad_object", f"{an(one)} is an array of numbers: {told}"[:160]) from None
+    if array.dtype == object and array.size and all(isinstance(value, int) for value in array.flat):
+        # Python's whole numbers have no end.
+        raise Fault("out_of_range", f"the numbers of {an(one)} are between -{limit('value'):.0e} and {limit('value'):.0e}; rescale it")
     if array.dtype.kind not in "fiu":
         raise Fault("bad_object", f"{an(one)} is an array of numbers of equal lengths, this one has dtype {array.dtype}")
     values = array.astype(np.float64, copy=False)
@@ -135,6 +139,14 @@ def dense_numbers(given: Any, one: str) -> NDArray[np.float32]:
         raise Fault("out_of_range", f"the numbers of {an(one)} are between -{limit('value'):.0e} and {limit('value'):.0e}; rescale it")
     # Not `ascontiguousarray`, which makes a list of a single number.
     return np.asarray(values, np.float32, order="C")
+
+
+def _ragged(given: Any) -> str | None:
+    """What is said of a list of lists of unequal lengths; None of anything else."""
+    if not isinstance(given, list | tuple) or not all(isinstance(part, list | tuple) for part in given):
+        return None
+    lengths = sorted({len(part) for part in given})
+    return f"its lists have as many numbers each, not {lengths[0]} and {lengths[-1]}" if len(lengths) > 1 else None
 
 
 def sequence_rows(values: NDArray[np.float32], sizes: NDArray[np.int64]) -> Rows:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from kinbin.errors import InvalidInput
+from kinbin.items.functions import asker_now, working_for
 
 __all__ = ["parts", "run_together", "set_threads", "threads_set"]
 
@@ -68,7 +69,8 @@ def parts(queries: int) -> list[slice]:
 def run_together(tasks: list[Callable[[], Result]]) -> list[Result]:
     """Run tasks side by side, the first in the calling thread. Waits for all; raises what one of them raised."""
     executor = _POOL.executor()
-    waiting = [executor.submit(task) for task in tasks[1:]]
+    asker = asker_now()
+    waiting = [executor.submit(working_for, asker, task) for task in tasks[1:]]
     try:
         first = tasks[0]()
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fault", "sparse_rows"]
+__all__ = ["Fault", "check_sparse", "sparse_rows"]
 
 _COLUMN, _ROW = "column", "row"
 
@@ -30,11 +30,11 @@ def sparse_rows(matrix: Any) -> tuple[NDArray[Any], NDArray[np.uint64], NDArray[
     """
     if matrix.dtype.kind not in "fiu":
         raise Fault("bad_vector", f"vectors are numbers, this matrix has dtype {matrix.dtype}")
-    _check(matrix)
+    check_sparse(matrix)
     try:
         csr = (matrix.reshape(1, -1) if matrix.ndim == 1 else matrix).tocsr()
         if csr is not matrix:
-            _check(csr)
+            check_sparse(csr)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -47,8 +47,12 @@ def _inconsistent(matrix: Any, why: str) -> Fault:
     return Fault("bad_vector", f"this {matrix.format} matrix contradicts itself: {why}; build it anew", position=None)
 
 
-def _check(matrix: Any) -> None:
-    """Refuse places outside of the shape, and lists of different lengths."""
+def check_sparse(matrix: Any) -> None:
+    """Refuse places outside of the shape, and lists of different lengths.
+
+    Raises:
+        Fault: codes "bad_vector", "out_of_range".
+    """
     rows, columns = matrix.shape if matrix.ndim == 2 else (1, matrix.shape[-1])
     if matrix.format in ("csr", "csc", "bsr"):
         height, width = matrix.blocksize if matrix.format == "bsr" else (1, 1)

@@ -21,7 +21,7 @@ __all__ = ["SKETCH", "Sketches", "sketches_of"]
 U64 = np.uint64
 SKETCH = 64
 """Bytes of one."""
-_SAMPLED, _MOST_NUMBERS = 512, 256
+_SAMPLED, _MOST_NUMBERS = 256, 1_024
 """Rows that a frame is made of, and numbers of each."""
 _MAKING = threading.Lock()
 

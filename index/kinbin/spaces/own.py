@@ -1,6 +1,6 @@
 """A distance that is a Python function: kernels call it for each row that is scored, under the interpreter's lock.
 
-What it raises, and what is no distance, is kept (`Functions.failure`), and the row scores NaN, as a damaged one does: the search ends,
+What it raises, and what is no distance, is kept (`Functions.failures`), and the row scores NaN, as a damaged one does: the search ends,
 and whoever asked gets the error in the place of one about damage.
 """
 
@@ -51,7 +51,7 @@ class _Calls:
         try:
             self._queries[looked_up] = self._object(values, count)
         except BaseException as error:  # noqa: BLE001  # it may not pass through machine code; `score` tells
-            self._functions.failure = _told("the decoder", error)
+            self._functions.fail(_told("the decoder", error))
         return 0.0
 
     def score(self, row: int, nnz: int, looked_up: int) -> float:
@@ -59,8 +59,7 @@ class _Calls:
         try:
             return self._scored(row, nnz, looked_up)
         except BaseException as error:  # noqa: BLE001  # it may not pass through machine code
-            if self._functions.failure is None:
-                self._functions.failure = _told("the distance", error)
+            self._functions.fail(_told("the distance", error))
             return math.nan
 
     def _scored(self, row: int, nnz: int, looked_up: int) -> float:

@@ -83,28 +83,29 @@ def _room(rows: Rows) -> int:
 _ANCHORS = 64
 _HEAD = 2
 """Words of a frame before the anchors: units in a distance of 1, and the dimensions. Anchors are planes of float32."""
-_TRIMMED = 1.0
-"""Per cent of the sample's points, at either end of each axis, that no anchor is taken from: outliers say little of the others."""
-_CANDIDATES = 4_096
+_TRIMMED = 2.0
+"""Per cent of the sample's points, those farthest from its middle, that no anchor is taken from: outliers say little of the others."""
+_CANDIDATES, _MOST_NUMBERS = 4_096, 256
+"""Points that anchors are chosen from, and numbers of a set that are looked at: one point at least."""
 
 
 def _frame(dims: int, values: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Anchors that are spread over a sample of sets, and a unit by which few of the sets' distances from them exceed 255."""
-    sets = [one[: len(one) // dims * dims].reshape(-1, dims) for one in np.split(values, starts[1:-1])]
+    most = max(_MOST_NUMBERS // dims, 1)
+    sets = [one[: len(one) // dims * dims].reshape(-1, dims)[:most] for one in np.split(values, starts[1:-1])]
     sound = [one for one in sets if len(one) and np.isfinite(one).all()]
     frame = np.zeros(_HEAD + (_ANCHORS * dims + 1) // 2)
     frame[:_HEAD] = 1.0, dims
     if not sound:
         return frame
     points = np.concatenate(sound).astype(np.float64)
-    low, high = np.percentile(points, (_TRIMMED, 100.0 - _TRIMMED), axis=0)
-    inside = points[((points >= low) & (points <= high)).all(axis=1)]
-    anchors = _spread(inside if len(inside) else points)
+    from_middle = np.square(points - np.median(points, axis=0)).sum(axis=1)
+    anchors = _spread(points[from_middle <= np.percentile(from_middle, 100.0 - _TRIMMED)])
     frame[_HEAD:].view(np.float32)[: _ANCHORS * dims] = anchors.T.ravel()
-    begins = np.cumsum([0, *map(len, sound[:-1])])
-    far = [np.sqrt(np.minimum.reduceat(np.square(points - anchor).sum(axis=1), begins)) for anchor in anchors]
-    most = float(np.percentile(far, 100.0 - _TRIMMED))
-    frame[0] = 255.0 / most if most > 0.0 else 1.0
+    squares = sum(np.square(points[:, k, None] - anchors[:, k]) for k in range(dims))
+    nearest = np.minimum.reduceat(squares, np.cumsum([0, *map(len, sound[:-1])]), axis=0)
+    farthest = math.sqrt(np.percentile(nearest, 99.0))
+    frame[0] = 255.0 / farthest if farthest > 0.0 else 1.0
     return frame
 
 

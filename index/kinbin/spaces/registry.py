@@ -195,6 +195,8 @@ def object_space_of(kind: Kind, name: object, parameters: object = None, dim: in
         if isinstance(name, str) and name in OBJECT_KERNELS:
             owner = next(other for other, one in KINDS.items() if name in one.kernels)
             text = f'{name} compares {owner}, these items are vectors: say items="{owner}"'
+            if name == "euclidean":
+                text += "; of vectors, the kernel cosine orders rows of one length as the Euclidean distance does"
             raise InvalidInput.of("bad_parameter", text, field=word)
         return space_of(name, parameters)
     one_of(word, name, _Names(kind.kernels))

@@ -127,7 +127,7 @@ def _of_one_length(values: Mapping[str, Any], dims: int | None = None) -> Space:
     length, most = values["length"], int(limit("series_numbers"))
     if dims is not None and not (length >= 1 and length == int(length) and length * dims <= most):
         wanted = f'parameters={{"length": 128}}, a whole number, at most {most // dims}'
-        text = f"the Euclidean distance is of series of one length: say it, as {wanted}"
+        text = f"the Euclidean distance is of series of one length: say it, as {wanted}" + (f"; {length} is not" if length else "")
         raise InvalidInput.of("bad_parameter", text, field="parameters")
     return replace(
         EUCLIDEAN, parameters=dict(values), of=lambda other: _of_one_length(other, dims), sized=lambda other: _of_one_length(values, other)

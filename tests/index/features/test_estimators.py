@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kinbin import set_threads
-from kinbin.features import FourierFeatures, GCWSFeatures, KinbinTransformer, NystroemFeatures, ProductFeatures, SignFeatures
+from kinbin import InvalidInput, set_threads
+from kinbin.features import FourierFeatures, GCWSFeatures, KinbinTransformer, NystroemFeatures, ProductFeatures, SignFeatures, pairwise
 from kinbin.query.threads import threads_set
 
 MAPS = [
@@ -172,3 +172,58 @@ def test_without_scikit_learn_the_extra_is_named() -> None:
     """Where scikit-learn is absent, importing says which extra brings it."""
     program = "import sys\nsys.modules['sklearn'] = None\ntry:\n import kinbin.features\nexcept ImportError as e:\n print(e)"
     assert in_a_process(program) == "kinbin.features needs scikit-learn: install kinbin with its extra, kinbin[features]"
+
+
+_BROKEN = [("indices", 1, 4), ("indices", 0, -1), ("indices", 2, 10**9), ("indptr", 1, 99)]
+
+
+@pytest.mark.parametrize(("part", "place", "value"), _BROKEN)
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix])
+def test_broken_sparse_matrices_are_refused(form: Any, part: str, place: int, value: int) -> None:
+    """A column, or row, that is not there is never looked up, by no map and no matrix of kernels."""
+    broken = form(np.ones((4, 4)))
+    getattr(broken, part)[place] = value
+    maps = [GCWSFeatures(), SignFeatures(), FourierFeatures(), NystroemFeatures(n_components=2), ProductFeatures()]
+    for one in [*maps, KinbinTransformer()]:
+        with pytest.raises(InvalidInput, match="matrix"):
+            clone(one).fit(broken)
+    for kernel in ("gmm", "chi2", "cosine"):
+        for given in ((broken,), (np.ones((2, 4)), broken)):
+            with pytest.raises(InvalidInput, match="matrix"):
+                pairwise(*given, kernel=kernel)
+
+
+def test_what_is_no_matrix_of_numbers_is_refused() -> None:
+    """Masked values are not used, complex ones not cast, and the type of the result is one of two."""
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], [[False, True], [False, False]])
+    for refuse in (lambda: pairwise(masked), lambda: GCWSFeatures().fit(masked)):
+        with pytest.raises(InvalidInput, match="masked arrays are not taken"):
+            refuse()
+    with pytest.raises(ValueError, match=r"rows are numbers|Complex data"):
+        pairwise([[1j, 2.0]])
+    with pytest.raises(InvalidInput, match="dtype is float64 or float32, not"):
+        pairwise([[1.0, 2.0]], dtype="foo")
+
+
+def test_a_seed_of_the_graph_is_any_that_other_maps_take(rng: np.random.Generator) -> None:
+    """Whole numbers of NumPy are seeds, equal random states give equal graphs, and words are refused."""
+    X = rng.gamma(0.3, 1.0, (200, 8))
+    seeds = []
+    for state in (5, np.int64(5), np.random.RandomState(3), np.random.RandomState(3)):
+        made = KinbinTransformer(random_state=state).fit(X)
+        seeds.append(made._stored._made["seed"])
+    assert (seeds[0], seeds[1], seeds[2]) == (5, 5, seeds[3])
+    with pytest.raises(InvalidInput, match="random_state is a whole number, a RandomState or None"):
+        KinbinTransformer(random_state="x").fit(X)
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e-16, 1e-29])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_short_rows_are_divided_by_their_lengths(scale: float, dtype: Any) -> None:
+    """As collections do, down to 1e-30; shorter ones are rows of zeros."""
+    X = (np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [1e-35, 0.0, 0.0]]) * scale).astype(dtype)
+    for given in (X, sp.csr_array(X)):
+        features = FourierFeatures(n_components=64, random_state=0).fit_transform(given)
+        whole = FourierFeatures(n_components=64, random_state=0).fit_transform((X.astype(np.float64) / scale)[:2])
+        np.testing.assert_allclose(features[:2], whole, rtol=1e-5, atol=1e-6)
+        assert not features[2].any()

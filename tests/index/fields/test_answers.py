@@ -171,7 +171,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"weights": {"colour": 1}}, "weights lack words"),
     ({"weights": {"colour": 1, "words": -1}}, "'words' is not a number from 0"),
     ({"weights": {"colour": 0, "words": 0}}, "above 0"),
-    ({"weights": {"colour": 1, "words": 1, "texture": 1}}, "no field 'texture'"),
+    ({"weights": {"colour": 1, "words": 1, "texture": 1}}, "texture has a weight, and no vector"),
     ({"weights": [1, 2]}, "mapping of field to number"),
     ({"weights": {"colour": 1, "words": float("nan")}}, "not a number"),
     ({"weights": {"colour": 1, "words": 1}, "combine": "product"}, "a product has no weights"),

@@ -107,3 +107,18 @@ def test_a_collection_of_one_point_has_sketches(db: kinbin.Database, quiet: None
     assert collection.query([[3.0, 3.0]], k=100, max_distance=0.0).distances.tolist() == [0.0] * 100  # type: ignore[union-attr]
     assert len(collection.query([[3.0, 4.0]], k=100, max_distance=0.999)) == 0
     assert len(collection.query([[3.0, 4.0]], k=100, max_distance=1.0)) == 100
+
+
+@pytest.mark.parametrize("dims", [200, 257, 1_000])
+def test_sets_of_many_dimensions_have_sketches(dims: int, db: kinbin.Database, rng: np.random.Generator, quiet: None) -> None:
+    """A set of one point has more numbers than are looked at of others; whatever the scale, few are scored, and none is missed."""
+    centres = 3 * rng.normal(size=(300, 1, dims))
+    for scale in (1.0, 1e-3):
+        sets = (scale * (centres + 0.1 * rng.normal(size=(300, 2, dims)))).astype(np.float32)
+        collection = db.create_collection(f"c{scale < 1:d}", items="points", distance="hausdorff", dim=dims)
+        collection.add([str(i) for i in range(300)], sets)
+        collection.compact()
+        true = np.array([naive.hausdorff(sets[3], one) for one in sets])
+        answer = collection.query(sets[3], k=9, mode="exact")
+        np.testing.assert_allclose(answer.scores, np.sort(true)[:9], rtol=1e-9)
+        assert collection.query(sets[3], k=9, max_distance=scale).verified < 30
