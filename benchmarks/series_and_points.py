@@ -82,7 +82,8 @@ def _measured(distance: str, stored: list[Points], queries: list[Points], option
             tasks[f"auto {target}"] = lambda i, target=target: collection.query(queries[i], K, target_recall=target)  # type: ignore[misc]
         out["limit"] = limit = float(np.median(exact))
         tasks["within"] = lambda i: collection.query(queries[i], _MOST, max_distance=limit)
-        out["us"] = latencies(tasks, options.pick(200, 20), loop=20)
+        count = options.pick(200, 20)
+        out["us"] = latencies(tasks, count, loop=count // 20)
         within = [collection.query(query, _MOST, max_distance=limit) for query in queries]
         out["within"] = {"found": float(np.mean([len(one) for one in within])), "scored": float(np.mean([one.verified for one in within]))}
         out["path"] = {str(target): collection.query(queries[0], K, target_recall=target).mode for target in TARGETS}
