@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
+import report
 from common import K, Options, interleaved, run, workspace
 from databases import fill
 from kinbin.features import pairwise
@@ -43,11 +45,14 @@ _BLOCK = 100
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Every kernel on every data set, or those of KERNEL_SETS and KERNEL_NAMES."""
+    """Every kernel on every data set, or those of KERNEL_SETS and KERNEL_NAMES.
+
+    Sets that are left out keep what was saved of them, with when and where that was measured.
+    """
     kinbin.warm_up()
     sets = os.environ.get("KERNEL_SETS", ",".join(DATA)).split(",")
     names = os.environ.get("KERNEL_NAMES", ",".join(RANKINGS)).split(",")
-    measured = {}
+    measured = _kept(options, sets)
     for name in sets:
         data = SETS[name](options)
         lines = []
@@ -56,7 +61,17 @@ def measure(options: Options) -> dict[str, Any]:
             gc.collect()
             print(f"{name} {kernel}: recall {lines[-1]['recall']:.4f}, {lines[-1]['auto_us']:.1f} us", flush=True)
         measured[name] = {"title": data.title, "rows": data.rows.shape[0], "dimension": data.rows.shape[1], "kernels": lines}
-    return {"floor": FLOOR, "queries": QUERIES, "sets": measured}
+    return {"floor": FLOOR, "queries": QUERIES, "sets": {name: measured[name] for name in DATA if name in measured}}
+
+
+def _kept(options: Options, sets: list[str]) -> dict[str, Any]:
+    """What was saved of other sets, where results are those of the document."""
+    path = report.RESULTS / "kernels.json"
+    if options.results != report.RESULTS or not path.exists():
+        return {}
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    where = f"{saved['date']}, {saved['machine']['instructions']}, at {saved['versions']['commit']}"
+    return {name: {"measured": where} | each for name, each in saved["result"]["sets"].items() if name not in sets}
 
 
 def _measure(kernel: str, data: VectorSet, options: Options) -> dict[str, Any]:
@@ -157,7 +172,8 @@ def _set_parts(each: dict[str, Any], result: dict[str, Any]) -> tuple[str, str]:
             bands["bound"], bands["verified"], scan["plain"], scan["linked"],
             None if scan["plain"] is None else scan["plain"] / scan["linked"],
         ))  # fmt: skip
-    head = f"**{each['title']}.** {each['rows']:,} rows of {each['dimension']:,} dimensions, {result['queries']} queries, k = {K}."
+    when = f" Measured {each['measured']}." if "measured" in each else ""
+    head = f"**{each['title']}.** {each['rows']:,} rows of {each['dimension']:,} dimensions, {result['queries']} queries, k = {K}.{when}"
     return head, table(titles, lines)
 
 
