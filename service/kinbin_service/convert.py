@@ -56,7 +56,9 @@ def vectors_in(given: Sequence[Any], pointers: str) -> dict[str, list[VectorIn]]
             text = 'vectors are an object of field to vector, as {"colour": [0.1, 0, 2.5]}'
             raise Refusal("bad_vector", text, [Entry(pointer, text)])
         if position and raw.keys() != out.keys():
-            text = "these are not the fields of the first: all have the same"
+            lacking, extra = [name for name in out if name not in raw], [name for name in raw if name not in out]
+            text = f"this one lacks {', '.join(lacking)}" if lacking else f"the first has no {', '.join(extra)}"
+            text += ": all have the same fields"
             raise Refusal("bad_vector", text, [Entry(pointer, text)])
         for name, vector in raw.items():
             out.setdefault(name, []).append(vector_in(vector, f"{pointer}/{name}"))

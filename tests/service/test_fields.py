@@ -115,6 +115,19 @@ async def test_refusals_name_the_place(filled: App, name: str) -> None:
     assert (await filled.post("/v1/collections/p/count", {}))["count"] == 3
 
 
+@pytest.mark.parametrize(
+    ("vectors", "text"),
+    [
+        ({"colour": [1, 2, 3, 4]}, "this one lacks words: all have the same fields"),
+        ({"colour": [1, 2, 3, 4], "words": ["a"], "x": [1]}, "the first has no x: all have the same fields"),
+    ],
+)
+async def test_the_field_that_differs_is_named(filled: App, vectors: dict[str, Any], text: str) -> None:
+    """Items, or queries, of one request have the same fields; the refusal says which one differs."""
+    problem = await filled.post("/v1/collections/p/index", _item(**vectors), status=422)
+    assert problem["errors"] == [{"pointer": "#/items/1/vectors", "detail": text}]
+
+
 async def test_kernels_of_fields_have_parameters(app: App) -> None:
     """A field's kernel may be a product, has parameters, and may be hashed by any sampler of its own; GET tells all of it."""
     fields = {
