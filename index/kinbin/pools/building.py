@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ _BETTER = 0.02
 """A later embedding has to find so much more than those before it: these are cheaper."""
 _CHUNK = 16_384
 """Objects whose rows are made at a time, and become a run."""
-_QUERIES, _SLICE = 250, 16
+_QUERIES, _SLICE, _TIMED = 250, 16, 48
 _MOST_SECONDS = 30.0
 """Of exact scans: where they take longer, fewer objects are asked for."""
 _SATISFIED = 0.999
@@ -137,25 +138,42 @@ def calibrate(collection: Collection, search: PoolSearch, check: Callable[[], No
         truth, scan_ns = _truth(collection, (reader, view), objects, k, check)
         objects, numbers = objects.slice(0, len(truth)), sampled.row_numbers[: len(truth)]
         recall, ns, far = _recalls(search, view, objects, numbers, truth, check)
-    return Calibration(len(source), len(truth), list(POOLS[: len(ns)]), recall, far, ns, round(scan_ns / len(source), 2))
+        fewer = {}
+        for k in (one for one in CALIBRATED_K[:-1] if str(one) in recall):
+            check()
+            some, own = objects.slice(0, min(len(objects), _TIMED)), numbers[:_TIMED]
+            scan_of_few = _mean_ns(len(own), partial(_scanned, collection, (reader, view), some, k))
+            took = [_mean_ns(len(own), partial(search.search, view, some, k, pool, None, own)) for pool in POOLS[: len(ns)]]
+            fewer[str(k)] = [round(scan_of_few / len(source), 2), *took]
+    return Calibration(len(source), len(truth), list(POOLS[: len(ns)]), recall, far, ns, round(scan_ns / len(source), 2), fewer)
+
+
+def _mean_ns(queries: int, ask: Callable[[], object]) -> float:
+    """What a query takes in the mean."""
+    began = time.thread_time()
+    ask()
+    return round((time.thread_time() - began) / queries * 1e9)
+
+
+def _scanned(collection: Collection, at: tuple[Reader, View], objects: Rows, k: int) -> NDArray[np.float64]:
+    """(m, k) scores of the nearest of objects, each without itself: its own row is the first, at no distance, and equal objects are one row."""
+    plan = plan_query(at[1], collection._space, 0.9)
+    try:
+        found = collection._searcher.search(at, plan, objects, Wanted(k + 1, 0.0, 0.9, "exact"), None)
+    except CorruptData:
+        collection._space.raise_failure()
+        raise
+    return found.answers.scores[:, 1:].copy()
 
 
 def _truth(
     collection: Collection, at: tuple[Reader, View], objects: Rows, k: int, check: Callable[[], None]
 ) -> tuple[NDArray[np.float64], float]:
     """(m, k) scores of the nearest of objects, each without itself; and the time of a scan in ns."""
-    plan = plan_query(at[1], collection._space, 0.9)
-    wanted = Wanted(k + 1, 0.0, 0.9, "exact")
     found, began = [], time.thread_time()
     for start in range(0, len(objects), _SLICE):
         check()
-        part = objects.slice(start, min(start + _SLICE, len(objects)))
-        # Its own row is the first: it is at no distance, and equal objects are one row.
-        try:
-            found.append(collection._searcher.search(at, plan, part, wanted, None).answers.scores[:, 1:].copy())
-        except CorruptData:
-            collection._space.raise_failure()
-            raise
+        found.append(_scanned(collection, at, _part(objects, start), k))
         if time.thread_time() - began > _MOST_SECONDS and start:
             break
     truth = np.concatenate(found)

@@ -7,7 +7,7 @@ finds it damaged, or of another version, does as if there were none.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,12 @@ class Calibration:
     far: dict[str, float]
     """By k: the least score of a k-th neighbour."""
     ns: list[float]
-    """Of each pool: what a query took, in the mean."""
+    """Of each pool: what a query for the most neighbours took, in the mean."""
     scan_ns: float
-    """What a scan took for each object."""
+    """What such a scan took for each object."""
+    fewer: dict[str, list[float]] = field(default_factory=dict)
+    """By smaller k: what a scan took for each object, and a query of each pool. Answers for few neighbours are good sooner, so that more
+    is cut short: of scans that pass over most rows far more than of pools. Empty: it was not measured."""
 
     def pool(self, k: int, target: float, share: float, *, forced: bool, live: int) -> tuple[int, float] | None:
         """(the smallest pool that serves, the least score of a k-th neighbour that is as calibrated); None: scan.
@@ -55,9 +58,10 @@ class Calibration:
         if known is None or known not in self.recall or (target >= 1.0 and not forced) or share <= 0.0:
             return None
         aim = target + min(_MARGIN, 0.5 * (1.0 - target))
-        for pool, recall, ns in zip(self.pools, self.recall[known], self.ns, strict=True):
+        scan_ns, *took = self.fewer.get(known, [self.scan_ns, *self.ns])
+        for pool, recall, ns in zip(self.pools, self.recall[known], took, strict=True):
             if pool >= k / share and recall >= aim and pool * share >= self._least(known, aim):
-                worth = ns * _FASTER <= self.scan_ns * live * max(share, 0.1)
+                worth = ns * _FASTER <= scan_ns * live * max(share, 0.1)
                 return (pool, self.far[known]) if worth or forced else None
         return (self.pools[-1], self.far[known]) if forced and self.pools else None
 

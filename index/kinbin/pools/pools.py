@@ -324,6 +324,10 @@ class Pools:
             "calibration": {
                 "queries": calibration.queries, "pools": calibration.pools, "recall": calibration.recall,
                 "us": [round(ns / 1_000, 1) for ns in calibration.ns], "scan_us": round(calibration.scan_ns * view.live_rows / 1_000, 1),
+                "fewer": {
+                    k: {"us": [round(ns / 1_000, 1) for ns in took], "scan_us": round(scan_ns * view.live_rows / 1_000, 1)}
+                    for k, (scan_ns, *took) in calibration.fewer.items()
+                },
             },
         }  # fmt: skip
 

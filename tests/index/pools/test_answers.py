@@ -247,3 +247,12 @@ def test_there_are_no_bands(shared: kinbin.Collection, texts: list[str]) -> None
         with pytest.raises(kinbin.InvalidInput, match="levenshtein has no bands") as caught:
             call()
         assert caught.value.problems[0].field == "mode"
+
+
+def test_scans_and_pools_are_timed_for_few(shared: kinbin.Collection) -> None:
+    """Stats tell what was measured for one neighbour and for ten."""
+    told = shared.stats()["pools"]["calibration"]
+    assert told["fewer"].keys() == {"1", "10"}
+    for one in told["fewer"].values():
+        assert len(one["us"]) == len(told["pools"])
+        assert min(*one["us"], one["scan_us"]) > 0.0
