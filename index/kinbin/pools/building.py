@@ -156,7 +156,7 @@ def _mean_ns(queries: int, ask: Callable[[], object]) -> float:
 
 
 def _scanned(collection: Collection, at: tuple[Reader, View], objects: Rows, k: int) -> NDArray[np.float64]:
-    """(m, k) scores of the nearest of objects, each without itself: its own row is the first, at no distance, and equal objects are one row."""
+    """(m, k) scores of the nearest of objects, each without itself: its own row is first, and equal objects are one row."""
     plan = plan_query(at[1], collection._space, 0.9)
     try:
         found = collection._searcher.search(at, plan, objects, Wanted(k + 1, 0.0, 0.9, "exact"), None)
