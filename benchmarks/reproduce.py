@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -35,6 +36,9 @@ def main() -> int:
     """Measure, or write the document; 130 when interrupted, 2 when there is no data or another run is at work."""
     given = _arguments()
     if given.document:
+        if find_spec("matplotlib") is None:
+            print("matplotlib draws the plots of the page, and is not installed here: make reproduce installs it; nothing is written")
+            return 2
         write(given.folder)
         nested.write(given.folder)
         return 0

@@ -55,9 +55,6 @@ _KERNEL_OF: Final = {
 
 def write(folder: Path) -> None:
     """Save the summary of a folder's finished cells, with the figures of before that they do not show; write document and plots from it."""
-    import matplotlib as mpl  # Where it is missing, nothing is written.
-
-    assert mpl.__version__
     cells, _ = read(folder / FILE)
     summary = saved().with_more(cells) if RESULT.exists() else summarised(cells)
     draft = RESULT.with_suffix(".tmp")
