@@ -55,6 +55,19 @@ def test_the_table_compares_the_middle_with_both_ends() -> None:
     assert nested.table(found) == [("tv", "1", "10.0", "25.0", "20.0", "2^0, 0.5", "50")]
 
 
+def test_what_was_saved_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with some cells replaces these, and takes no others away."""
+    monkeypatch.setattr(nested, "RESULT", tmp_path / "nested.json")
+    monkeypatch.setattr(nested, "DOCUMENT", tmp_path / "page.md")
+    (tmp_path / "page.md").write_text("<!-- nested histograms -->\n<!-- end of nested histograms -->\n", encoding="utf-8")
+    nested.RESULT.write_text('[["tv", 1, 0.0, 0.0, 30.0], ["tv", 1, 0.0, 1.0, 25.0]]', encoding="utf-8")
+    assert not nested.write(tmp_path)
+    cell = {"base": "tv", "depth": 1, "log2_rate": 0.0, "epsilon": 1.0, "error": 20.0}
+    (tmp_path / nested.FILE).write_text(json.dumps(cell) + "\n", encoding="utf-8")
+    assert nested.write(tmp_path)
+    assert nested.saved() == {("tv", 1, 0.0, 0.0): 30.0, ("tv", 1, 0.0, 1.0): 20.0}
+
+
 def test_the_document_is_what_the_results_say() -> None:
     """The page has the table of the saved results, and nobody edited it."""
     document = nested.DOCUMENT.read_text(encoding="utf-8")
