@@ -146,7 +146,7 @@ class Transaction:
     def put_payloads(self, changed: list[tuple[bytes, int, bytes]]) -> None:
         """Replace the payloads of items: (id, row, payload)."""
         self._refuse_over(0, sum(len(payload) for _, _, payload in changed))
-        self._write(changed, [(key, row) for key, row, _ in changed], {}, None, {})
+        self._write(changed, [(key, row) for key, row, _ in changed], {}, None, {}, 0)
 
     @property
     def next_row(self) -> int:
@@ -185,8 +185,7 @@ class Transaction:
                     self._leave(old[0], key, owners)
         more = sum(len(items.record(i)) for i in fresh.values()) if len(fresh) < len(items.ids) else len(items.records)
         self._refuse_over(indexed, more + sum(len(key) + len(payload) for key, _, payload in changed))
-        self._write(changed, touched, owners, items, fresh)
-        self._state = self._state.with_(items=self._state.items + indexed)
+        self._write(changed, touched, owners, items, fresh, indexed)
         return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
 
     def _add_new(self, items: NewItems, rows: list[int], fresh: dict[int, int]) -> AddResult:
@@ -195,8 +194,7 @@ class Transaction:
         self._refuse_over(count, len(items.records) + sum(map(len, items.ids)) + sum(map(len, items.payloads)))
         changed = list(zip(items.ids, rows, items.payloads, strict=True))
         touched: list[tuple[bytes, int | None]] = [(key, None) for key in items.ids] if self.logs else []
-        self._write(changed, touched, dict(zip(rows, zip(items.ids, strict=True), strict=True)), items, fresh)
-        self._state = self._state.with_(items=self._state.items + count)
+        self._write(changed, touched, dict(zip(rows, zip(items.ids, strict=True), strict=True)), items, fresh, count)
         return AddResult(count, 0, 0, self._state.items)
 
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
@@ -207,8 +205,7 @@ class Transaction:
             if old is not None and (matches is None or matches(old[1])):
                 gone.append((key, old[0]))
                 self._leave(old[0], key, owners)
-        self._write([], gone, owners, None, {})
-        self._state = self._state.with_(items=self._state.items - len(gone))
+        self._write([], gone, owners, None, {}, -len(gone))
         return DeleteResult(len(gone), self._state.items)
 
     def _refuse_over(self, indexed: int, more: int) -> None:
@@ -240,8 +237,9 @@ class Transaction:
         owners: Mapping[int, Sequence[bytes]],
         items: NewItems | None,
         fresh: dict[int, int],
+        more: int,
     ) -> None:
-        """Write items, owners, the journal entry and the dead bits of one edit.
+        """Write items, owners, the journal entry and the dead bits of one edit. more: items than before.
 
         touched: the items that are changed or, where none are, removed; each with its row before. What is only new need not be there
         where changes are not logged.
@@ -261,7 +259,7 @@ class Transaction:
         renamed = not only_new and any(ids and row not in fresh for row, ids in owners.items())
         self._state = self._state.with_(
             sequence=self._state.sequence + 1, next_row=past, renames=self._state.renames + renamed,
-            rows=(self._state.rows or 0) + len(fresh) - len(dead),
+            rows=(self._state.rows or 0) + len(fresh) - len(dead), items=self._state.items + more,
         )  # fmt: skip
         writer.append_commit(self._state.sequence, _commit(list(fresh) or [first], dead, items, list(fresh.values())))
         if self.logs:

@@ -39,6 +39,7 @@ __all__ = [
     "pointer_u64",
     "prefetch",
     "put_in_order",
+    "room_of_128",
     "set_bits",
     "squared_differences_64",
     "squared_differences_128",
@@ -173,6 +174,16 @@ def prefetch(_typing: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@intrinsic
+def room_of_128(_typing: Any) -> Any:
+    """The address of room for 128 float64 on the stack, until the function returns; each place in the source has its own."""
+
+    def generate(_context: Any, builder: Any, _sig: Any, _args: Any) -> Any:
+        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), 128)), ir.IntType(64))
+
+    return types.uint64(), generate
 
 
 @intrinsic

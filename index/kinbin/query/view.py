@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
 from kinbin.links.linkset import Links, LinkSet
-from kinbin.segments.fresh import Fresh
+from kinbin.segments.fresh import Fresh, gone_in
 from kinbin.segments.run import Run
-from kinbin.segments.segments import Segments, described
+from kinbin.segments.segments import Segments
 from kinbin.storage.format import Commit, State
 from kinbin.storage.transactions import Reader
 
@@ -41,7 +41,7 @@ class View(Segments):
 
     @classmethod
     def of(cls, state: State, runs: tuple[Run, ...], fresh: Fresh, links: Links | None, unlisted: bool = False) -> View:
-        """Describe runs and fresh rows for the kernels.
+        """Put runs and fresh rows together.
 
         Raises:
             CorruptData: other rows are alive than the state counts.
@@ -49,7 +49,7 @@ class View(Segments):
         live, total = sum(run.live for run in runs) + fresh.live, sum(run.rows for run in runs) + fresh.rows
         if state.rows not in (live, None):
             raise CorruptData(f"{live:,} rows are alive, the state record says {state.rows:,}: the files are damaged; restore a copy")
-        return cls(runs, fresh, described(runs, fresh), live, total, state, links, unlisted=unlisted)
+        return cls(runs, fresh, live, total, state, links, unlisted=unlisted)
 
     @property
     def unlinked_rows(self) -> int:
@@ -92,8 +92,9 @@ def _advanced(view: View, reader: Reader, state: State) -> View:
     if view.state.manifest != state.manifest:
         return _loaded(view, reader, state)
     commits = _commits(reader, view.state.sequence, state)
-    gone = np.concatenate([np.empty(0, np.uint64), *(commit.dead for commit in commits)])
-    return View.of(state, tuple(_bury(run, gone) for run in view.runs), view.fresh.extended(commits), view.links)
+    gone = gone_in(commits)
+    runs = tuple(_bury(run, gone) for run in view.runs) if len(gone) else view.runs
+    return View.of(state, runs, view.fresh.extended(commits), view.links)
 
 
 def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:

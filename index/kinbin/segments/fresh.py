@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,13 @@ from kinbin.segments.descriptors import FRESH_BANDS
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit
 
-__all__ = ["Fresh"]
+__all__ = ["Fresh", "gone_in"]
+
+
+def gone_in(commits: Sequence[Commit]) -> NDArray[np.uint64]:
+    """The numbers of the rows that died in some commits."""
+    dead = [commit.dead for commit in commits if len(commit.dead)]
+    return np.concatenate(dead) if dead else np.empty(0, np.uint64)
 
 
 class Fresh:
@@ -37,8 +45,10 @@ class Fresh:
         out._records = self._records.copy()
         for commit in commits:
             out._append(commit)
-        gone = np.concatenate([commit.dead for commit in commits]) if commits else np.empty(0, np.uint64)
-        out.dead = self.dead.grown(out.rows).with_dead(out.locals(gone))
+        out.dead = self.dead.grown(out.rows)
+        gone = gone_in(commits)
+        if len(gone):
+            out.dead = out.dead.with_dead(out.locals(gone))
         return out
 
     @property

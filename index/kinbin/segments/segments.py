@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,28 @@ from kinbin.segments.descriptors import FRESH_BANDS, RUN
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
 
-__all__ = ["Segments", "described"]
+__all__ = ["Segments"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """Runs and fresh rows. `descriptors` tells kernels of all runs, the fresh rows last."""
+    """Runs and fresh rows."""
 
     runs: tuple[Run, ...]
     fresh: Fresh
-    descriptors: Record
     live_rows: int
     """Distinct vectors that can be answered."""
     total_rows: int
     """Rows in the runs and the journal, dead ones included."""
+    _described: list[Record] = field(default_factory=list, init=False)
+
+    @property
+    def descriptors(self) -> Record:
+        """What kernels are told of all runs, and of the fresh rows behind them. Made when a search first asks: writers need none."""
+        if not self._described:
+            # Two threads may make it at once; they are the same.
+            self._described.append(_described(self.runs, self.fresh))
+        return self._described[0]
 
     def bases(self) -> list[tuple[Run, int]]:
         """Each run, with the rows of the runs before it."""
@@ -59,7 +67,7 @@ class Segments:
         raise CorruptData(f"row {row} is in no run: the files are damaged; restore a copy")
 
 
-def described(runs: tuple[Run, ...], fresh: Fresh) -> Record:
+def _described(runs: tuple[Run, ...], fresh: Fresh) -> Record:
     """What kernels are told of runs, and of the fresh rows behind them."""
     table = RUN.zeros(len(runs) + 1)
     base = 0

@@ -60,13 +60,21 @@ class DeadRows:
         return np.unpackbits(self.bits, count=self.rows, bitorder="little").view(np.bool_)
 
     def grown(self, rows: int) -> DeadRows:
-        """The same of more rows; those that are added are alive. Cost: a copy of the bits."""
-        bits = np.zeros(_bytes(rows), np.uint8)
-        bits[: len(self.bits)] = self.bits[: len(bits)]
-        return DeadRows(rows, bits)
+        """The same of at least as many rows; those that are added are alive. Cost: a copy of the bits, where there is no room for them."""
+        bits = self.bits
+        if len(bits) != _bytes(rows):
+            bits = np.zeros(_bytes(rows), np.uint8)
+            bits[: len(self.bits)] = self.bits
+        # As many are dead as were: no bit is counted again.
+        out = object.__new__(DeadRows)
+        for name, value in (("rows", rows), ("bits", bits), ("count", self.count)):
+            object.__setattr__(out, name, value)
+        return out
 
     def with_dead(self, locals_: NDArray[np.int64]) -> DeadRows:
         """The same with these rows dead as well, each of them below `rows`."""
+        if not len(locals_):
+            return self
         bits = self.bits.copy()
         np.bitwise_or.at(bits, locals_ >> 3, np.left_shift(1, locals_ & 7).astype(np.uint8))
         return DeadRows(self.rows, bits)

@@ -153,8 +153,9 @@ def _refuse_other_format(version: int, least: int, most: int) -> None:
         raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {most}")
 
 
-def encode_state(state: State) -> bytes:
-    """State as 76 bytes."""
+def encode_state(state: State, transaction: int | None = None) -> bytes:
+    """State as 76 bytes. transaction: that it names, if not the state's own."""
+    transaction = state.transaction if transaction is None else transaction
     body = _STATE.pack(
         0,
         FORMAT_VERSION,
@@ -166,7 +167,7 @@ def encode_state(state: State) -> bytes:
         state.sealed,
         state.next_run,
         state.renames % 2**32,
-        _UNKNOWN if state.transaction is None else state.transaction,
+        _UNKNOWN if transaction is None else transaction,
         _UNKNOWN if state.rows is None else state.rows,
     )[4:]
     return struct.pack("<I", zlib.crc32(body)) + body

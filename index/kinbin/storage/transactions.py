@@ -125,7 +125,7 @@ class Writer(Reader):
 
     def put_state(self, state: State) -> None:
         """Replace the state record; it names this transaction."""
-        self._put(META, b"state", fmt.encode_state(state.with_(transaction=self._txn.id())))
+        self._put(META, b"state", fmt.encode_state(state, self._txn.id()))
 
     def put_identity(self, identity: Identity) -> None:
         """Say whose files these are."""

@@ -137,7 +137,9 @@ class UpkeepThread(_BackgroundThread):
     def look(self) -> None:
         """Look whether there is something to do."""
         self._start()
-        self._wake.set()
+        if not self._wake.is_set():
+            # Who was told before and has not looked yet sees what there is now.
+            self._wake.set()
 
     def wake(self) -> None:
         """Tell of a write; waits while sealing is far behind, so that fresh rows stay few."""

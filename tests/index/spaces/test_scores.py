@@ -134,6 +134,17 @@ def test_the_last_feature_of_a_layout(layout: str, last: int, collections: dict[
         assert_right(collections[kernel, layout], rows)
 
 
+@pytest.mark.parametrize("kernel", OWN)
+def test_long_rows(kernel: str, collections: dict[tuple[str, str], kinbin.Collection], rng: np.random.Generator) -> None:
+    """Rows of more nonzeros than kernels take at once, of which all, some or none are shared, have the twin's scores."""
+    rows = []
+    for count in (1, 127, 128, 129, 256, 300):
+        features = rng.choice(400, count, replace=False)
+        rows.append(dict(zip(features.tolist(), rng.uniform(0.1, 2.0, count).astype(np.float32).tolist(), strict=True)))
+    rows.append({2**40 + feature: 1.0 for feature in range(300)})
+    assert_right(collections[kernel, "wide"], rows)
+
+
 @pytest.mark.parametrize("kernel", [name for name, one in kinbin.KERNELS.items() if one.normalised and one.printed_range[1] == 1.0])
 @pytest.mark.parametrize("layout", ["narrow", "wide"])
 def test_multiples_of_a_row_are_identical(kernel: str, layout: str, collections: dict[tuple[str, str], kinbin.Collection]) -> None:
