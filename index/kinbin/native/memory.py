@@ -181,7 +181,10 @@ def room_of_128(_typing: Any) -> Any:
     """The address of room for 128 float64 on the stack, until the function returns; each place in the source has its own."""
 
     def generate(_context: Any, builder: Any, _sig: Any, _args: Any) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), 128)), ir.IntType(64))
+        # Not numba's own helper, which fills it with zeros.
+        with builder.goto_entry_block():
+            room = builder.alloca(ir.ArrayType(ir.DoubleType(), 128))
+        return builder.ptrtoint(room, ir.IntType(64))
 
     return types.uint64(), generate
 

@@ -80,6 +80,8 @@ def _as_array(given: Any) -> Any:
 
 
 def _from_matrix(matrix: NDArray[Any], dim: int | None, signed: bool) -> Rows:
+    # Parts of a np.matrix have two dimensions.
+    matrix = np.asarray(matrix)
     if matrix.dtype.kind not in "fiu":
         raise InvalidInput.of("bad_vector", f"vectors are numbers, this array has dtype {matrix.dtype}", field="vector", position=0)
     n, width = matrix.shape

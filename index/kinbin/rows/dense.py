@@ -67,7 +67,8 @@ def dense_rows(X: Any, *, dim: int | None, signed: bool) -> Rows | None:
     """The same of n > 0 vectors: a matrix (n, d), or a list of lists or arrays. Cost: 3 to 4 ns a value; of lists of numbers 40 ns more."""
     X = _stacked(X)
     if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) == 1:
-        return dense_row(X[0], dim=dim, signed=signed)
+        # The row of a np.matrix is a matrix again.
+        return dense_row(np.asarray(X)[0], dim=dim, signed=signed)
     if not isinstance(X, np.ndarray) or X.ndim != 2 or not len(X) or not _is_plain(X, dim):
         return None
     n, width = X.shape

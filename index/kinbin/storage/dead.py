@@ -62,7 +62,7 @@ class DeadRows:
     def grown(self, rows: int) -> DeadRows:
         """The same of at least as many rows; those that are added are alive. Cost: a copy of the bits, where there is no room for them."""
         bits = self.bits
-        if len(bits) != _bytes(rows):
+        if len(bits) < _bytes(rows):
             bits = np.zeros(_bytes(rows), np.uint8)
             bits[: len(self.bits)] = self.bits
         # As many are dead as were: no bit is counted again.

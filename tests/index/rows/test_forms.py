@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 import kinbin
 import naive
 from awkward import DIM, NARROW, WIDE, narrow_rows, wide_rows
+from kinbin.items.kind import Form
+from kinbin.items.vectors import VECTORS
 from kinbin.rows.canonical import canonical_rows
 from kinbin.rows.rows import Rows
+
+pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 
 Matrix = NDArray[np.float64]
 WIDTH = 12
@@ -68,6 +72,8 @@ FORMS: dict[str, Callable[[Matrix], Any]] = {
     "strided": strided,
     "reversed twice": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
     "read-only": read_only,
+    "np.matrix": np.asmatrix,
+    "np.matrix of float16": lambda X: np.asmatrix(X.astype(np.float16)),
     "lists": lambda X: X.tolist(),
     "lists of integers": lambda X: X.astype(int).tolist(),
     "tuples": lambda X: tuple(tuple(x) for x in X.tolist()),
@@ -116,6 +122,14 @@ def test_every_form_is_the_same_row(form: str, dim: int | None) -> None:
     expected = canonical_rows(X, dim=dim, signed=True)
     assert [dict(zip(*(part.tolist() for part in expected.row(i)), strict=True)) for i in range(len(X))] == [naive.row(x) for x in X]
     assert_same(canonical_rows(FORMS[form](X), dim=dim, signed=True), expected)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_few_vectors_in_every_form_are_the_same_rows(form: str, count: int) -> None:
+    """A collection takes one vector, or two, as it takes many, by whichever way it does."""
+    X = a_matrix()[:count]
+    assert_same(VECTORS.rows(FORMS[form](X), Form(WIDTH, signed=True)), canonical_rows(X, dim=WIDTH, signed=True))
 
 
 @pytest.mark.parametrize("dim", [WIDTH, None], ids=["dim", "sparse"])
