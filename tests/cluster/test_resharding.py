@@ -110,7 +110,11 @@ def reshard(cluster: DevCluster, name: str, shards: int, **options: Any) -> dict
 
 def has_shards(gateway: httpx.Client, name: str, count: int) -> bool:
     """Whether a collection has so many, as the gateway has heard by now."""
-    return bool(gateway.get(f"/v1/collections/{name}").raise_for_status().json()["cluster"]["shards"] == count)
+    answer = gateway.get(f"/v1/collections/{name}")
+    if answer.status_code == 503:
+        # No node has opened all of them yet.
+        return False
+    return bool(answer.raise_for_status().json()["cluster"]["shards"] == count)
 
 
 def refused(gateway: httpx.Client, name: str, status: int, code: str) -> bool:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kinbin.hashing.laws import argmax_collision, rho_at, sign_collision
 from kinbin.native.jit import inline, reassoc, strict
 from kinbin.native.memory import item, pointer_f32, pointer_u16, pointer_u64
-from kinbin.rows.lookup import lookup_at, narrow_weight, squares_at, wide_weight
+from kinbin.rows.lookup import lookup_at, narrow_weight, squares_at, wide_of, wide_weight
 from kinbin.rows.record import HEADER
 from kinbin.rows.topk import ALIKE
 from kinbin.spaces.angle import angle_best, angle_farthest
@@ -55,11 +55,11 @@ def _wide(address, nnz, lookup, second):
     """The same of a wide row: what the query's first, or second, cells hold."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
-    index = lookup.cells.view(np.uint32)
+    cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = squares = 0.0
     for x in range(nnz):
         v = np.float64(item(values, x))
-        total += np.float64(wide_weight(index, lookup.keys, lookup.weights, item(features, x), second)) * v
+        total += np.float64(wide_weight(cells, item(features, x), second)) * v
         squares += v * v
     return total, squares
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinbin.native.jit import inline, reassoc, strict
 from kinbin.native.logarithm import log2
 from kinbin.native.memory import f64_array, float64_at, item, pointer_f32, pointer_u16, pointer_u64, room_of_128
-from kinbin.rows.lookup import lookup_at, narrow_weight, norm_at, wide_weight
+from kinbin.rows.lookup import lookup_at, narrow_weight, norm_at, wide_of, wide_weight
 from kinbin.rows.record import HEADER
 from kinbin.spaces.pairwise import JENSEN_SHANNON, Pairwise
 from kinbin.spaces.rounding import ROUNDING, snapped
@@ -57,20 +57,20 @@ def _narrow(address, nnz, norm, own, cells):
 
 @reassoc
 def _wide(address, nnz, norm, own, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold. Cost: 6 ns a nonzero, 8 ns more where both have one.
+    """The same of a wide row: what the query's first, or second, cells hold. Cost: 3 to 5 ns a nonzero, 10 to 20 more where both have one.
 
     Most features of sparse rows are not the query's. What both have is put together first: no branch depends on it, and their
     logarithms are taken several at a time.
     """
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
-    index = lookup.cells.view(np.uint32)
+    cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     ours, theirs = f64_array(room_of_128(), _AT_ONCE), f64_array(room_of_128(), _AT_ONCE)
     total = 0.0
     for first in range(0, nnz, _AT_ONCE):
         shared = 0
         for x in range(first, min(first + _AT_ONCE, nnz)):
-            u = np.float64(wide_weight(index, lookup.keys, lookup.weights, item(features, x), second))
+            u = np.float64(wide_weight(cells, item(features, x), second))
             ours[shared], theirs[shared] = u * norm, np.float64(item(values, x)) * own
             shared += u != 0.0
         for y in range(shared):

@@ -7,7 +7,7 @@ import numpy as np
 
 from kinbin.native.jit import inline, reassoc
 from kinbin.native.memory import float64_at, item, pointer_f32, pointer_u16, pointer_u64
-from kinbin.rows.lookup import narrow_weight, wide_weight
+from kinbin.rows.lookup import narrow_weight, wide_of, wide_weight
 from kinbin.rows.record import HEADER
 
 __all__ = ["SAME", "farthest_shapes", "most_similar", "shared_similarity"]
@@ -48,13 +48,13 @@ def shared_wide(address, nnz, scale, cells, keys, weights):
     """As `shared_narrow`, for wide rows. Cost: 1.5 to 2.5 ns a nonzero; as much again if second cells are used."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
-    index = cells.view(np.uint32)
+    wide = wide_of(cells, keys, weights)
     total = 0.0
     for x in range(nnz):
-        total += _least(wide_weight(index, keys, weights, item(features, x), False), item(values, x) * scale)
+        total += _least(wide_weight(wide, item(features, x), False), item(values, x) * scale)
     if keys[-1] != 0:
         for x in range(nnz):
-            total += _least(wide_weight(index, keys, weights, item(features, x), True), item(values, x) * scale)
+            total += _least(wide_weight(wide, item(features, x), True), item(values, x) * scale)
     return total
 
 

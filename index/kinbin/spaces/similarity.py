@@ -10,7 +10,7 @@ import numpy as np
 
 from kinbin.native.jit import inline, reassoc, strict
 from kinbin.native.memory import float64_at, item, pointer_f32, pointer_u16, pointer_u64
-from kinbin.rows.lookup import lookup_at, narrow_weight, norm_at, wide_weight
+from kinbin.rows.lookup import lookup_at, narrow_weight, norm_at, wide_of, wide_weight
 from kinbin.rows.record import HEADER
 from kinbin.spaces.rounding import snapped
 from kinbin.spaces.shared import SAME, most_similar
@@ -42,10 +42,10 @@ def _wide(address, nnz, left, right, lookup, second):
     """The same of a wide row: what the query's first, or second, cells hold."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
-    index = lookup.cells.view(np.uint32)
+    cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = 0.0
     for x in range(nnz):
-        total += _least(wide_weight(index, lookup.keys, lookup.weights, item(features, x), second), item(values, x), left, right)
+        total += _least(wide_weight(cells, item(features, x), second), item(values, x), left, right)
     return total
 
 
