@@ -39,7 +39,6 @@ __all__ = [
     "pointer_u64",
     "prefetch",
     "put_in_order",
-    "room_of_128",
     "set_bits",
     "squared_differences_64",
     "squared_differences_128",
@@ -174,19 +173,6 @@ def prefetch(_typing: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return signature, generate
-
-
-@intrinsic
-def room_of_128(_typing: Any) -> Any:
-    """The address of room for 128 float64 on the stack, until the function returns; each place in the source has its own."""
-
-    def generate(_context: Any, builder: Any, _sig: Any, _args: Any) -> Any:
-        # Not numba's own helper, which fills it with zeros.
-        with builder.goto_entry_block():
-            room = builder.alloca(ir.ArrayType(ir.DoubleType(), 128))
-        return builder.ptrtoint(room, ir.IntType(64))
-
-    return types.uint64(), generate
 
 
 @intrinsic

@@ -46,16 +46,19 @@ def _narrow(address, nnz, norm, own, cells):
 
 
 @reassoc
-def _wide(address, nnz, norm, own, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold."""
+def _wide(address, nnz, norm, own, lookup):
+    """The same of a wide row."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
     cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = 0.0
     for x in range(nnz):
-        u = np.float64(wide_weight(cells, item(features, x), second))
-        v = np.float64(item(values, x))
+        u, v = np.float64(wide_weight(cells, item(features, x), False)), np.float64(item(values, x))
         total += 2.0 * u * v / (u * norm + v * own)
+    if cells.keys[-1] != 0:
+        for x in range(nnz):
+            u, v = np.float64(wide_weight(cells, item(features, x), True)), np.float64(item(values, x))
+            total += 2.0 * u * v / (u * norm + v * own)
     return total
 
 
@@ -64,12 +67,7 @@ def _score(row, nnz, looked_up):
     """The score of a stored row against the query in the look-up. Rows that are the same but for a factor score 1."""
     lookup, own, norm = lookup_at(looked_up), norm_at(looked_up), float64_at(row)
     body = row + U64(HEADER)
-    if lookup.wide:
-        score = _wide(body, nnz, norm, own, lookup, False)
-        if lookup.keys[-1] != 0:
-            score += _wide(body, nnz, norm, own, lookup, True)
-    else:
-        score = _narrow(body, nnz, norm, own, lookup.cells)
+    score = _wide(body, nnz, norm, own, lookup) if lookup.wide else _narrow(body, nnz, norm, own, lookup.cells)
     return snapped(score, nnz)
 
 

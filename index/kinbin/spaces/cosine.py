@@ -51,16 +51,19 @@ def _narrow(address, nnz, cells):
 
 
 @reassoc
-def _wide(address, nnz, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold."""
+def _wide(address, nnz, lookup):
+    """The same of a wide row."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
     cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = squares = 0.0
     for x in range(nnz):
         v = np.float64(item(values, x))
-        total += np.float64(wide_weight(cells, item(features, x), second)) * v
+        total += np.float64(wide_weight(cells, item(features, x), False)) * v
         squares += v * v
+    if cells.keys[-1] != 0:
+        for x in range(nnz):
+            total += np.float64(wide_weight(cells, item(features, x), True)) * np.float64(item(values, x))
     return total, squares
 
 
@@ -70,9 +73,7 @@ def cosine_of(row, nnz, looked_up):
     lookup = lookup_at(looked_up)
     body = row + U64(HEADER)
     if lookup.wide:
-        total, squares = _wide(body, nnz, lookup, False)
-        if lookup.keys[-1] != 0:
-            total += _wide(body, nnz, lookup, True)[0]
+        total, squares = _wide(body, nnz, lookup)
     else:
         total, squares = _narrow(body, nnz, lookup.cells)
     rho = total / (math.sqrt(squares) * math.sqrt(squares_at(looked_up)))

@@ -49,15 +49,17 @@ def _narrow(address, nnz, cells):
 
 
 @reassoc
-def _wide(address, nnz, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold."""
+def _wide(address, nnz, lookup):
+    """The same of a wide row."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
     cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = 0.0
     for x in range(nnz):
-        u = np.float64(wide_weight(cells, item(features, x), second))
-        total += math.sqrt(u * np.float64(item(values, x)))
+        total += math.sqrt(np.float64(wide_weight(cells, item(features, x), False)) * np.float64(item(values, x)))
+    if cells.keys[-1] != 0:
+        for x in range(nnz):
+            total += math.sqrt(np.float64(wide_weight(cells, item(features, x), True)) * np.float64(item(values, x)))
     return total
 
 
@@ -66,12 +68,7 @@ def _score(row, nnz, looked_up):
     """The score of a stored row against the query in the look-up. Rows that are the same but for a factor score 1."""
     lookup, own, norm = lookup_at(looked_up), norm_at(looked_up), float64_at(row)
     body = row + U64(HEADER)
-    if lookup.wide:
-        shared = _wide(body, nnz, lookup, False)
-        if lookup.keys[-1] != 0:
-            shared += _wide(body, nnz, lookup, True)
-    else:
-        shared = _narrow(body, nnz, lookup.cells)
+    shared = _wide(body, nnz, lookup) if lookup.wide else _narrow(body, nnz, lookup.cells)
     return snapped(shared / math.sqrt(norm * own), nnz)
 
 

@@ -38,14 +38,17 @@ def _narrow(address, nnz, left, right, cells):
 
 
 @reassoc
-def _wide(address, nnz, left, right, lookup, second):
-    """The same of a wide row: what the query's first, or second, cells hold."""
+def _wide(address, nnz, left, right, lookup):
+    """The same of a wide row."""
     features = pointer_u64(address)
     values = pointer_f32(address + U64(8 * nnz))
     cells = wide_of(lookup.cells, lookup.keys, lookup.weights)
     total = 0.0
     for x in range(nnz):
-        total += _least(wide_weight(cells, item(features, x), second), item(values, x), left, right)
+        total += _least(wide_weight(cells, item(features, x), False), item(values, x), left, right)
+    if cells.keys[-1] != 0:
+        for x in range(nnz):
+            total += _least(wide_weight(cells, item(features, x), True), item(values, x), left, right)
     return total
 
 
@@ -56,10 +59,7 @@ def _shared(row, nnz, looked_up, left, right):
     body = row + U64(HEADER)
     if not lookup.wide:
         return _narrow(body, nnz, left, right, lookup.cells)
-    shared = _wide(body, nnz, left, right, lookup, False)
-    if lookup.keys[-1] != 0:
-        shared += _wide(body, nnz, left, right, lookup, True)
-    return shared
+    return _wide(body, nnz, left, right, lookup)
 
 
 @strict
