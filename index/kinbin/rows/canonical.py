@@ -68,10 +68,11 @@ def canonical_rows(vectors: Any, *, dim: int | None, signed: bool) -> Rows:
 
 
 def _as_array(given: Any) -> Any:
-    """An array of what NumPy makes one of (data frames, tensors); anything else as it is. Masked arrays are refused."""
+    """An array of what NumPy makes one of (data frames, tensors, memoryviews); anything else as it is. Masked arrays are refused."""
     if isinstance(given, np.ma.MaskedArray):
         raise Fault("bad_vector", _MASKED)
-    if isinstance(given, np.ndarray | np.generic | type) or not hasattr(given, "__array__") or hasattr(given, "tocsr"):
+    view = isinstance(given, memoryview)
+    if not view and (isinstance(given, np.ndarray | np.generic | type) or not hasattr(given, "__array__") or hasattr(given, "tocsr")):
         return given
     try:
         return np.asarray(given)
