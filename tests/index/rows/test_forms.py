@@ -72,7 +72,7 @@ FORMS: dict[str, Callable[[Matrix], Any]] = {
     "strided": strided,
     "reversed twice": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
     "read-only": read_only,
-    "memoryview": memoryview,
+    "memoryview": lambda X: X.data,
     "np.matrix": np.asmatrix,
     "np.matrix of float16": lambda X: np.asmatrix(X.astype(np.float16)),
     "lists": lambda X: X.tolist(),
