@@ -237,9 +237,9 @@ class Transaction:
         owners: Mapping[int, Sequence[bytes]],
         items: NewItems | None,
         fresh: dict[int, int],
-        more: int,
+        gained: int,
     ) -> None:
-        """Write items, owners, the journal entry and the dead bits of one edit. more: items than before.
+        """Write items, owners, the journal entry and the dead bits of one edit. gained: how many more items there are than before.
 
         touched: the items that are changed or, where none are, removed; each with its row before. What is only new need not be there
         where changes are not logged.
@@ -259,7 +259,7 @@ class Transaction:
         renamed = not only_new and any(ids and row not in fresh for row, ids in owners.items())
         self._state = self._state.with_(
             sequence=self._state.sequence + 1, next_row=past, renames=self._state.renames + renamed,
-            rows=(self._state.rows or 0) + len(fresh) - len(dead), items=self._state.items + more,
+            rows=(self._state.rows or 0) + len(fresh) - len(dead), items=self._state.items + gained,
         )  # fmt: skip
         writer.append_commit(self._state.sequence, _commit(list(fresh) or [first], dead, items, list(fresh.values())))
         if self.logs:

@@ -273,7 +273,10 @@ def wide_of(cells, keys, weights):
 
 @inline
 def wide_weight(wide, feature, second):
-    """The same in a wide one, by its first or second cells; it is 0 in all but one of them."""
+    """The same in a wide one, by its first or second cells; it is 0 in all but one of them.
+
+    second: a constant where it is called, so that loops over features become vectors. They go over second cells in a loop of their own.
+    """
     place = wide.index[_second_cell(feature, wide.factor, wide.shift) if second else _first_cell(feature, wide.factor, wide.shift)]
     # Read before it is known to count: a branch would be guessed wrong for every fifth feature, which took twice the time.
     weight = wide.weights[place]

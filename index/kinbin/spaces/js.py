@@ -55,7 +55,7 @@ def _narrow(address, nnz, norm, own, cells):
 
 @reassoc
 def _wide(address, nnz, norm, own, lookup):
-    """The same of a wide row. Cost: 6 ns a nonzero; as much again if second cells are used.
+    """The same of a wide row. Cost: 6 to 10 ns a nonzero; as much again if second cells are used.
 
     Most features of sparse rows are not the query's. Their logarithms count nothing, but cost less than a branch, or than to put the
     others together first: loops without either become vectors.

@@ -136,12 +136,12 @@ def test_the_last_feature_of_a_layout(layout: str, last: int, collections: dict[
 
 @pytest.mark.parametrize("kernel", OWN)
 def test_long_rows(kernel: str, collections: dict[tuple[str, str], kinbin.Collection], rng: np.random.Generator) -> None:
-    """Rows of more nonzeros than kernels take at once, of which all, some or none are shared, have the twin's scores."""
-    rows = []
-    for count in (1, 127, 128, 129, 256, 300):
-        features = rng.choice(400, count, replace=False)
+    """Long rows, of which all, some or none are shared, have the twin's scores; the longest queries need second cells of a look-up."""
+    rows, known = [], rng.integers(2**62, size=1_200)
+    for count in (1, 127, 300, 900, 1_000):
+        features = rng.choice(known, count, replace=False)
         rows.append(dict(zip(features.tolist(), rng.uniform(0.1, 2.0, count).astype(np.float32).tolist(), strict=True)))
-    rows.append({2**40 + feature: 1.0 for feature in range(300)})
+    rows.append(dict.fromkeys(range(300), 1.0))
     assert_right(collections[kernel, "wide"], rows)
 
 
