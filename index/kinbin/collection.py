@@ -88,7 +88,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         if self._space.roots:
             sampler = RootSampler(sampler)
         self._sampler = sampler
-        self._views = Views()
+        self._views = Views(self._space.geometry)
         self._searcher = Searcher(self._space, sampler, self._wide)
         recipe = self._recipe = Recipe(self._space, sampler, self._wide, data.r, data.bands)
         self._upkeep = Upkeep(self._store, self._views, recipe)

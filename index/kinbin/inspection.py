@@ -105,7 +105,7 @@ def check_store(
     """
     findings = _Findings(progress)
     try:
-        view = Views().at(reader)
+        view = Views(recipe.space.geometry).at(reader)
         assert view is not None
     except CorruptData as error:
         return CheckReport(False, 0, 0, 0, [str(error)])
@@ -172,7 +172,8 @@ def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings
     sets = reader.link_sets()
     if view.links is None:
         if sets:
-            findings.add(f"link set {sets[0]} is damaged: nothing is answered from it; link the collection again (`kinbin link`)")
+            what = "is damaged, or of another version: nothing is answered from it"
+            findings.add(f"link set {sets[0]} {what}; link the collection again (`kinbin link`)")
         return
     links = view.links.set
     findings.tell(f"link set {links.number}: {len(links.row_numbers)} rows")

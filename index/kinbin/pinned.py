@@ -81,7 +81,8 @@ class Pinned:
     def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
         """Write everything to a new file: see `Collection.snapshot`."""
         if any(view is not None and view.links is None and reader.link_sets() for _, reader, view in self._parts):
-            raise CorruptData("the links are damaged, and no snapshot was made: they are built anew in the background, or by link()")
+            what = "the links are damaged, or of another version, and no snapshot was made"
+            raise CorruptData(f"{what}: they are built anew in the background, or by link()")
         sources = [(name, store, reader) for name, (store, reader, _) in zip(self._names, self._parts, strict=True)]
         return write_snapshot(self._name, sources, path_of(path), cancel)
 

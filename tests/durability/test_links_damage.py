@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 import kinbin
 import naive
+from kinbin.codes.coder import Coder, packed_unit_coder
+from kinbin.rows.rows import Rows
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.lookups import RUNS
 from kinbin.storage.store import Store
@@ -26,8 +28,12 @@ from stored_headers import header_json, put_header_json
 pytestmark = [pytest.mark.durability, pytest.mark.slow]
 
 ROWS, ASKED = 300, 24
-SETS = {"bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse"), "units": ("cosine", "few words")}
-"""Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, rows whose codes are packed, or projections."""
+SETS = {
+    "bytes": ("ngmm", "dense"), "norms": ("gmm", "dense"), "packed": ("ngmm", "sparse"), "units": ("cosine", "few words"),
+    "packed units": ("js", "sparse"),
+}  # fmt: skip
+"""Kernels and kinds of rows: one that normalises, one whose link sets keep their norms, rows whose codes are packed, or projections, or
+packed unit rows."""
 PARTS = {
     "header": (Part.HEADER, range(5, 9)),
     "row numbers": (Part.ROW_NUMBERS, range(0, 8 * ROWS, 801)),
@@ -43,7 +49,8 @@ PARTS = {
     "features": (Part.FEATURES, range(0, 1_600, 9)),
 }
 ONLY = {
-    "norms": ["norms"], "places of codes": ["packed"], "buckets": ["bytes", "norms"], "directions": ["units"], "features": ["units"],
+    "norms": ["norms"], "places of codes": ["packed", "packed units"], "buckets": ["bytes", "norms"], "directions": ["units"],
+    "features": ["units"],
 }  # fmt: skip
 """Parts that not every set has."""
 CLOSE = KINDS | {"sparse": replace(KINDS["sparse"], clusters=30)}
@@ -70,6 +77,10 @@ def vectors() -> Vectors:
     return out
 
 
+def _packed(rows: Rows, dim: int | None, near: tuple[Rows, int], nodes: int, *, roots: bool, seed: int) -> Coder:
+    return packed_unit_coder(*near, roots=roots)
+
+
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> dict[str, Path]:
     """A closed database with one linked collection "c" for each set."""
@@ -80,8 +91,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> dict[st
             with kinbin.open(out[name]) as database:
                 collection = database.create_collection("c", kernel=kernel, dim=KINDS[kind].dim, seed=5)
                 collection.add(names(range(ROWS)), vectors[kind][0])
-                collection.link()
-                assert collection.stats()["links"]["code_layout"] == code_layout(kernel, kind)
+                with pytest.MonkeyPatch.context() as patch:
+                    if name == "packed units":
+                        # Of themselves so few words would be projected.
+                        patch.setattr("kinbin.upkeep.drafts.choose_unit_coder", _packed)
+                    collection.link()
+                layout = "packed" if name == "packed units" else code_layout(kernel, kind)
+                assert collection.stats()["links"]["code_layout"] == layout
     return out
 
 
@@ -298,7 +314,12 @@ def stepless(header: dict[str, Any]) -> dict[str, Any]:
     ("name", "kind"),
     [
         (name, kind)
-        for name, kinds in (("bytes", OUT_OF_BOUNDS), ("packed", PACKED_OUT_OF_BOUNDS), ("units", UNITS_OUT_OF_BOUNDS))
+        for name, kinds in (
+            ("bytes", OUT_OF_BOUNDS),
+            ("packed", PACKED_OUT_OF_BOUNDS),
+            ("units", UNITS_OUT_OF_BOUNDS),
+            ("packed units", [*PACKED_OUT_OF_BOUNDS, "a header of folded codes"]),
+        )
         for kind in kinds
     ],
 )

@@ -423,7 +423,9 @@ def test_the_sampler_is_chosen_by_kernel_and_dimension(db: kinbin.Database) -> N
         for kernel in kinbin.KERNELS
         for dim in (16, 100_000, None)
     }
-    own = dict.fromkeys(("hellinger", "cosine", "acos", "rbf", "frbf"), ("argmax", "argmax")) | {"mm_acos": ("gcws_sign", "dart_sign")}
+    own = dict.fromkeys(("hellinger", "js", "cosine", "acos", "rbf", "frbf"), ("argmax", "argmax")) | {
+        "mm_acos": ("gcws_sign", "dart_sign")
+    }
     for (name, dim), sampler in chosen.items():
         small, large = own.get(name, ("gcws", "dart"))
         wide = dim != 16 and kinbin.KERNELS[name].normalised

@@ -27,6 +27,19 @@ def shape_distance(left: dict[int, float], right: dict[int, float]) -> float:
     return sum(abs(p.get(feature, 0.0) - q.get(feature, 0.0)) for feature in p.keys() | q.keys())
 
 
+def unit(row: dict[int, float], *, roots: bool) -> dict[int, float]:
+    """A row divided by its length, or the square roots of the row divided by its sum, by the definition."""
+    weights = {feature: abs(value) ** 0.5 if roots else value for feature, value in naive.row(row).items()}
+    length = sum(weight * weight for weight in weights.values()) ** 0.5
+    return {feature: weight / length for feature, weight in weights.items()}
+
+
+def unit_distance(left: dict[int, float], right: dict[int, float], *, roots: bool) -> float:
+    """L2 of two unit rows."""
+    a, b = unit(left, roots=roots), unit(right, roots=roots)
+    return float(sum((a.get(feature, 0.0) - b.get(feature, 0.0)) ** 2 for feature in a.keys() | b.keys()) ** 0.5)
+
+
 def codes_of(n: int, seed: int = 0, clusters: int = 20) -> NDArray[np.uint8]:
     """Codes in clusters."""
     rng = np.random.default_rng(seed)

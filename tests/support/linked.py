@@ -46,7 +46,7 @@ class Kind:
     vocabulary: int = 0
     """Words of rows without a dimension."""
     layout: str = "bytes"
-    """Of the codes that links choose for such rows, where their shapes are compared."""
+    """Of the codes that links choose for such rows; instead of bytes there are units where a kernel compares unit rows."""
 
     def rows(self, n: int, seed: int) -> Any:
         """(n, d) rows, a float32 matrix or CSR, around the same centres for every seed; no two are alike."""
@@ -89,7 +89,8 @@ KINDS = {
 
 def code_layout(kernel: str, kind: str) -> str:
     """Of the codes that links choose for rows of a kind under a kernel."""
-    return KINDS[kind].layout if kinbin.KERNELS[kernel].geometry == SHAPES else "units"
+    layout = KINDS[kind].layout
+    return "units" if layout == "bytes" and kinbin.KERNELS[kernel].geometry != SHAPES else layout
 
 
 def cases(*kinds: str, most: int = 2) -> list[tuple[str, str]]:

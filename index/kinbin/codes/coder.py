@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinbin.codes.folded import CODER, LANES, SLOTS, encode, fold_rows, merge_buckets
 from kinbin.codes.nodes import GRAPH, distance_to, probe_node, release_probe
-from kinbin.codes.packed import QUAD, pack
+from kinbin.codes.packed import QUAD, UNIT_STEP, pack
 from kinbin.codes.table import Codes
 from kinbin.codes.units import encode_units
 from kinbin.costs import COSTS
@@ -24,11 +24,12 @@ from kinbin.native.records import Record
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
 from kinbin.rows.scratch import BYTES, MOST_CODE_BYTES, PACKED, TABLE_WORDS, UNITS
+from kinbin.spaces.space import SHAPES, UNIT_ROOTS, UNIT_ROWS
 from kinbin.storage.headers import CoderHeader, ProjectionHeader
 
 __all__ = [
-    "ENOUGH", "WIDTHS", "Coder", "Projection", "choose_coder", "folded_coder", "packed_coder", "recall_of", "rounded", "slots_for",
-    "walk_cost",
+    "ENOUGH", "WIDTHS", "Coder", "Projection", "choose_coder", "folded_coder", "node_cost", "packed_coder", "packed_unit_coder",
+    "recall_of", "rounded", "slots_for", "walk_cost",
 ]  # fmt: skip
 
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, MOST_CODE_BYTES)
@@ -53,16 +54,18 @@ _CACHED_BYTES = 1 << 25
 _LOST = 30.0
 """Walks by codes that lose a share x of the neighbours are taken to be exp(_LOST x) times as wide. A guess that decides three sets as
 measured walks do: word counts of two sizes for packed codes (the smaller just so), colour histograms for bytes."""
+_NO_BUCKETS = np.empty(0, np.uint16)
 _SQUARES = 1.4
 """What comparing bytes by squares takes, of what absolute differences take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The directions on to which unit rows are projected (`codes.projected` chooses them)."""
+    """The unit rows that are coded, and the directions on to which they are projected (`codes.projected` chooses them)."""
 
     matrix: NDArray[np.float32]
-    """(slots + 1, width) what is added to the coordinates of every row; then of each slot its coordinates. No unit row becomes longer."""
+    """(slots + 1, width) what is added to the coordinates of every row; then of each slot its coordinates. No unit row becomes longer.
+    Nothing where codes are packed."""
     known: NDArray[np.uint64]
     """(slots,) the features of the slots, ascending; none: each feature is a slot."""
     roots: bool
@@ -88,12 +91,17 @@ class Coder:
     recall: float
     """Of sampled rows, the share of the 100 nearest that are among the 120 nearest codes: the measured quality of the code."""
     projection: Projection | None = None
-    """Where codes are projections of unit rows: there are no buckets then."""
+    """Where codes are of unit rows: there are no buckets then."""
 
     @property
     def layout(self) -> str:
         """Of the codes."""
         return PACKED if not self.width else BYTES if self.projection is None else UNITS
+
+    @property
+    def geometry(self) -> str:
+        """What the distance of codes bounds (`spaces.space.Space.geometry`)."""
+        return SHAPES if self.projection is None else UNIT_ROOTS if self.projection.roots else UNIT_ROWS
 
     def compare_ns(self, size: float) -> float:
         """Predicted time to compare a code of so many bytes, in the mean, once it is in the cache."""
@@ -113,6 +121,8 @@ class Coder:
         }  # fmt: skip
         if self.projection is None:
             return out
+        if not self.width:
+            return out | {"units": 1, "roots": int(self.projection.roots)}
         matrix, known = self.projection.matrix, self.projection.known
         more = {"slots": len(matrix) - 1, "roots": int(self.projection.roots), "matrix": matrix, "known": known}
         return out | more | {"known_count": len(known)}
@@ -134,7 +144,7 @@ class Coder:
             return Codes.of_bytes(codes), errors
         nonzeros = int(rows.indptr[-1] - rows.indptr[0])
         words, offsets = np.empty(nonzeros + (QUAD + 1) * len(rows), np.uint32), np.empty(len(rows), np.uint32)
-        used = pack(self.step, asked, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors)
+        used = pack(self.record, asked, np.zeros(TABLE_WORDS, np.uint16), words, offsets, errors)
         starts = np.append(offsets.astype(np.int64), used // QUAD)
         return Codes(0, words[:used].reshape(-1, QUAD), starts), errors
 
@@ -154,8 +164,9 @@ class Coder:
     ) -> Coder:
         """From what is stored; directions: the matrix and the known features of a projection."""
         projection = None
-        if header.projection is not None and directions is not None:
-            projection = Projection(*directions, header.projection.roots, header.projection.residual)
+        if header.projection is not None:
+            matrix, known = directions or (np.empty((0, 0), np.float32), np.empty(0, np.uint64))
+            projection = Projection(matrix, known, header.projection.roots, header.projection.residual)
         return cls(header.width, header.hashed, buckets, header.step, header.offset, header.recall, projection)
 
 
@@ -173,12 +184,12 @@ def choose_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], 
     near, size = neighbourhoods
     packed = packed_coder(rows, near, size)
     folded = folded_coder(rows, dim, near, size, nodes)
-    entries = len(near.values) / max(1, len(near))
-    return packed if _cost(packed, 4 * entries) < _cost(folded, folded.width) else folded
+    return packed if node_cost(packed, near) < node_cost(folded, near) else folded
 
 
-def _cost(coder: Coder, size: float) -> float:
-    """What a node takes that a walk meets, times what the walk has to be wider for the neighbours that the codes lose."""
+def node_cost(coder: Coder, rows: Rows) -> float:
+    """What a node of rows like these takes that a walk meets, times what the walk has to be wider for the neighbours that codes lose."""
+    size = coder.width or 4 * len(rows.values) / max(1, len(rows))
     return (COSTS.node + coder.compare_ns(size)) * float(np.exp(_LOST * max(0.0, ENOUGH - coder.recall)))
 
 
@@ -193,13 +204,28 @@ def walk_cost(coder: Coder, nodes: int) -> float:
 def packed_coder(rows: Rows, near: Rows, size: int) -> Coder:
     """Packed entries whose largest weight is that of the rows."""
     largest = float((np.abs(rows.values) / np.repeat(rows.norms, np.diff(rows.indptr))).max())
-    coder = Coder(0, True, np.empty(0, np.uint16), max(largest / _PACKED_LEVELS, _FINEST), 0.0, 1.0)
+    return _judged(Coder(0, True, _NO_BUCKETS, max(largest / _PACKED_LEVELS, _FINEST), 0.0, 1.0), near, size)
+
+
+def packed_unit_coder(near: Rows, size: int, *, roots: bool) -> Coder:
+    """Packed entries of unit rows. roots: of the square roots of shapes."""
+    plain = Projection(np.empty((0, 0), np.float32), np.empty(0, np.uint64), roots, 0.0)
+    return _judged(Coder(0, True, _NO_BUCKETS, UNIT_STEP, 0.0, 1.0, plain), near, size)
+
+
+def _judged(coder: Coder, near: Rows, size: int) -> Coder:
+    """A coder of packed entries with its recall."""
     codes, _ = coder.encode(near)
     keep: list[object] = []
-    graph = GRAPH.record(**codes.fields(keep), step=coder.step, shapes=1)
+    graph = GRAPH.record(**codes.fields(keep), **_packing(coder), shapes=1)
     distance = np.empty((len(near) // size, size), np.float32)
     _group_distances(graph, np.zeros(TABLE_WORDS, np.uint16), distance)
     return replace(coder, recall=recall_of(distance[:, 1:]))
+
+
+def _packing(coder: Coder) -> dict[str, Any]:
+    """What kernels are told of packing."""
+    return {name: value for name, value in coder.fields().items() if name in ("step", "units", "roots")}
 
 
 @strict

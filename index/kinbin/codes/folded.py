@@ -53,7 +53,8 @@ CODER = Layout(
     hashed=("count", "whether features are hashed into slots"),
     buckets=("u16[]", "the bucket of each slot"),
     slots=("count", ""),
-    # Of projections: see `codes.units`.
+    units=("count", "whether packed codes are of unit rows, and compared in L2"),
+    # Of unit rows: see `codes.packed` and `codes.units`.
     roots=("count", "whether the unit rows are square roots of shapes"),
     matrix=("f32[]", "(slots + 1, width) the shift, then the direction of each slot"),
     known=("u64[]", "the feature of each slot, ascending; none: a feature is its slot"),

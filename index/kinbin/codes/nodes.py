@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinbin.codes.folded import CODER, LANES, code_distance, coding_by, encode_row, rank_of
-from kinbin.codes.packed import QUAD, clear_entries, clear_slots, entry_distance, fill_entries, fill_slots
+from kinbin.codes.packed import (
+    QUAD,
+    clear_entries,
+    clear_slots,
+    entry_distance,
+    entry_square_distance,
+    fill_entries,
+    fill_slots,
+    packing_by,
+)
 from kinbin.codes.units import encode_unit, projecting_by, square_distance
 from kinbin.native.eights import EIGHT, near_by_differences, near_by_squares
 from kinbin.native.jit import inline
@@ -64,6 +73,7 @@ class Nodes(NamedTuple):
     hashed: Any
     buckets: Any
     slots: Any
+    units: Any
     roots: Any
     matrix: Any
     known: Any
@@ -100,7 +110,7 @@ def nodes_of(record):
     """The graph of a record."""
     return Nodes(
         record.shapes, record.width, record.step, record.offset, record.hashed, record.buckets, record.slots,
-        record.roots, record.matrix, record.known, record.known_count,
+        record.units, record.roots, record.matrix, record.known, record.known_count,
         record.nodes, record.code_shift, record.codes, record.code_quads, record.code_offsets, record.code_lines,
         record.stride, record.offsets, record.link_shift, record.links, record.link_words, record.norms, record.entries,
         record.entry_count, record.errors, record.places,
@@ -162,23 +172,25 @@ def _distance(graph, node, probed, table):
     if table.ndim == 2:
         return square_distance(code_address(graph, node), probed, graph.width)
     address, quads = _packed_address(graph, node)
-    return entry_distance(address, quads, probed) if quads > 0 else _FARTHEST
+    if quads <= 0:
+        return _FARTHEST
+    return entry_square_distance(address, quads, probed) if graph.units != 0 else entry_distance(address, quads, probed)
 
 
 @inline
 def distance_to(graph, node, probe):
-    """The distance of a node's code from a probe: in steps, or of projections in squares of them. A damaged code is as far as can be."""
+    """The distance of a node's code from a probe: in steps, or of unit rows in squares of them. A damaged code is as far as can be."""
     return _distance(graph, node, probe.address, probe.table)
 
 
 @inline
-def length_of(distance, step, table):
-    """How far apart codes of such a distance (`distance_to`) are: in L1, or of projections in L2."""
+def length_of(graph, distance, table):
+    """How far apart codes of such a distance (`distance_to`) are: in L1, or of unit rows in L2."""
     if table is None:
-        return distance * step
+        return distance * graph.step
     if table.ndim == 2:
-        return np.sqrt(np.float64(distance)) * step
-    return distance * step
+        return np.sqrt(np.float64(distance)) * graph.step
+    return np.sqrt(np.float64(distance)) * graph.step if graph.units != 0 else distance * graph.step
 
 
 @inline
@@ -191,7 +203,7 @@ def _near_bytes(graph, node, probed, reach, table):
         return near_by_squares(code_address(graph, node), U64(graph.width), probed, errors, graph.step, reach)
     near = U64(0)
     for place in range(EIGHT):
-        distance = _distance(graph, node + place, probed, table) * graph.step
+        distance = length_of(graph, _distance(graph, node + place, probed, table), table)
         if not distance - float32_at(errors + U64(4 * place)) > reach:
             near |= U64(1) << U64(place)
     return near
@@ -220,7 +232,7 @@ def fill_probe(graph, features, values, norm, scratch, table):
         _, code = coding_of(scratch)
         error = encode_unit(projecting_by(graph), features, values, f32_array(U64(table.ctypes.data), graph.width), code)
         return Probe(U64(code.ctypes.data), table, np.float32(norm)), error
-    error = fill_slots(features, values, norm, graph.step, table)
+    error = fill_slots(packing_by(graph), features, values, norm, table)
     return Probe(U64(table.ctypes.data), table, np.float32(norm)), error
 
 
@@ -231,7 +243,7 @@ def placed_probe(graph, features, values, norm, address, table):
         return Probe(address, table, np.float32(norm))
     if table.ndim == 2:
         return Probe(address, table, np.float32(norm))
-    fill_slots(features, values, norm, graph.step, table)
+    fill_slots(packing_by(graph), features, values, norm, table)
     return Probe(U64(table.ctypes.data), table, np.float32(norm))
 
 

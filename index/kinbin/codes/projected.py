@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.codes.coder import ENOUGH, WIDTHS, Coder, Projection, recall_of, rounded, walk_cost
+from kinbin.codes.coder import ENOUGH, WIDTHS, Coder, Projection, node_cost, packed_unit_coder, recall_of, rounded, walk_cost
 from kinbin.codes.folded import CODER, LANES, SLOTS
 from kinbin.codes.units import project_units
 from kinbin.rows.asked import queries_record
 from kinbin.rows.rows import Rows
 
-__all__ = ["drifted", "projected_coder", "residual"]
+__all__ = ["choose_unit_coder", "drifted", "projected_coder", "residual"]
 
 _SAMPLE_ROWS = 8_192
 _SAMPLE_CELLS = 1 << 23
@@ -33,6 +33,17 @@ _SHORTER = 1.0 - 2.0**-17
 by less than 2e-6."""
 _DRIFT, _DRIFT_LEAST = 2.0, 0.05
 """Rows have drifted if they lose more than so many times the share of their squares that the sample lost, and so much more."""
+
+
+def choose_unit_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], nodes: int, *, roots: bool, seed: int) -> Coder:
+    """Codes of unit rows: as `projected_coder`, or packed entries where walks by them are cheaper.
+
+    Cost: that of `projected_coder`.
+    """
+    near, size = neighbourhoods
+    packed = packed_unit_coder(near, size, roots=roots)
+    projected = projected_coder(rows, dim, neighbourhoods, nodes, roots=roots, seed=seed)
+    return packed if node_cost(packed, near) < node_cost(projected, near) else projected
 
 
 def projected_coder(rows: Rows, dim: int | None, neighbourhoods: tuple[Rows, int], nodes: int, *, roots: bool, seed: int) -> Coder:
@@ -79,7 +90,7 @@ def residual(coder: Coder, rows: Rows) -> float:
 
 def drifted(coder: Coder, rows: Rows) -> bool:
     """Whether rows lie so far outside of the directions of a coder that it should be chosen anew."""
-    if coder.projection is None or not len(rows):
+    if coder.projection is None or not coder.width or not len(rows):
         return False
     return residual(coder, rows) > _DRIFT * coder.projection.residual + _DRIFT_LEAST
 

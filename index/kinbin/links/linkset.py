@@ -55,11 +55,13 @@ class LinkSet:
     """Has a member once the codes' checksums have been verified."""
 
     @classmethod
-    def load(cls, reader: Reader, number: int) -> LinkSet:
+    def load(cls, reader: Reader, number: int, geometry: str) -> LinkSet:
         """Read a link set's header, row numbers and errors, and the places of the rest. Cost: 16 to 20 bytes a row.
 
+        geometry: what the distance of its codes has to bound, for the kernel's bounds to hold.
+
         Raises:
-            CorruptData: it is not what its header says.
+            CorruptData: it is not what its header says, or its codes are of another geometry (those of a version before this one).
         """
         header = reader.link_set_header(number)
         calibration = CalibrationTable.decode(header.calibration)
@@ -70,6 +72,8 @@ class LinkSet:
         offsets = _numbers(reader, number, Part.LINK_OFFSETS, "<u4")
         entries = _numbers(reader, number, Part.ENTRIES, "<u4").copy()
         coder = _coder(reader, number, header)
+        if coder.geometry != geometry:
+            raise CorruptData(f"the codes of link set {number} bound the {coder.geometry}, and the kernel asks for the {geometry}")
         codes, code_bytes = reader.run_places(number, Part.CODES)
         quads = (code_bytes - np.uint64(CODE_PADDING)) // np.uint64(4 * QUAD)
         code_offsets = _numbers(reader, number, Part.CODE_OFFSETS, "<u4") if not coder.width else _NO_OFFSETS
@@ -136,11 +140,11 @@ def _coder(reader: Reader, number: int, header: LinkSetHeader) -> Coder:
         CorruptData: its directions are not of the width that the header says.
     """
     buckets, projection = _numbers(reader, number, Part.BUCKETS, "<u2").copy(), header.coder.projection
-    if projection is None:
+    if projection is None or not header.coder.width:
         return Coder.of(header.coder, buckets)
     known = _numbers(reader, number, Part.FEATURES, "<u8").copy()
     matrix = _numbers(reader, number, Part.DIRECTIONS, "<f4").copy()
-    if not header.coder.width or len(matrix) % header.coder.width:
+    if len(matrix) % header.coder.width:
         raise CorruptData(f"the directions of link set {number} are not what its header says")
     return Coder.of(header.coder, buckets, (matrix.reshape(-1, header.coder.width), known))
 

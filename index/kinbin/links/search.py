@@ -149,7 +149,7 @@ def _error_of(graph, node):
 def _pooled_distance(graph, key, probe):
     """What a pooled node's code is apart from the probe."""
     node = node_of(key)
-    return length_of(key >> U64(32) if graph.shapes != 0 else U64(distance_to(graph, node, probe)), graph.step, probe.table)
+    return length_of(graph, key >> U64(32) if graph.shapes != 0 else U64(distance_to(graph, node, probe)), probe.table)
 
 
 @inline
@@ -332,7 +332,7 @@ def _score_waiting(segments, graph, sight, waiting, count, least, best, known):
 @inline
 def _distance_of(graph, node, probe):
     """How far a node's code is from a probe, less the code's own error."""
-    return length_of(distance_to(graph, node, probe), graph.step, probe.table) - _error_of(graph, node)
+    return length_of(graph, distance_to(graph, node, probe), probe.table) - _error_of(graph, node)
 
 
 @inline

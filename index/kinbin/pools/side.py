@@ -47,7 +47,7 @@ class Side:
         space = replace(space_of(data.kernel), hashes=False)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=space.shapes, dim=data.dim)
         self.recipe = Recipe(space, sampler, is_wide(data.dim), None, None)
-        self._views = Views()
+        self._views = Views(space.geometry)
         self._upkeep = Upkeep(self._store, self._views, self.recipe)
         self._linker = Linker(self._store, self._views, self.recipe, data.dim, self._upkeep, calibrates=False)
 

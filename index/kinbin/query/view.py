@@ -61,7 +61,9 @@ class View(Segments):
 class Views:
     """The newest view of one store, brought forward on demand. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, geometry: str) -> None:
+        """geometry: what the kernel's bounds ask of codes (`Space.geometry`)."""
+        self.geometry = geometry
         self._lock = threading.Lock()
         self._newest: tuple[int, bytes, View] | None = None
         """Opening of the files, state record, view."""
@@ -82,19 +84,39 @@ class Views:
                     return view
                 if view.state.sequence > state.sequence or view.state.manifest > state.manifest:
                     return None
-            view = _advanced(view, reader, state) if view is not None else _loaded(None, reader, state)
+            view = self._advanced(view, reader, state) if view is not None else self._loaded(None, reader, state)
             self._newest = reader.opening, record, view
             return view
 
+    def _advanced(self, view: View, reader: Reader, state: State) -> View:
+        """The view brought forward to a later state."""
+        if view.state.manifest != state.manifest:
+            return self._loaded(view, reader, state)
+        commits = _commits(reader, view.state.sequence, state)
+        gone = gone_in(commits)
+        runs = tuple(_bury(run, gone) for run in view.runs) if len(gone) else view.runs
+        return View.of(state, runs, view.fresh.extended(commits), view.links)
 
-def _advanced(view: View, reader: Reader, state: State) -> View:
-    """The view brought forward to a later state."""
-    if view.state.manifest != state.manifest:
-        return _loaded(view, reader, state)
-    commits = _commits(reader, view.state.sequence, state)
-    gone = gone_in(commits)
-    runs = tuple(_bury(run, gone) for run in view.runs) if len(gone) else view.runs
-    return View.of(state, runs, view.fresh.extended(commits), view.links)
+    def _loaded(self, view: View | None, reader: Reader, state: State) -> View:
+        """A view read from the manifest; runs that are known keep their places."""
+        known = {run.number: run for run in view.runs} if view is not None else {}
+        runs = []
+        for number in reader.manifest():
+            run = known.get(number)
+            runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
+        fresh = Fresh().extended(_commits(reader, state.sealed, state))
+        links = self._links(view, reader, tuple(run.row_numbers for run in runs))
+        return View.of(state, tuple(runs), fresh, links, _has_unlisted(reader))
+
+    def _links(self, view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:
+        """The link set, placed in these runs. One that is damaged is done without: bands and scans need no links."""
+        try:
+            for number in reader.link_sets():
+                known = view.links.set if view is not None and view.links is not None and view.links.set.number == number else None
+                return Links.of(known or LinkSet.load(reader, number, self.geometry), runs)
+        except CorruptData:
+            return None
+        return None
 
 
 def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:
@@ -106,35 +128,12 @@ def _bury(run: Run, gone: NDArray[np.uint64]) -> Run:
     return run.with_dead(place[run.row_numbers[place] == inside])
 
 
-def _loaded(view: View | None, reader: Reader, state: State) -> View:
-    """A view read from the manifest; runs that are known keep their places."""
-    known = {run.number: run for run in view.runs} if view is not None else {}
-    runs = []
-    for number in reader.manifest():
-        run = known.get(number)
-        runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
-    fresh = Fresh().extended(_commits(reader, state.sealed, state))
-    links = _links(view, reader, tuple(run.row_numbers for run in runs))
-    return View.of(state, tuple(runs), fresh, links, _has_unlisted(reader))
-
-
 def _has_unlisted(reader: Reader) -> bool:
     """Whether there are runs or link sets that are not listed. What is damaged is for others to tell."""
     try:
         return not reader.run_numbers() <= {*reader.manifest(), *reader.link_sets()}
     except CorruptData:
         return False
-
-
-def _links(view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:
-    """The link set, placed in these runs. One that is damaged is done without: bands and scans need no links."""
-    try:
-        for number in reader.link_sets():
-            known = view.links.set if view is not None and view.links is not None and view.links.set.number == number else None
-            return Links.of(known or LinkSet.load(reader, number), runs)
-    except CorruptData:
-        return None
-    return None
 
 
 def _commits(reader: Reader, after: int, state: State) -> list[Commit]:

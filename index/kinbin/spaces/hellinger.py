@@ -28,7 +28,7 @@ from kinbin.spaces.rounding import ROUNDING, snapped
 from kinbin.spaces.space import UNIT_ROOTS, Code, Law, Space
 from kinbin.spaces.transfer import apart_of, scores_vouching, similarity_of
 
-__all__ = ["HELLINGER"]
+__all__ = ["HELLINGER", "ROOT_LAWS"]
 
 U64 = np.uint64
 _DISTANCES = 1e-14
@@ -124,8 +124,12 @@ def _law(sampler: Literal["argmax", "sign"], least: Any, collision: Any) -> Law:
     return Law(least, lambda probabilities: scores_vouching_cosine(sampler, probabilities + _ROOTS), collision, roots=True)
 
 
+ROOT_LAWS = {"argmax": _law("argmax", _least_argmax, _argmax), "sign": _law("sign", _least_sign, _sign)}
+"""Of samplers of the roots, for every kernel that is nowhere above this one: its pairs collide at least as often as its score says."""
+
+
 HELLINGER = Space(
     "hellinger", "Hellinger", "Σ √(u v) of rows that sum to 1, u, v ≥ 0", shapes=True, signed=False,
     code=Code(_score, angle_best, angle_farthest, _least, _best), score_at=_score_at, pairwise=Pairwise((ROOTS,)), geometry=UNIT_ROOTS,
-    laws={"argmax": _law("argmax", _least_argmax, _argmax), "sign": _law("sign", _least_sign, _sign)},
+    laws=ROOT_LAWS,
 )  # fmt: skip

@@ -18,9 +18,11 @@ from kinbin.native.logarithm import log2
 from kinbin.native.memory import float64_at, item, pointer_f32, pointer_u16, pointer_u64
 from kinbin.rows.lookup import lookup_at, narrow_weight, norm_at, wide_of, wide_weight
 from kinbin.rows.record import HEADER
+from kinbin.spaces.angle import angle_best, angle_farthest
+from kinbin.spaces.hellinger import ROOT_LAWS
 from kinbin.spaces.pairwise import JENSEN_SHANNON, Pairwise
 from kinbin.spaces.rounding import ROUNDING, snapped
-from kinbin.spaces.space import Code, Space
+from kinbin.spaces.space import UNIT_ROOTS, Code, Space
 from kinbin.spaces.transfer import apart_of, scores_vouching, similarity_of
 
 __all__ = ["JS"]
@@ -129,6 +131,6 @@ def _most(apart: NDArray[np.float64]) -> NDArray[np.float64]:
 
 JS = Space(
     "js", "Jensen-Shannon", "1 − JSD(u, v) / ln 2 of rows that sum to 1, u, v ≥ 0", shapes=True, signed=False,
-    code=Code(_score, _best, _farthest, _least), score_at=lambda similarities: scores_vouching(similarities, _most),
-    pairwise=Pairwise((JENSEN_SHANNON,)),
+    code=Code(_score, angle_best, angle_farthest, _least, _best), score_at=lambda similarities: scores_vouching(similarities, _most),
+    pairwise=Pairwise((JENSEN_SHANNON,)), geometry=UNIT_ROOTS, laws=ROOT_LAWS,
 )  # fmt: skip

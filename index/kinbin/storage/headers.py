@@ -332,7 +332,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionHeader:
-    """How unit rows were projected, all but the directions (`codes.coder.Projection`)."""
+    """Which unit rows were coded, and how they were projected, all but the directions (`codes.coder.Projection`)."""
 
     roots: bool
     residual: float
@@ -358,7 +358,7 @@ class CoderHeader:
     offset: float
     recall: float
     projection: ProjectionHeader | None = None
-    """Only where codes are projections of unit rows."""
+    """Only where codes are of unit rows: projections, or packed."""
 
     @classmethod
     def decode(cls, fields: Fields) -> CoderHeader:

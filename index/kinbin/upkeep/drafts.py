@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.codes.coder import Coder, choose_coder
-from kinbin.codes.projected import drifted, projected_coder
+from kinbin.codes.projected import choose_unit_coder, drifted
 from kinbin.codes.table import Codes
 from kinbin.errors import CorruptData
 from kinbin.links.calibration import neighbourhoods
@@ -139,7 +139,7 @@ class Drafting:
         if space.geometry == SHAPES:
             return choose_coder(sample, self._dim, near, len(source))
         roots = space.geometry == UNIT_ROOTS
-        return projected_coder(sample, self._dim, near, len(source), roots=roots, seed=self._recipe.sampler.seed)
+        return choose_unit_coder(sample, self._dim, near, len(source), roots=roots, seed=self._recipe.sampler.seed)
 
     def _has_drifted(self, source: Source, old: LinkSet, new: NDArray[np.int64], room: WorkSpace) -> bool:
         """Whether the new rows are so unlike those that the codes of a link set were chosen by that these are chosen anew."""

@@ -233,7 +233,7 @@ class Linker:
         if not graph.shapes:
             parts.put(Part.NORMS, 0, graph.norms)
         parts.put(Part.BUCKETS, 0, draft.coder.buckets)
-        if draft.coder.projection is not None:
+        if draft.coder.projection is not None and draft.coder.width:
             parts.put(Part.DIRECTIONS, 0, draft.coder.projection.matrix)
             parts.put(Part.FEATURES, 0, draft.coder.projection.known)
         parts.put(Part.ENTRIES, 0, graph.entries)

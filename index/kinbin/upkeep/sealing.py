@@ -230,7 +230,7 @@ def _told(task: Task, rows: int, number: int | None) -> str:
 def current(views: Views, reader: Reader) -> View:
     """The view of the reader's state, which is not behind this process's."""
     view = views.at(reader)
-    return view if view is not None else Views().at(reader)  # type: ignore[return-value]
+    return view if view is not None else Views(views.geometry).at(reader)  # type: ignore[return-value]
 
 
 def _dead_rows(runs: tuple[Run, ...], fresh: Fresh | None) -> NDArray[np.uint64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import naive
-from coded import SPARSE_ROWS, WIDTH, canonical, codes_of, shape_distance
-from kinbin.codes.coder import Coder, packed_coder
-from kinbin.codes.nodes import GRAPH, clear_probe, distance_to, fill_probe, probe_node, release_probe
-from kinbin.codes.packed import QUAD, packed_slot
+from coded import SPARSE_ROWS, WIDTH, canonical, codes_of, shape_distance, unit, unit_distance
+from kinbin.codes.coder import Coder, Projection, packed_coder, packed_unit_coder
+from kinbin.codes.nodes import GRAPH, clear_probe, distance_to, fill_probe, length_of, near_eight, probe_node, release_probe
+from kinbin.codes.packed import QUAD, UNIT_STEP, packed_slot
 from kinbin.codes.table import Codes
 from kinbin.links.graph import Graph
 from kinbin.links.walk import EMPTY
@@ -30,6 +31,11 @@ NO_BUCKETS = np.empty(0, np.uint16)
 def packed(step: float) -> Coder:
     """A coder of packed entries."""
     return Coder(0, True, NO_BUCKETS, step, 0.0, 1.0)
+
+
+def packed_units(*, roots: bool, step: float = UNIT_STEP) -> Coder:
+    """A coder of packed unit rows."""
+    return Coder(0, True, NO_BUCKETS, step, 0.0, 1.0, Projection(np.empty((0, 0), np.float32), np.empty(0, np.uint64), roots, 0.0))
 
 
 def as_entries(codes: NDArray[np.uint8]) -> Codes:
@@ -72,6 +78,22 @@ def distances_of_row(graph, features, values, norm, scratch, table, out):  # typ
         out[node] = distance_to(graph[0], node, probe)
     clear_probe(features, values, table)
     return error
+
+
+@strict
+def lengths(graph, probed, distances, out):  # type: ignore[no-untyped-def]
+    """`length_of` each distance."""
+    for node in range(len(out)):
+        out[node] = length_of(graph[0], distances[node], probed)
+
+
+@strict
+def nearness(graph, one, reach, table):  # type: ignore[no-untyped-def]
+    """`near_eight` of the first eight nodes from one of them."""
+    probe = probe_node(graph[0], one, table)
+    near = near_eight(graph[0], 0, probe, reach)
+    release_probe(graph[0], one, table)
+    return near
 
 
 def graph_of(codes: Codes, *, shapes: bool = True) -> Graph:
@@ -216,6 +238,113 @@ def test_the_step_is_that_of_the_largest_weight() -> None:
     assert errors.max() < 1e-4
     tiny = Rows(np.array([0, 50_000]), np.arange(50_000, dtype=np.uint64), np.full(50_000, 1e-12, np.float32), np.array([1.0]))
     assert packed_coder(tiny, tiny, 1).step == 2.0**-31
+
+
+# ------------------------------------------------------------------------------------------- unit rows
+
+
+def unsigned(row: dict[int, float]) -> dict[int, float]:
+    """The same without signs."""
+    return {feature: abs(value) for feature, value in row.items()}
+
+
+def assert_units_bound(rows: list[dict[int, float]], coder: Coder) -> None:
+    """Of every pair, as nodes and with a row as the probe: the codes' distance in L2 less both errors is not above the rows'."""
+    assert coder.projection is not None
+    made, roots = canonical(rows), coder.projection.roots
+    codes, errors = coder.encode(made)
+    keep: list[object] = []
+    graph = Graph.empty(codes, np.ones(len(rows), np.float32), coder.step, True, units=True).record(keep)
+    GRAPH.fill(graph, **coder.fields())
+    scratch, table = Scratch(wide=False), np.zeros(TABLE_WORDS, np.uint16)
+    for i, left in enumerate(rows):
+        a, b = made.indptr[i], made.indptr[i + 1]
+        out, by_node, apart = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows))
+        error = distances_of_row(graph, made.features[a:b], made.values[a:b], made.norms[i], scratch.record, table, out)
+        assert error == errors[i], "a row has the same error as a probe and as a code"
+        assert not table[:-2].any()
+        distances(graph, i, table, by_node)
+        np.testing.assert_array_equal(out, by_node)
+        assert out[i] == 0
+        lengths(graph, table, out, apart)
+        np.testing.assert_allclose(apart, coder.step * np.sqrt(out), rtol=1e-12)
+        for j, right in enumerate(rows):
+            assert apart[j] - float(errors[i]) - float(errors[j]) <= unit_distance(left, right, roots=roots) + 1e-9
+
+
+@given(rows=st.lists(SPARSE_ROWS | COLLIDING_ROWS, min_size=2, max_size=4), step=st.floats(UNIT_STEP, 0.3), roots=st.booleans())
+def test_distances_of_unit_rows_are_lower_bounds(rows: list[dict[int, float]], step: float, roots: bool) -> None:
+    """However coarse the step, where features share a slot, and of signs that differ (where there are some: roots have none)."""
+    assert_units_bound([unsigned(row) for row in rows] if roots else rows, packed_units(roots=roots, step=step))
+
+
+@pytest.mark.parametrize("roots", [False, True])
+def test_many_small_weights_of_one_slot_are_accounted_for(roots: bool) -> None:
+    """Weights that are far below a step, alone or many in one slot, first and after a large one."""
+    small, many = 1e-7, sharing_slots(8)
+    tiny = {feature: small * (1 + feature % 3) for feature in many}
+    rows = [
+        {**tiny, 3: 1.0}, {many[0]: 1.0, **dict.fromkeys(many[1:], small)}, {**dict.fromkeys(many[:-1], small), many[-1]: 1.0},
+        dict.fromkeys(many, 1.0), {many[0]: 1.0, many[1]: -1.0}, {3: 1.0},
+    ]  # fmt: skip
+    rows = [unsigned(row) for row in rows] if roots else rows
+    for step in (UNIT_STEP, 1e-3, 0.2):
+        assert_units_bound(rows, packed_units(roots=roots, step=step))
+
+
+@pytest.mark.parametrize("roots", [False, True])
+def test_unit_codes_are_close(roots: bool, rng: np.random.Generator) -> None:
+    """At the step that is used, codes of text are as far apart as their rows, but for 1e-3; errors are as small."""
+    rows = [{int(f): float(v) for f, v in zip(rng.permutation(3_000)[:100], rng.gamma(1, size=100) + 0.01, strict=True)} for _ in range(30)]
+    coder = packed_unit_coder(canonical(rows), 30, roots=roots)
+    assert (coder.step, coder.geometry) == (UNIT_STEP, "L2 of unit roots" if roots else "L2 of unit rows")
+    codes, errors = coder.encode(canonical(rows))
+    assert errors.max() < 5e-4
+    keep: list[object] = []
+    graph = Graph.empty(codes, np.ones(30, np.float32), coder.step, True, units=True).record(keep)
+    table, out = np.zeros(TABLE_WORDS, np.uint16), np.empty(30, np.int64)
+    apart = []
+    for i, left in enumerate(rows):
+        distances(graph, i, table, out)
+        # Of features that share a slot codes may come nearer by more; of 100 of 3,000 hardly any do.
+        apart += [unit_distance(left, right, roots=roots) - UNIT_STEP * out[j] ** 0.5 for j, right in enumerate(rows)]
+    assert min(apart) > -1e-3
+    assert np.quantile(apart, 0.9) < 1e-3
+
+
+def test_unit_rows_come_out_of_their_codes() -> None:
+    """Read by hand, as FORMAT.md says: entries are the lengths of what is in a slot, in steps; the sum is that of their squares."""
+    for roots in (False, True):
+        row = {COLLIDING[0]: 3.0, COLLIDING[1]: 4.0, 3: 12.0 if roots else -12.0}
+        codes, _ = packed_units(roots=roots).encode(canonical([row]))
+        words = codes.data.reshape(-1)
+        weights = {int(word) & 0xFFFF: int(word) >> 16 for word in words[2:] if word}
+        own = unit(row, roots=roots)
+        expected = {
+            int(slot(np.uint64(3), not roots)): abs(own[3]),
+            int(slot(np.uint64(COLLIDING[0]), False)): math.hypot(own[COLLIDING[0]], own[COLLIDING[1]]),
+        }
+        assert {where: weight * UNIT_STEP for where, weight in weights.items()} == pytest.approx(expected, abs=2 * UNIT_STEP)
+        assert words[1] == sum(weight**2 for weight in weights.values())
+
+
+def test_sums_of_the_longest_rows_fit() -> None:
+    """A row of 60,000 equal weights, which are far below a step each, next to one of a single weight: squares do not wrap around."""
+    long = {7 * n: 1.0 for n in range(60_000)}
+    assert_units_bound([long, {1: 1.0}, {7: 1.0}], packed_units(roots=False))
+
+
+def test_near_nodes_of_unit_rows_are_told_by_length() -> None:
+    """`near_eight` compares lengths, as everything else does, and not their squares."""
+    rows = [{1: 1.0, 2: 0.2 * n} for n in range(8)]
+    coder = packed_units(roots=False)
+    codes, errors = coder.encode(canonical(rows))
+    keep: list[object] = []
+    graph = Graph.empty(codes, np.ones(8, np.float32), coder.step, True, units=True).record(keep)
+    GRAPH.fill(graph, errors=errors)
+    for reach in (0.05, 0.3, 0.6, 2.0):
+        near = int(nearness(graph, 0, reach, np.zeros(TABLE_WORDS, np.uint16)))
+        assert [bool(near >> n & 1) for n in range(8)] == [unit_distance(rows[0], row, roots=False) < reach for row in rows]
 
 
 # ----------------------------------------------------------------------------------------------- tables

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import naive
-from coded import SPARSE_ROWS, VALUES, canonical
+from coded import SPARSE_ROWS, VALUES, canonical, unit, unit_distance
 from kinbin.codes.coder import WIDTHS, Coder, Projection
 from kinbin.codes.nodes import GRAPH, clear_probe, distance_to, fill_probe, length_of, probe_node, release_probe
 from kinbin.codes.projected import drifted, projected_coder, residual
@@ -63,25 +62,12 @@ def lengths_from_row(graph, features, values, norm, scratch, table, out):  # typ
     """How far the codes of all nodes are from that of a row, in L2; returns the row's error."""
     probe, error = fill_probe(graph[0], features, values, norm, scratch[0], table)
     for node in range(len(out)):
-        out[node] = length_of(distance_to(graph[0], node, probe), graph[0].step, table)
+        out[node] = length_of(graph[0], distance_to(graph[0], node, probe), table)
     clear_probe(features, values, table)
     return error
 
 
 # ---------------------------------------------------------------------------------------------- the twin
-
-
-def unit(row: dict[int, float], *, roots: bool) -> dict[int, float]:
-    """A row divided by its length, or the square roots of the row divided by its sum, by the definition."""
-    weights = {feature: abs(value) ** 0.5 if roots else value for feature, value in naive.row(row).items()}
-    length = sum(weight * weight for weight in weights.values()) ** 0.5
-    return {feature: weight / length for feature, weight in weights.items()}
-
-
-def apart(left: dict[int, float], right: dict[int, float], *, roots: bool) -> float:
-    """L2 of two unit rows."""
-    a, b = unit(left, roots=roots), unit(right, roots=roots)
-    return float(sum((a.get(feature, 0.0) - b.get(feature, 0.0)) ** 2 for feature in a.keys() | b.keys()) ** 0.5)
 
 
 def coordinates(row: dict[int, float], projection: Projection) -> NDArray[np.float64]:
@@ -157,7 +143,7 @@ def assert_lower_bound(rows: list[dict[int, float]], coder: Coder) -> None:
         assert error == errors[i]
         np.testing.assert_allclose(lengths, coder.step * np.sqrt(by_node), rtol=1e-12)
         for j, right in enumerate(rows):
-            true = apart(left, right, roots=coder.projection.roots)
+            true = unit_distance(left, right, roots=coder.projection.roots)
             assert lengths[j] - float(errors[i]) - float(errors[j]) <= true + 1e-9
 
 

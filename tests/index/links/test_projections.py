@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import kinbin
 import naive
+from kinbin.codes.coder import choose_coder
 from kinbin.storage.format import Part
 from linked import names, still, true_scores
 from mechanisms import MECHANISMS
@@ -180,3 +181,27 @@ def test_recall_on_real_rows(kernel: str, name: str, tmp_path: Path, data_set: C
         exact = collection.query_batch(Q, k=K, mode="exact")
         assert recall_of(exact, truth) == 1.0
         assert exact.verified.mean() < 0.1 * len(X)
+
+
+def test_codes_of_another_geometry_are_not_used(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link set whose codes bound another distance than the kernel asks for is done without, told, and made anew by linking.
+
+    Versions before this one made such sets of `js`. Used, they would let exact answers leave rows out.
+    """
+    X, Q = rows_of("js", 1_500, 1), rows_of("js", 40, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("kinbin.upkeep.drafts.choose_unit_coder", lambda rows, dim, near, nodes, **_: choose_coder(rows, dim, near, nodes))
+        collection = linked(db, "js", X)
+    truth = true_scores("js", X, Q)
+    assert collection.stats()["links"] is None
+    assert recall_of(collection.query_batch(Q, k=K, mode="exact"), truth) == 1.0
+    (problem,) = collection.check().problems
+    assert "link set" in problem
+    assert "version" in problem
+    with pytest.raises(kinbin.CorruptData, match="links"):
+        collection.snapshot(Path(db.path) / "copy.kinbin")
+    collection.link()
+    assert collection.stats()["links"]["code_layout"] == "units"
+    assert collection.check().ok
+    assert recall_of(collection.query_batch(Q, k=K, mode="exact"), truth) == 1.0
+    collection.snapshot(Path(db.path) / "copy.kinbin")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import extremes
+from kinbin.hashing.laws import argmax_collision, sign_collision
+from kinbin.native.jit import strict
 from kinbin.spaces.registry import space_of
 
 PAIRS = 20_000
@@ -52,6 +54,56 @@ def test_climbing_breaks_no_bound(name: str, rng: np.random.Generator) -> None:
     gaps = extremes.climbed(space_of(name), extremes.SCORES[name], rng, 300, STEPS)
     assert_kept(gaps, name, "climbed")
     assert np.median(gaps.least[::3]) < 0.05
+
+
+@strict
+def _collisions(cosines, argmax, out):  # type: ignore[no-untyped-def]
+    """How often codes of "argmax", or of "sign", collide."""
+    for i in range(len(cosines)):
+        out[i] = argmax_collision(cosines[i]) if argmax else sign_collision(cosines[i])
+
+
+def assert_collides(name: str, u: extremes.Matrix, v: extremes.Matrix) -> float:
+    """That codes of the roots collide at least as often as the score says, by either sampler. Returns the least that they do more."""
+    space, nearest = space_of(name), 1.0
+    scores, roots = extremes.SCORES[name](u, v), extremes.SCORES["hellinger"](u, v)
+    for sampler in ("argmax", "sign"):
+        out = np.empty(len(u))
+        _collisions(roots, sampler == "argmax", out)
+        hashed = space.hashed_by(sampler)
+        assert hashed.roots
+        # Scores of NumPy may be off by some 1e-13, where a law is steep.
+        gap = out - np.array([hashed.least_similarity(score) for score in scores])
+        assert gap.min() >= -1e-6, f"{sampler}: by {-gap.min()}"
+        nearest = min(nearest, float(np.abs(gap).min()))
+    return nearest
+
+
+@pytest.mark.parametrize("name", ["hellinger", "js"])
+def test_no_pair_collides_less_often_than_its_score_says(name: str, rng: np.random.Generator) -> None:
+    """Kernels that are hashed by their roots: pairs made to come near the bound keep it, and some come near it."""
+    nearest = min(assert_collides(name, *family(rng, 4_000, 12)) for family in extremes.families(space_of(name)))
+    assert nearest < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_divergence_is_never_less_than_that_of_the_roots(seed: int) -> None:
+    """Climbing towards js > hellinger from many pairs gets no pair there, whatever its features' shares."""
+    rng = np.random.default_rng(seed)
+    u, v = extremes.shaped(rng.random((2_000, 5)) ** 3 + 1e-12), extremes.shaped(rng.random((2_000, 5)) ** 3 + 1e-12)
+
+    def gap(a: extremes.Matrix, b: extremes.Matrix) -> extremes.Matrix:
+        return extremes.SCORES["hellinger"](a, b) - extremes.SCORES["js"](a, b)
+
+    best = gap(u, v)
+    for _ in range(STEPS):
+        size = 10.0 ** rng.uniform(-3, 0.5, (len(u), 1))
+        tried = [extremes.shaped(rows * np.exp(size * rng.normal(size=rows.shape))) for rows in (u, v)]
+        now = gap(*tried)
+        nearer = now < best
+        u[nearer], v[nearer], best[nearer] = tried[0][nearer], tried[1][nearer], now[nearer]
+    assert best.min() >= -1e-12
+    assert np.median(best) < 1e-3, "nothing came near: this proves little"
 
 
 @pytest.mark.parametrize("name", [*extremes.SCORES, "ngmm", "rbf", "ngmm*acos*chi2"])
