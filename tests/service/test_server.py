@@ -23,7 +23,7 @@ from forking import popen
 from kinbin_service import server
 from kinbin_service.settings import Settings
 from nursery import until
-from service_process import FreshServer, ServerProcess, free_port
+from service_process import FreshServer, ServerProcess, free_port, is_worker, worker_pids
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -52,21 +52,6 @@ def exchange(port: int, request: bytes, seconds: float = 20) -> bytes:
         while chunk := connection.recv(65_536):
             received += chunk
     return received
-
-
-def worker_pids(running: ServerProcess) -> set[int]:
-    """The processes that the server has started and that serve."""
-    tasks = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
-    children = [int(pid) for pid in tasks.read_text().split()]
-    return {pid for pid in children if is_worker(pid)}
-
-
-def is_worker(pid: int) -> bool:
-    """Whether this process is there and was spawned to serve."""
-    try:
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 def test_a_declared_body_over_the_limit_is_refused_unread(one: ServerProcess) -> None:
@@ -203,7 +188,7 @@ def test_first_adds_at_the_same_time_create_default_once(two: ServerProcess) -> 
 
 def test_both_workers_serve(two: ServerProcess) -> None:
     """Of many connections each of the two workers accepts some: the test above really crosses processes."""
-    before = {pid: cpu_ticks(pid) for pid in worker_pids(two)}
+    before = {pid: cpu_ticks(pid) for pid in worker_pids(two.process.pid)}
     assert len(before) == 2
 
     def ask(_: int) -> None:
@@ -300,7 +285,7 @@ def test_a_killed_worker_costs_the_requests_that_it_held(two: ServerProcess) -> 
     ready = len(two.events("ready"))
     with ThreadPoolExecutor(clients) as pool:
         adding = [pool.submit(add, number) for number in range(clients)]
-        os.kill(min(worker_pids(two)), signal.SIGKILL)
+        os.kill(min(worker_pids(two.process.pid)), signal.SIGKILL)
         try:
             two.wait_until_ready(ready + 1)
             # Both answer now; a second worker that did not would be seen by then.
@@ -312,7 +297,7 @@ def test_a_killed_worker_costs_the_requests_that_it_held(two: ServerProcess) -> 
             one.result(60)
     assert {status for one in answers for status in one} <= {200, 0}
     assert all(one.count(0) <= 1 for one in answers), answers
-    assert len(worker_pids(two)) == 2
+    assert len(worker_pids(two.process.pid)) == 2
     stored = {f"{number}-{place}" for number, statuses in enumerate(answers) for place, status in enumerate(statuses) if status == 200}
     for _ in range(8):
         with two.pinned() as client:
@@ -372,7 +357,7 @@ def wait_for_the_first(answers: list[Any], all_of_them: int) -> None:
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     """After SIGKILL of the parent no worker stays behind on the port or the data."""
     with ServerProcess(tmp_path / "data", workers=2) as running:
-        workers = worker_pids(running)
+        workers = worker_pids(running.process.pid)
         assert len(workers) == 2
         running.process.kill()
         running.process.wait(30)

@@ -91,6 +91,20 @@ def until_serving(process: subprocess.Popen[str]) -> list[str]:
     return printed
 
 
+def is_worker(pid: int) -> bool:
+    """Whether this process is there and was spawned to serve."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def worker_pids(process: int) -> set[int]:
+    """The processes that a server has started and that serve."""
+    children = [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return {pid for pid in children if is_worker(pid)}
+
+
 def environment(**settings: Any) -> dict[str, str]:
     """The environment of a server with these settings."""
     return {**os.environ, **{f"KINBIN_{name.upper()}": str(value) for name, value in settings.items()}}
@@ -102,7 +116,7 @@ class ServerProcess:
     popen: Callable[..., subprocess.Popen[bytes]] = staticmethod(popen)
 
     def __init__(self, data: Path, **settings: Any) -> None:
-        self.port = free_port()
+        self.port, self.data = free_port(), data
         self.log = data.parent / f"{data.name}.log"
         self.client = self.pinned()
         self._environment = environment(data_dir=data, port=self.port, **settings)

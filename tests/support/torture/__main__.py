@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import random
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, powe
 from torture.disk import compile_disk
 from torture.locks import lock_campaign
 from torture.objects import object_campaign
+from torture.served import served_campaign
 
 _OF_ONE = 500
 """Harms to one specimen, and disks of one story; then another one is made."""
@@ -37,7 +39,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--flips", type=int, default=400)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--count", type=int, default=1_000, help="disks after a power failure")
-    parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks, or as they store objects")
+    parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks, as they store objects, or as they serve")
     parser.add_argument("--every", type=int, default=1, help="disturb every n-th call")
     parser.add_argument("--first", type=int, default=0, help="the call to begin with")
     parser.add_argument("--seed", type=int, default=None)
@@ -143,6 +145,18 @@ def _objects(asked: argparse.Namespace, work: Path, seed: int) -> bool:
         return _control("done late", object_campaign(nursery, work / "planted", seed, 2, late=True), ("lost",)) and not found.wrong
 
 
+def _served(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    began = time.monotonic()
+    found = served_campaign(work, seed, asked.kills, seconds=asked.seconds)
+    _log(asked, found.wrong)
+    _say(f"served: {time.monotonic() - began:.0f} s: {found.table()}")
+    (work / "planted").mkdir()
+    return (
+        _control("acknowledged when sent", served_campaign(work / "planted", seed, 20, hasty=True), ("torn", "should be", "count"))
+        and not found.wrong
+    )
+
+
 def _control(plant: str, found: Verdicts, told: Sequence[str]) -> bool:
     """Say what was told of a planted bug; returns whether it was told as what it is."""
     fitting = [one for one in found.wrong if any(text in one for text in told)]
@@ -157,7 +171,7 @@ def _watched(work: Path) -> Nursery:
 _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
     "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
-    "objects": _objects,
+    "objects": _objects, "served": _served,
 }  # fmt: skip
 
 
@@ -166,6 +180,8 @@ def main() -> int:
     asked = _parsed()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     _say(f"seed {seed}")
+    # Inherited by the processes that are disturbed, and by those that judge what is left.
+    os.environ["TORTURE_STORY"] = str(seed)
     logging.disable(logging.WARNING)
     kinbin.warm_up()
     good = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -18,7 +19,8 @@ __all__ = ["ACTIONS", "STEPS", "after", "do_until_killed", "found_wrong", "judge
 
 NESTED = "new/folders/for/data"
 """Where the database is, below a folder that is on disk: none of these is there at first."""
-_SEED = 17
+_SEED = int(os.environ.get("TORTURE_STORY", "17"))
+"""Of what is edited: the long runs tell another story each time (`python -m torture`)."""
 _FIELDS: dict[str, Any] = {"colour": {"kernel": "ngmm", "dim": DIM}, "words": {"dim": DIM}}
 
 
