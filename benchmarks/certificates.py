@@ -94,6 +94,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--sets", default=",".join(DATA))
     parser.add_argument("--kernels", default=",".join(RANKINGS))
+    parser.add_argument("--samplers", default="", help="those that are looked at; all if left out")
     asked = parser.parse_args()
     options = Options(False, None, Path(tempfile.gettempdir()), Path(tempfile.gettempdir()), None)
     kinbin.set_threads(1)
@@ -108,15 +109,17 @@ def main() -> int:
         rows, queries = data.rows[:ROWS], data.queries[:QUERIES]
         for kernel in asked.kernels.split(","):
             if accepted(kernel, rows):
-                failed += measure(name, kernel, rows, queries, asked.seeds)
+                failed += measure(name, kernel, (rows, queries), asked.seeds, asked.samplers)
     return int(failed > 0)
 
 
-def measure(name: str, kernel: str, rows: Any, queries: Any, seeds: int) -> int:
-    """Print the lines of one kernel on one set. Returns how many tenths fall short."""
-    failed = 0
+def measure(name: str, kernel: str, data: tuple[Any, Any], seeds: int, only: str) -> int:
+    """Print the lines of one kernel on one set, rows and queries. Returns how many tenths fall short. only: samplers, or "" for all."""
+    failed, (rows, queries) = 0, data
     dim = None if scipy.sparse.issparse(rows) else rows.shape[1]
     for sampler in space_of(kernel).samplers:
+        if only and sampler not in only.split(","):
+            continue
         drawn = np.zeros((seeds, 10, 3))
         for seed in range(seeds):
             with tempfile.TemporaryDirectory() as folder, kinbin.open(folder) as database:
