@@ -24,7 +24,7 @@ from kinbin.parameters import arrived, one_of, told_values
 from kinbin.records import CollectionConfig
 from kinbin.rows.identity import check_name
 from kinbin.spaces.own import own_space
-from kinbin.spaces.registry import object_space_of, space_of
+from kinbin.spaces.registry import KERNELS, object_space_of, space_of
 from kinbin.spaces.space import Space
 from kinbin.storage.headers import Configuration
 
@@ -73,6 +73,11 @@ class CollectionOptions(TypedDict, total=False):
     decoder: Callable[[Any], Any] | None
 
 
+def _is_parameter(kernel: object, name: str) -> bool:
+    """Whether a kernel has a parameter of this name. What is none is told later."""
+    return isinstance(kernel, str) and kernel in KERNELS and name in KERNELS[kernel].declared
+
+
 def checked_options(kernel: object, dim: object, options: CollectionOptions) -> dict[str, Any]:
     """All options of how items are compared and hashed, numbers as Python's; None where one was left out.
 
@@ -82,7 +87,10 @@ def checked_options(kernel: object, dim: object, options: CollectionOptions) -> 
     known = CollectionOptions.__annotations__
     for name in options:
         if name not in known:
-            raise TypeError(f"a new collection has no option {name!r}{suggestion(name, known)}")
+            there = (
+                f": a kernel's are given together, parameters={{{name!r}: …}}" if _is_parameter(kernel, name) else suggestion(name, known)
+            )
+            raise TypeError(f"a new collection has no option {name!r}{there}")
     plain = {name: options.get(name) for name in ("parameters", "sampler", "feature_names")}
     numbers = {name: _whole_or_none(name, options.get(name), *bounds) for name, bounds in _MOST.items()}
     return {"kernel": kernel, "dim": _dimension(dim), **plain, **numbers}

@@ -365,6 +365,15 @@ def test_positions_of_a_large_add_are_those_of_the_call(form: Callable[..., Any]
     assert [problem.position for problem in refused_add.value.problems] == [10_000, 15_000]
 
 
+def test_a_parameter_among_the_options_is_told_where_it_goes(db: kinbin.Database) -> None:
+    """`gamma=2.0` beside the kernel is refused with the form that is right; what is no parameter of this kernel is not."""
+    with pytest.raises(TypeError, match=r"parameters=\{'gamma': …\}"):
+        db.create_collection("c", kernel="rbf", dim=2, gamma=2.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="has no option 'gamma'$"):
+        db.create_collection("c", kernel="ngmm", dim=2, gamma=2.0)  # type: ignore[call-arg]
+    assert db.collections() == []
+
+
 def test_counts_of_numpy_become_whole_numbers() -> None:
     """Small integers of NumPy would overflow where they are multiplied."""
     assert type(kinbin.QueryOptions(k=np.uint8(200)).k) is int  # type: ignore[arg-type]

@@ -1,7 +1,9 @@
 """The Jensen–Shannon kernel of histograms: 1 − JSD / ln 2 of rows that sum to 1.
 
-With r = u / (u + v) and H the entropy of (r, 1 − r) in bits, it is Σ H(r) (u + v) / 2 over the features that both rows have. Its
-bounds are those of `spaces.transfer` with φ(x) = ((1 + x) ln(1 + x) + (1 − x) ln(1 − x)) / 2, φ(1) = ln 2 (HASHING.md, section 9).
+With r = u / (u + v) and H the entropy of (r, 1 − r) in bits, it is Σ H(r) (u + v) / 2 over the features that both rows have. H(r) is
+2 √(r (1 − r)) at most, so no pair scores more than under `hellinger`: rows are hashed and coded by their roots. Products, and collections
+hashed by `gcws` or `dart`, have the bounds of `spaces.transfer` with φ(x) = ((1 + x) ln(1 + x) + (1 − x) ln(1 − x)) / 2, φ(1) = ln 2
+(HASHING.md, section 9).
 (Kernels through nested histograms, section 3, names the divergence; Endres and Schindelin 2003 show that its root is a metric.)
 """
 

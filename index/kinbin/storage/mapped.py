@@ -116,7 +116,9 @@ def _free_page(base: int, page_bytes: int, pages: int, number: int, keys: range,
         raise _bad_list()
     page = ctypes.string_at(base + number * page_bytes, page_bytes)
     flags, low, high = (int.from_bytes(page[at : at + 2], "little") for at in (10, 12, 14))
-    if int.from_bytes(page[:8], "little") != number or flags not in (_BRANCH, _LEAF) or not _PAGE_HEADER <= low <= high <= page_bytes:
+    if int.from_bytes(page[:8], "little") != number or flags not in (_BRANCH, _LEAF):
+        raise _bad_list()
+    if not _PAGE_HEADER < low <= high <= page_bytes or low % 2:
         raise _bad_list()
     below: list[int] = []
     seen: list[int] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kinbin.errors import CorruptData
 from kinbin.storage.lookups import NAMES
@@ -190,12 +191,15 @@ class _Surveyor:
                 self._own(node)
             value = self._pages.value(node)
             count = int.from_bytes(value[:8], "little")
-            if len(node.key) != 8 or len(value) < 8 or count > len(value) // 8 - 1:
+            if node.subtree or len(node.key) != 8 or len(value) < 8 or count > len(value) // 8 - 1:
                 raise CorruptData("an entry is malformed")
-            if int.from_bytes(node.key, "little") > self._meta.transaction:
-                raise CorruptData("an entry is of a transaction that is yet to come")
-            for page in struct.unpack_from(f"<{count}Q", value, 8):
+            if not 1 <= int.from_bytes(node.key, "little") <= self._meta.transaction:
+                raise CorruptData("an entry is of a transaction that is yet to come, or never was")
+            pages = struct.unpack_from(f"<{count}Q", value, 8)
+            for page in pages:
                 self._use(page, 2)
+            if any(one <= other for one, other in pairwise(pages)):
+                raise CorruptData("an entry's pages do not descend")
 
 
 def _told(record: TreeRecord) -> str:

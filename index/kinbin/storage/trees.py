@@ -173,8 +173,8 @@ class Pages:
         own, _, flags, lower, upper = _HEAD.unpack_from(page)
         if own != number:
             raise damaged(f"page {number} carries the number {own}")
-        kind = flags & ~0x4010  # dirty and kept are states of memory
-        if kind not in (BRANCH, LEAF):
+        # Exactly: what LMDB notes of a page while it is in memory is not written, and writers refuse it.
+        if flags not in (BRANCH, LEAF):
             raise damaged(f"page {number} is neither a branch nor a leaf")
         if not HEAD <= lower <= upper <= self.page_bytes or lower % 2:
             raise damaged(f"page {number} has impossible bounds")
@@ -182,7 +182,7 @@ class Pages:
         slots = struct.unpack_from(f"<{count}H", page, HEAD)
         if count and not (upper <= min(slots) and max(slots) <= self.page_bytes - _NODE.size):
             raise damaged(f"page {number} has an entry outside of it")
-        return self._leaf(number, page, slots) if kind == LEAF else self._branch(number, page, slots)
+        return self._leaf(number, page, slots) if flags == LEAF else self._branch(number, page, slots)
 
     def _leaf(self, number: int, page: bytes, slots: tuple[int, ...]) -> Leaf:
         nodes = []
@@ -231,7 +231,7 @@ class Pages:
         pages = int(count)
         needed = -(-(HEAD + node.size) // self.page_bytes)
         # A value that was overwritten by a shorter one keeps its pages.
-        if own != node.first or not flags & OWN or pages < needed or node.first + pages - 1 > self.last_page:
+        if own != node.first or flags != OWN or pages < needed or node.first + pages - 1 > self.last_page:
             raise damaged(f"page {node.first} is not the beginning of a value of {node.size} bytes")
         return pages
 

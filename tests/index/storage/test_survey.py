@@ -14,6 +14,7 @@ import pytest
 
 import kinbin
 from kinbin.errors import CorruptData
+from kinbin.storage.mapped import _mapped, check_free, look_at
 from kinbin.storage.survey import TREES, Survey, survey, survey_store
 from kinbin.storage.trees import Meta, Pages, Tree, TreeRecord, walk
 from torture.harm import HARMS, Harm, flips
@@ -126,6 +127,52 @@ def test_a_free_page_that_is_in_use_is_found(sound: bytes, tmp_path: Path) -> No
     data = bytearray(sound)
     struct.pack_into("<Q", data, node.value_at + 8, victim)
     assert any(f"page {victim} serves two ends" in problem for problem in surveyed(bytes(data), tmp_path / "file").problems)
+
+
+def refused_by_writers(data: bytes, folder: Path) -> bool:
+    """Whether whoever writes refuses the list of free pages of a file with this content."""
+    (folder / "data.mdb").write_bytes(data)
+    file, _ = look_at(folder)
+    with _mapped(file, folder) as trees:
+        try:
+            check_free(trees.base, file, trees)
+        except CorruptData:
+            return True
+    return False
+
+
+def test_what_writers_refuse_of_the_free_pages_is_found(sound: bytes, tmp_path: Path) -> None:
+    """Every bit of the heads of that list's pages and nodes, and some of what they list: no writer refuses what check passes."""
+    pages, rng = PageMap.of(sound), random.Random(SEED)
+    places: list[int] = []
+    for leaf in pages.leaves["freelist"]:
+        start = leaf * PAGE
+        places += range(start, start + 16)
+        for offset in pages.node_offsets(leaf):
+            places += range(start + offset, start + offset + 16)
+        places += [node.value_at + rng.randrange(node.size) for node in pages.nodes(leaf) for _ in range(6)]
+    refused = 0
+    for place in places:
+        for bit in range(8):
+            data = bytearray(sound)
+            data[place] ^= 1 << bit
+            if refused_by_writers(bytes(data), tmp_path):
+                refused += 1
+                assert surveyed(bytes(data), tmp_path / "file").problems, f"byte {place % PAGE} of page {place // PAGE}, bit {bit}"
+    assert refused > 2 * len(places)
+
+
+def test_a_value_on_pages_of_another_kind_is_found(sound: bytes, tmp_path: Path) -> None:
+    """Each bit of the kind of the first page of a large value: LMDB refuses to free such pages, so that links cannot be made anew."""
+    pages = PageMap.of(sound)
+    nodes = [node for leaf in pages.leaves["runs"] for node in pages.nodes(leaf)]
+    large = [node.value_at // PAGE for node in nodes if node.big][:4]
+    assert large
+    for number in large:
+        for bit in range(16):
+            data = bytearray(sound)
+            data[number * PAGE + 10 + bit // 8] ^= 1 << bit % 8
+            assert surveyed(bytes(data), tmp_path / "file").problems, f"page {number}, bit {bit}"
 
 
 def test_no_false_alarm_beside_a_writer(tmp_path: Path) -> None:
