@@ -369,7 +369,7 @@ def test_a_parameter_among_the_options_is_told_where_it_goes(db: kinbin.Database
     """`gamma=2.0` beside the kernel is refused with the form that is right; what is no parameter of this kernel is not."""
     with pytest.raises(TypeError, match=r"parameters=\{'gamma': …\}"):
         db.create_collection("c", kernel="rbf", dim=2, gamma=2.0)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="has no option 'gamma'$"):
+    with pytest.raises(TypeError, match=r"has no option 'gamma'$"):
         db.create_collection("c", kernel="ngmm", dim=2, gamma=2.0)  # type: ignore[call-arg]
     assert db.collections() == []
 

@@ -1,7 +1,8 @@
 """Bounds of scores that stand for a cosine, by how far apart the two rows are once each is divided by its length.
 
 Unit rows x and y have |x − y|² = 2 − 2 ρ, so a distance is a cosine and the other way round; codes of unit rows
-(`codes.units`, `codes.packed`) are never farther apart than the rows. Of rows whose square roots are compared, x and y are those of the roots.
+(`codes.units`, `codes.packed`) are never farther apart than the rows. Of rows whose square roots are compared, x and y are those of
+the roots.
 """
 
 # mypy: disable-error-code="no-untyped-def"
