@@ -133,27 +133,34 @@ def acknowledged(writers: list[Writer]) -> int:
     return sum(len(writer.acknowledged) for writer in writers)
 
 
-def check_queries(server: ServerProcess, writer: Writer, batches: set[int]) -> None:
-    """The items of these batches are found by a query for their own vector, as usual and by a scan."""
+def check_queries(server: ServerProcess, writer: Writer, batches: set[int], *, linked: bool = False) -> None:
+    """The items of these batches are found by a query for their own vector, as usual and by a scan.
+
+    linked: rows are walked to, so that a usual query may miss one in ten.
+    """
     names = [name for batch in sorted(batches) for name in writer.ids(batch)]
     stored = server.post("/v1/collections/default/get", {"ids": names})["items"]
     for mode in ("auto", "exact"):
         answers = server.post("/query", {"queries": [item["vector"] for item in stored], "k": 1, "mode": mode})["answers"]
+        missed = []
         for item, answer in zip(stored, answers, strict=True):
-            assert [hit["id"] for hit in answer["results"]] == [item["id"]], f"{item['id']} is not found by a query ({mode})"
-            assert answer["results"][0]["score"] == pytest.approx(1.0, abs=1e-6)
+            if [hit["id"] for hit in answer["results"]] != [item["id"]]:
+                missed.append(item["id"])
+            else:
+                assert answer["results"][0]["score"] == pytest.approx(1.0, abs=1e-6)
+        assert len(missed) <= (len(stored) // 10 if linked and mode == "auto" else 0), f"not found by a query ({mode}): {missed[:5]}"
 
 
-def check_all(server: ServerProcess, writers: list[Writer], *, touched_only: bool, others: int = 0) -> None:
+def check_all(server: ServerProcess, writers: list[Writer], *, touched_only: bool, others: int = 0, linked: bool = False) -> None:
     """That nothing acknowledged is lost and nothing half there, of the batches touched since the last look or of all.
 
-    others: items that none of the writers wrote.
+    others: items that none of the writers wrote. linked: see `check_queries`.
     """
     for writer in writers:
         batches = sorted(writer.touched) if touched_only else list(range(writer.next_batch))
         for first in range(0, len(batches), _AT_ONCE):
             some = set(batches[first : first + _AT_ONCE])
             writer.check(server, some)
-            check_queries(server, writer, some)
+            check_queries(server, writer, some, linked=linked)
         writer.touched = {writer.pending[0]} if writer.pending else set()
     assert server.post("/v1/collections/default/count", {}) == {"count": others + sum(writer.stored(server) for writer in writers)}

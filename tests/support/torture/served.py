@@ -132,7 +132,7 @@ def _killed(server: QuickServer, writers: list[Writer], what: str, rng: random.R
 
 def _looked_at(server: QuickServer, writers: list[Writer], *, whole: bool) -> str:
     """What is wrong with what the service answers; whole: of everything, and with its files, once it has ended."""
-    check_all(server, writers, touched_only=not whole)
+    check_all(server, writers, touched_only=not whole, linked=True)
     if not whole:
         return ""
     if (status := server.stop(signal.SIGTERM)) != 0:
@@ -146,5 +146,5 @@ def _looked_at(server: QuickServer, writers: list[Writer], *, whole: bool) -> st
         if (left := collection.stats()["links"]) is None or left["unlinked_rows"]:
             wrong.append(f"linking did not complete: {left}")
     _start(server)
-    check_all(server, writers, touched_only=False)
+    check_all(server, writers, touched_only=False, linked=True)
     return "; ".join(wrong[:3])
