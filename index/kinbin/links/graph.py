@@ -28,7 +28,7 @@ MANY_POOL, MANY_SLACK = 200, 18
 seen, and more of it kept, for walks to leave one. A million patches take twice as long to build, and half the pool for recall .95."""
 PACKED_SLACK = 22
 """The same of squares of distances of packed unit rows, most of which are as good as at right angles: with 16 a node has 5 to 11 links,
-and walks over word counts lose a third more of the neighbours."""
+and the widest walks over word counts lose two to three times as many of the neighbours."""
 ENTRIES = 64
 """Nodes that every walk begins from: a random sample, so that one of them is not far."""
 _SLICE = 2_048
