@@ -201,6 +201,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
                         raise
                     edit.error = error
             transaction.finish()
+        self._views.written(writer)
         if transaction.logs:
             self._indexing.wake()
 

@@ -166,27 +166,23 @@ class Transaction:
         rows, fresh = self._place_rows(items, following(numbers, self._state.next_row))
         if len(fresh) == len(rows) and not any(known):
             return self._add_new(items, rows, fresh)
-        owners: dict[int, list[bytes]] = {}
         changed: list[tuple[bytes, int, bytes]] = []
         touched: list[tuple[bytes, int | None]] = []
-        indexed = updated = 0
+        moved: list[tuple[bytes, int | None, int | None]] = []
         for key, row, payload, old in zip(items.ids, rows, items.payloads, known, strict=True):
-            if old is None:
-                indexed += 1
-            elif old == (row, payload):
+            if old == (row, payload):
                 continue
-            else:
-                updated += 1
+            left = None if old is None else old[0]
             changed.append((key, row, payload))
-            touched.append((key, None if old is None else old[0]))
-            if old is None or old[0] != row:
-                self._ids_of(row, owners, new=row in fresh).append(key)
-                if old is not None:
-                    self._leave(old[0], key, owners)
+            touched.append((key, left))
+            if left != row:
+                moved.append((key, row, left))
+        indexed = sum(left is None for _, left in touched)
+        owners = self._owners_after(moved, fresh)
         more = sum(len(items.record(i)) for i in fresh.values()) if len(fresh) < len(items.ids) else len(items.records)
         self._refuse_over(indexed, more + sum(len(key) + len(payload) for key, _, payload in changed))
         self._write(changed, touched, owners, items, fresh, indexed)
-        return AddResult(indexed, updated, len(items.ids) - indexed - updated, self._state.items)
+        return AddResult(indexed, len(changed) - indexed, len(items.ids) - len(changed), self._state.items)
 
     def _add_new(self, items: NewItems, rows: list[int], fresh: dict[int, int]) -> AddResult:
         """Write items that are all new, each with a row of its own: what most adds are, without a list for each row."""
@@ -199,12 +195,11 @@ class Transaction:
 
     def delete(self, ids: list[bytes], matches: Predicate | None = None) -> DeleteResult:
         """Remove items; ids that are not there are passed over, and those whose payload does not match now."""
-        owners: dict[int, list[bytes]] = {}
-        gone: list[tuple[bytes, int | None]] = []
-        for key, old in zip(ids, self._writer.items(ids), strict=True):
-            if old is not None and (matches is None or matches(old[1])):
-                gone.append((key, old[0]))
-                self._leave(old[0], key, owners)
+        known = self._writer.items(ids)
+        gone: list[tuple[bytes, int | None]] = [
+            (key, old[0]) for key, old in zip(ids, known, strict=True) if old is not None and (matches is None or matches(old[1]))
+        ]
+        owners = self._owners_after([(key, None, row) for key, row in gone], {})
         self._write([], gone, owners, None, {}, -len(gone))
         return DeleteResult(len(gone), self._state.items)
 
@@ -214,21 +209,24 @@ class Transaction:
             self._quota = quota_of(self._writer)
         self._quota.refuse(self._state.items + indexed, indexed, more, self._writer.used_bytes)
 
-    def _ids_of(self, row: int, owners: dict[int, list[bytes]], *, new: bool = False) -> list[bytes]:
-        """The ids of a row as this edit leaves them."""
-        ids = owners.get(row)
-        if ids is None:
-            ids = owners[row] = [] if new else self._writer.owners([row])[0]
-            if not new and not ids:
-                raise _lost_owners()
-        return ids
+    def _owners_after(self, moved: Sequence[tuple[bytes, int | None, int | None]], fresh: Mapping[int, int]) -> dict[int, list[bytes]]:
+        """The ids of each row that gains or loses some, as the edit leaves them.
 
-    def _leave(self, row: int, key: bytes, owners: dict[int, list[bytes]]) -> None:
-        """Take an id from those of a row."""
-        ids = self._ids_of(row, owners)
-        if key not in ids:
+        moved: an id, the row that it gets or None, the row that it leaves or None. fresh: the new rows, which nobody had.
+        """
+        held = list(dict.fromkeys(row for _, *both in moved for row in both if row is not None and row not in fresh))
+        owners = dict(zip(held, self._writer.owners(held), strict=True))
+        if not all(owners.values()):
             raise _lost_owners()
-        ids.remove(key)
+        owners |= {row: [] for row in fresh}
+        for key, row, left in moved:
+            if row is not None:
+                owners[row].append(key)
+            if left is not None:
+                if key not in owners[left]:
+                    raise _lost_owners()
+                owners[left].remove(key)
+        return owners
 
     def _write(
         self,
@@ -304,12 +302,11 @@ class Transaction:
     def _identical_rows(self, items: NewItems) -> list[int]:
         """For each item a living row with exactly its vector, or -1."""
         out = [-1] * len(items.ids)
-        for i, candidate in self._same_hash(items.hashes):
-            if out[i] < 0 and candidate not in self._dead:
-                _, address, room = self._view.find(candidate)
+        for i, row, address, room in self._same_hash(items.hashes):
+            if out[i] < 0 and row not in self._dead:
                 record = items.record(i)
                 if len(record) <= room and ctypes.string_at(address, len(record)) == record:
-                    out[i] = candidate
+                    out[i] = row
         if self._new:
             for i, value in enumerate(items.hashes.tolist()):
                 for row, record in self._new.get(value, ()):
@@ -317,8 +314,8 @@ class Transaction:
                         out[i] = row
         return out
 
-    def _same_hash(self, hashes: NDArray[np.uint64]) -> list[tuple[int, int]]:
-        """(item, row number) of living rows of the view whose content hash is that of an item."""
+    def _same_hash(self, hashes: NDArray[np.uint64]) -> list[tuple[int, int, int, int]]:
+        """(item, row number, address, room) of living rows of the view whose content hash is that of an item."""
         out = []
         for run in self._view.runs:
             place = np.searchsorted(run.content, hashes)
@@ -329,13 +326,13 @@ class Transaction:
                     if local >= run.rows:
                         raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
                     if not run.dead.is_dead(local):
-                        out.append((int(i), int(run.row_numbers[local])))
+                        out.append((int(i), int(run.row_numbers[local]), *run.place(local)))
                     at += 1
         fresh = self._view.fresh
         known = fresh.hashes[: fresh.rows]
         for item, at in _matches(known, hashes):
             if not fresh.dead.is_dead(at):
-                out.append((item, int(fresh.row_numbers[at])))
+                out.append((item, int(fresh.row_numbers[at]), int(fresh.addresses[at]), int(fresh.rooms[at])))
         return out
 
 

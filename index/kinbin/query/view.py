@@ -20,7 +20,7 @@ from kinbin.segments.fresh import Fresh, gone_in
 from kinbin.segments.run import Run
 from kinbin.segments.segments import Segments
 from kinbin.storage.format import Commit, State
-from kinbin.storage.transactions import Reader
+from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["View", "Views"]
 
@@ -67,6 +67,8 @@ class Views:
         self._lock = threading.Lock()
         self._newest: tuple[int, bytes, View] | None = None
         """Opening of the files, state record, view."""
+        self._written: tuple[int, list[tuple[int, Commit]]] = (0, [])
+        """Opening of the files, and what this process committed last, until a view has it."""
 
     def at(self, reader: Reader) -> View | None:
         """The view of the reader's state; None if this process has already moved past it (read again)."""
@@ -88,14 +90,25 @@ class Views:
             self._newest = reader.opening, record, view
             return view
 
+    def written(self, writer: Writer) -> None:
+        """Take what a writer has committed, which is on disk now: the next view need not read it back from the journal."""
+        self._written = writer.opening, writer.commits
+
     def _advanced(self, view: View, reader: Reader, state: State) -> View:
         """The view brought forward to a later state."""
         if view.state.manifest != state.manifest:
             return self._loaded(view, reader, state)
-        commits = _commits(reader, view.state.sequence, state)
+        commits = self._commits(reader, view.state.sequence, state)
         gone = gone_in(commits)
         runs = tuple(_bury(run, gone) for run in view.runs) if len(gone) else view.runs
         return View.of(state, runs, view.fresh.extended(commits), view.links)
+
+    def _commits(self, reader: Reader, after: int, state: State) -> list[Commit]:
+        """The commits after one number, up to the state's: of the last transaction of this process from memory, else from the journal."""
+        (opening, written), self._written = self._written, (0, [])
+        if written and (opening, written[0][0], written[-1][0]) == (reader.opening, after + 1, state.sequence):
+            return [commit for _, commit in written]
+        return _journal(reader, after, state)
 
     def _loaded(self, view: View | None, reader: Reader, state: State) -> View:
         """A view read from the manifest; runs that are known keep their places."""
@@ -104,7 +117,7 @@ class Views:
         for number in reader.manifest():
             run = known.get(number)
             runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
-        fresh = Fresh().extended(_commits(reader, state.sealed, state))
+        fresh = Fresh().extended(_journal(reader, state.sealed, state))
         links = self._links(view, reader, tuple(run.row_numbers for run in runs))
         return View.of(state, tuple(runs), fresh, links, _has_unlisted(reader))
 
@@ -136,7 +149,7 @@ def _has_unlisted(reader: Reader) -> bool:
         return False
 
 
-def _commits(reader: Reader, after: int, state: State) -> list[Commit]:
+def _journal(reader: Reader, after: int, state: State) -> list[Commit]:
     """The commits after one number, up to the state's: each of them has its journal entry.
 
     Raises:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.native.memory import address_of
 from kinbin.segments.descriptors import FRESH_BANDS
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit
@@ -37,12 +38,12 @@ class Fresh:
         self.zeros = np.zeros(64, np.uint32)
         self.dead = DeadRows.of(0)
         self._records: list[NDArray[np.uint8]] = []
+        """What the addresses lead to; shared like the arrays."""
 
     def extended(self, commits: list[Commit]) -> Fresh:
         """A mirror with the rows and deaths of more commits; shares its arrays with this one."""
         out = Fresh.__new__(Fresh)
         out.__dict__.update(self.__dict__)
-        out._records = self._records.copy()
         for commit in commits:
             out._append(commit)
         out.dead = self.dead.grown(out.rows)
@@ -68,10 +69,17 @@ class Fresh:
         records = commit.records
         here = slice(self.rows, stop)
         self.keys[here] = commit.keys
-        self.addresses[here] = np.uint64(records.__array_interface__["data"][0]) + commit.offsets[:-1].astype(np.uint64)
-        self.rooms[here] = np.diff(commit.offsets)
-        self.row_numbers[here] = commit.row_numbers()
         self.hashes[here] = commit.hashes
+        first = address_of(records)
+        if more == 1:
+            # Adds of one row come in thousands: numbers instead of arrays.
+            begin, end = commit.offsets.tolist()
+            self.addresses[self.rows], self.rooms[self.rows] = first + begin, end - begin
+            self.row_numbers[self.rows] = commit.first_row if commit.numbers is None else commit.numbers.item(0)
+        else:
+            self.addresses[here] = np.uint64(first) + commit.offsets[:-1].astype(np.uint64)
+            self.rooms[here] = np.diff(commit.offsets)
+            self.row_numbers[here] = commit.row_numbers()
         self._records.append(records)
         self.rows = stop
 

@@ -288,16 +288,12 @@ class Commit:
 
 def encode_commit(commit: Commit) -> bytes:
     """A journal entry."""
-    body = b"".join(
-        (
-            commit.dead.astype("<u8").tobytes(),
-            b"" if commit.numbers is None else commit.numbers.astype("<u8").tobytes(),
-            commit.offsets.astype("<i8").tobytes(),
-            commit.hashes.astype("<u8").tobytes(),
-            commit.keys.astype("<u2").tobytes(),
-            commit.records.tobytes(),
-        )
-    )
+    parts: tuple[tuple[Any, str], ...] = (
+        (commit.dead, "<u8"), ((), "<u8") if commit.numbers is None else (commit.numbers, "<u8"), (commit.offsets, "<i8"),
+        (commit.hashes, "<u8"), (commit.keys, "<u2"), (commit.records, "u1"),
+    )  # fmt: skip
+    # Arrays of just this type are joined as they are.
+    body = b"".join([np.ascontiguousarray(array, dtype).data for array, dtype in parts])
     version = VALUE_FORMAT if commit.numbers is None else _NUMBERED
     head = _COMMIT.pack(0, version, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
     return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body

@@ -37,6 +37,8 @@ class Writer(Reader):
         self._firm: list[set[bytes]] = [set() for _ in handles]
         """Of each tree keys whose pages were looked through."""
         self._firm[META].add(b"state")
+        self.commits: list[tuple[int, Commit]] = []
+        """What was added to the journal, with its numbers."""
 
     @property
     def changed(self) -> bool:
@@ -202,6 +204,7 @@ class Writer(Reader):
         if not self._txn.put(key, value, db=self._handles[JOURNAL], append=True):
             raise CorruptData("the journal is ahead of the state record: the files are damaged; restore a copy")
         self._new[JOURNAL][key] = value
+        self.commits.append((sequence, commit))
 
     def trim_journal(self, through: int) -> None:
         """Remove the entries up to one number: their rows are in a run now."""
