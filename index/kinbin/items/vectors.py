@@ -34,6 +34,9 @@ def _rows(X: Any, form: Form) -> Rows:
 def _row(x: Any, form: Form) -> Rows:
     if isinstance(x, np.ndarray) and x.ndim == 2:
         raise InvalidInput.of("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector")
+    if isinstance(x, list) and x and isinstance(x[0], list | tuple | np.ndarray):
+        text = f"query takes one vector, this is a list of {len(x)}; use query_batch, or leave the outer brackets out"
+        raise InvalidInput.of("bad_vector", text, field="vector")
     if hasattr(x, "tocsr") and x.ndim == 2 and x.shape[0] != 1:
         text = f"query takes one vector, this matrix has {x.shape[0]} rows; use query_batch"
         raise InvalidInput.of("bad_vector", text, field="vector")

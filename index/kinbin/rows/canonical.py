@@ -146,6 +146,8 @@ def _pair(vector: Any, dim: int | None) -> _Pair:
         return _features(list(vector)), _numbers(list(vector.values()), len(vector))
     if isinstance(vector, str | bytes) or not isinstance(vector, Sequence | np.ndarray):
         hint = "; put tokens into a list or a set" if isinstance(vector, str) else ""
+        if _is_number(vector, int | float | np.integer | np.floating):
+            hint = "; the numbers of a vector go into a list of their own"
         forms = "a list of numbers, indices with values, or tokens (strings, with or without weights)"
         raise Fault("bad_vector", f"a vector is {forms}; this is {_kind(vector)}{hint}")
     values = _numbers(vector, None)

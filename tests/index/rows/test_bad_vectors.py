@@ -30,6 +30,7 @@ BEYOND = ("dimension_mismatch", "feature ids of this collection are below its di
 TWICE = ("duplicate_feature", "a feature occurs once in a vector, one of these occurs twice; add its values up first")
 FEATURE = ("out_of_range", "a feature id is a whole number from 0 to 2**63-1, one of these is not")
 KINDS = "a vector is a list of numbers, indices with values, or tokens (strings, with or without weights); this is "
+OF_ITS_OWN = "; the numbers of a vector go into a list of their own"
 TOKENS = "this collection takes vectors of dimension 3; strings are tokens, which need a collection without a dimension"
 MASKED = "masked arrays are not taken, since nothing here leaves masked values out: fill the mask with .filled(0), or drop what is masked"
 
@@ -112,7 +113,7 @@ ANY: Table = {
     "text": ("abc", bad(KINDS + "a string; put tokens into a list or a set")),
     "bytes": (b"abc", bad(KINDS + "bytes")),
     "nothing": (None, bad(KINDS + "null")),
-    "a number": (3.5, bad(KINDS + "a fraction")),
+    "a number": (3.5, bad(KINDS + "a fraction" + OF_ITS_OWN)),
     "a boolean alone": (True, bad(KINDS + "a boolean")),
     "a set of numbers": ({1, 2}, tokens("int")),
     "a set of numbers and strings": (frozenset(["red", 2.5]), tokens("a fraction")),
@@ -293,7 +294,7 @@ MATRICES: dict[str, tuple[Any, Problem, int | None]] = {
         None,
     ),
     "records": (np.zeros((2, 3), [("a", "f8")]), bad("vectors are numbers, this array has dtype [('a', '<f8')]"), 0),
-    "one vector as a list": ([1.0, 2.0], bad(KINDS + "a fraction"), 0),
+    "one vector as a list": ([1.0, 2.0], bad(KINDS + "a fraction" + OF_ITS_OWN), 0),
     "a matrix in a list": (
         [np.ones((2, 3)), np.ones(3)],
         bad("values are numbers in one dimension, these have dtype float64, 2 dimension(s)"),
@@ -321,6 +322,13 @@ def test_query_takes_one_vector(collections: Collections) -> None:
     collection = collections.get("dense")
     with refused("bad_vector", "query takes one vector, this is a matrix; use query_batch", field="vector"):
         collection.query(np.ones((1, 3)))
+    for several in ([[1, 2, 3]], [np.ones(3)], [(1, 2, 3)]):
+        with refused(
+            "bad_vector", "query takes one vector, this is a list of 1; use query_batch, or leave the outer brackets out", field="vector"
+        ):
+            collection.query(several)
+    with refused("bad_vector", KINDS + "int" + OF_ITS_OWN, field="vector", position=0):
+        collection.add(["x"], [1, 2, 3])
     with refused("bad_vector", "query takes one vector, this matrix has 2 rows; use query_batch", field="vector"):
         collection.query(sp.csr_array(np.ones((2, 3))))
 
