@@ -202,9 +202,13 @@ class LinkThread(_BackgroundThread):
             busy += 1
             self._stop.wait(0.1)
         self._wake.clear()
-        while not self._stop.is_set() and not self._step(quiet=busy < PATIENCE):
+        quiet = busy < PATIENCE
+        while not self._stop.is_set() and not self._step(quiet=quiet):
             self._stop.wait(QUIET_SECONDS)
         self._done()
+        if not quiet:
+            # Writes may have ended just now, and nothing else tells of what is due once they have.
+            self._wake.set()
 
 
 class IndexThread(_BackgroundThread):

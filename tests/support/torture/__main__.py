@@ -131,7 +131,7 @@ def _locks(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     with _watched(work) as nursery:
         good = _again("locks", asked, work, lambda work, seed, rest: lock_campaign(nursery, work, seed, seconds=rest), seed)
         for (plant, name), told in locks.PLANTS.items():
-            good &= _control(f"{plant}, {name}", lock_campaign(nursery, work, seed, [name], plant=plant, patience=5.0), (told,))
+            good &= _control(f"{plant}, {name}", lock_campaign(nursery, work, seed, [name], plant=plant, patience=5.0), told)
     return good
 
 

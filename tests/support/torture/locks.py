@@ -19,10 +19,10 @@ from workload import Workload, findings, same, stored_items
 __all__ = ["PLANTS", "judge", "lock_campaign"]
 
 PLANTS = {
-    ("outlive", "write.lock"): "does not go on", ("outlive", "upkeep.lock"): "not completed", ("lost", "writer of a store"): "lost",
-    ("kept", "reader slot"): "a reader slot of the dead",
+    ("outlive", "write.lock"): ("does not go on",), ("outlive", "upkeep.lock"): ("not completed", "does not go on"),
+    ("lost", "writer of a store"): ("lost",), ("kept", "reader slot"): ("a reader slot of the dead",),
 }  # fmt: skip
-"""By bug, as `planted_locks` names it, and lock: what is told of it."""
+"""By bug, as `planted_locks` names it, and lock: what may be told of it. Where rows are not sealed, writes wait for that at last."""
 SURVIVORS = ("s0-", "s1-")
 _MOST_CALL = 12
 _COMING = {"victim", "restored"}
