@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from faults.campaign import Plan, campaign
-from faults.controls import control_of_reshards, controlled
+from faults.controls import TRIES, control_of_reshards, controlled
 from faults.kinds import KINDS
 from faults.moving import moves, reshards
 from faults.power_runs import power_runs
@@ -27,6 +27,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--no-gaps", action="store_true", help="on a machine that has other work: gaps are told, and not judged")
     parser.add_argument("--controls", action="store_true", help="see that each class finds its planted bug")
     parser.add_argument("--share", default="0/1", help="with --controls: every n-th class, as 0/2 and 1/2 on two machines")
+    parser.add_argument("--tries", type=int, default=TRIES, help="with --controls: faults of a class in which its bug has to show")
     parser.add_argument("--moves", type=int, default=0, help="replicas to be moved")
     parser.add_argument("--reshards", type=int, default=0, help="how often a collection is cut into other shards")
     parser.add_argument("--power", type=int, default=0, help="states of a node's disk after a power failure")
@@ -64,7 +65,7 @@ def main() -> int:
         wrong |= power_runs(folder / "power", asked.seed, asked.power, asked.seconds, _say)
     if asked.controls:
         first, step = map(int, asked.share.split("/"))
-        found = controlled(folder, asked.seed, kinds[first::step], _say)
+        found = controlled(folder, asked.seed, kinds[first::step], _say, tries=asked.tries)
         found += control_of_reshards(folder, asked.seed, _say) if asked.only in "reshard" and not first else []
         wrong |= not all(one.how for one in found)
     if not wrong and asked.work is None:

@@ -13,7 +13,7 @@ from faults.campaign import Plan, campaign
 from faults.kinds import NOTHING, Kind
 from faults.moving import reshards
 
-__all__ = ["CONTROLS", "Found", "control_of_reshards", "controlled"]
+__all__ = ["CONTROLS", "TRIES", "Found", "control_of_reshards", "controlled"]
 
 CONTROLS = {
     "the leader killed": "answers-before-the-quorum",
@@ -43,7 +43,7 @@ CONTROLS = {
 """By class: the bug that is planted (`faults.plants`)."""
 
 _SHOWS_IN_GAPS = "waits-for-the-silent"
-_TRIES = 4
+TRIES = 4
 """Faults in which a bug has to show: some need the right moment."""
 
 
@@ -66,15 +66,17 @@ class Found:
         return f"{self.kind} | {self.plant} | {found}{' (without a fault, too)' if self.calm else ''}"
 
 
-def controlled(folder: Path, seed: int, kinds: Sequence[Kind], told: Callable[[str], object]) -> list[Found]:
-    """Do each class to a cluster with its bug, and nothing to another one."""
+def controlled(
+    folder: Path, seed: int, kinds: Sequence[Kind], told: Callable[[str], object], *, tries: int = TRIES
+) -> list[Found]:  # fmt: skip
+    """Do each class so many times to a cluster with its bug, and nothing to another one."""
     found: list[Found] = []
     calm: dict[str, bool] = {}
     for number, kind in enumerate(kinds):
         plant = CONTROLS[kind.name]
         if plant not in calm:
             calm[plant] = bool(_wrong(folder, Plan(seed, 1, [NOTHING], plant, gaps=plant == _SHOWS_IN_GAPS))[1])
-        faults, wrong = _wrong(folder, Plan(seed + number, _TRIES, [kind], plant, check_every=1, gaps=plant == _SHOWS_IN_GAPS))
+        faults, wrong = _wrong(folder, Plan(seed + number, tries, [kind], plant, check_every=1, gaps=plant == _SHOWS_IN_GAPS))
         found.append(Found(kind.name, plant, faults, wrong[0] if wrong else "", calm[plant]))
         told(found[-1].line())
     return found
