@@ -26,7 +26,8 @@ from kinbin_cluster.servers import Process, free_port
 from kinbin_service.cli import app
 
 pytestmark = pytest.mark.server
-NAMES = (f"c{number}" for number in itertools.count())
+# Unlike each other: a name that is not there is answered with the nearest one, and a gateway knows others than one server.
+NAMES = (f"c{random.Random(number).getrandbits(64):x}" for number in itertools.count())
 OWN = {"took_ms", "token", "atomic"}
 """What answers of a gateway have of their own, or is different each time."""
 

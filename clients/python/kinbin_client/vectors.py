@@ -118,6 +118,8 @@ def encode_vector(vector: Vector) -> Any:
         return list(given)
     forms = "a list of numbers, indices with values, or tokens (strings, with or without weights)"
     hint = "; put tokens into a list or a set" if isinstance(given, str) else ""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        hint = "; the numbers of a vector go into a list of their own"
     raise _bad(f"a vector is {forms}; this is {kind(given)}{hint}")
 
 
