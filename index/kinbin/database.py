@@ -365,12 +365,22 @@ class Database(Aliased, Restoring, BackingUp):
         Raises:
             CollectionNotFound.
         """
-        there = self.collections()
-        wanted = there if names is None else list(dict.fromkeys(names))
+        there, bare = self.collections(), self._without_file()
+        wanted = sorted([*there, *bare]) if names is None else list(dict.fromkeys(names))
         for name in wanted:
-            if name not in there:
+            if name not in there and name not in bare:
                 raise self._not_found(name)
-        return check_apart(self.path, wanted, progress)
+        found = check_apart(self.path, [name for name in wanted if name not in bare], progress)
+        gone = CheckReport(False, 0, 0, 0, ["data.mdb is not there: it was removed or moved away; put it back, or restore a copy"])
+        return {name: gone if name in bare else found[name] for name in wanted}
+
+    def _without_file(self) -> list[str]:
+        """Folders of collections whose file is gone: a collection that is dropped loses its name before its file."""
+        with translated():
+            return [
+                entry.name for entry in self._folder.iterdir()
+                if not entry.name.startswith(".") and (entry / "lock.mdb").exists() and not (entry / "data.mdb").exists()
+            ]  # fmt: skip
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
         """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.

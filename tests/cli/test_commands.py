@@ -231,6 +231,22 @@ def test_stats_show_runs(filled: Path, run: Run) -> None:
     assert run("stats", "--data", filled, "--collection", "nothing").exit_code == 1
 
 
+def test_check_tells_of_a_file_that_is_gone(filled: Path, run: Run) -> None:
+    """A collection whose file was removed is no collection that there never was; one that was dropped is not told of."""
+    (filled / "collections" / "words" / "data.mdb").unlink()
+    report = run("check", "--data", filled, "--json")
+    assert report.exit_code == 1
+    told = orjson.loads(report.stdout)["collections"]["words"]
+    assert not told["ok"]
+    assert "data.mdb is not there" in told["problems"][0]
+    assert "data.mdb is not there" in run("check", "--data", filled).stdout
+    shutil.rmtree(filled / "collections" / "words")
+    with kinbin.open(filled) as database:
+        for name in database.collections():
+            database.drop_collection(name)
+        assert database.check() == {}
+
+
 def test_check_of_a_good_database(filled: Path, run: Run) -> None:
     """check tells what it counted and ends with 0 when nothing is wrong."""
     result = run("check", "--data", filled)

@@ -129,6 +129,27 @@ def test_a_file_that_is_cut_gives_what_is_left(specimen: tuple[Specimen, bytes],
         assert database.collections() == ["c"]
 
 
+@pytest.mark.parametrize("payload", [None, {"n": 1}])
+def test_ids_of_eight_bytes_are_not_taken_for_rows(tmp_path: Path, payload: dict[str, int] | None) -> None:
+    """Records that no tree reaches any more are told apart by their form: the newest meta page is lost, with all that it leads to."""
+    rows = np.random.default_rng(7).random((40, 5)).astype(np.float32)
+    ids = [f"id-{number:05}" for number in range(len(rows))]
+    with kinbin.open(tmp_path / "data") as database:
+        database.create_collection("c", dim=5).add(ids, rows, [payload] * len(rows))
+    file = tmp_path / "data" / FILE
+    data = file.read_bytes()
+    newest = max((0, 1), key=lambda page: int.from_bytes(data[page * PAGE + 144 : page * PAGE + 152], "little"))
+    file.write_bytes(data[: newest * PAGE] + bytes(PAGE) + data[(newest + 1) * PAGE :])
+    with kinbin.open(tmp_path / "data") as database:
+        report = database.repair("c")
+        stored = stored_items(database.collection(report.name))
+    assert report.items == len(ids)
+    assert sorted(stored) == ids
+    for name, row in zip(ids, rows, strict=True):
+        assert np.array_equal(stored[name][0], row)
+        assert stored[name][1] == payload
+
+
 @pytest.mark.parametrize("harmed", [False, True])
 def test_what_was_declared_is_declared_again(tmp_path: Path, harmed: bool) -> None:
     """Payload indexes and limits of a collection are those of the repaired one, also after a flipped bit of their records."""

@@ -141,7 +141,7 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
     Reads everything, changes nothing, and may run beside a service. Exit code 1 when something is wrong.
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
-        names = _names_to_check(database, data, collection)
+        names = None if collection is None else _name_to_check(database, data, collection)
         # In a process of its own: files may be so damaged that reading them ends it.
         reports = {name: _told(report) for name, report in database.check(names).items()}
     bad = [name for name, report in reports.items() if not report["ok"]]
@@ -153,11 +153,9 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         raise typer.Exit(1)
 
 
-def _names_to_check(database: kinbin.Database, data: Path, collection: str | None) -> list[str]:
-    """The named collection or all of them; naming one must not open it, for it may be damaged."""
+def _name_to_check(database: kinbin.Database, data: Path, collection: str) -> list[str]:
+    """The named collection; naming one must not open it, for it may be damaged."""
     names = database.collections()
-    if collection is None:
-        return names
     if collection not in names:
         raise missing(collection, str(data), names)
     return [collection]
