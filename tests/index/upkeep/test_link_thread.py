@@ -1,4 +1,4 @@
-"""When rows are linked: not while writes come, but for ever waits nothing."""
+"""When rows are linked: once writes have paused, or after some seconds of writes without a pause."""
 
 from __future__ import annotations
 
