@@ -85,13 +85,14 @@ class Database(Aliased, Restoring, BackingUp):
         self._unsynced: set[str] = set()
         """Names of new collections whose names could not be put on disk."""
         with translated():
-            if not self._folder.exists():
+            try:
+                _remove_leftovers(self._folder)
+            except (FileNotFoundError, NotADirectoryError):
                 if self.path.is_file():
-                    raise StorageError(f"{self.path} is a file; a database is a directory")
+                    raise StorageError(f"{self.path} is a file; a database is a directory") from None
                 # What lies in them is on disk only if they are: whoever writes first syncs all of them (`storage.directories`).
                 self._folder.mkdir(parents=True, exist_ok=True)
                 sync_path(self._folder)
-            _remove_leftovers(self._folder)
 
     def create_collection(
         self, name: str, *, kernel: str | None = None, dim: int | None = None, items: str = "vectors",
@@ -478,12 +479,14 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove what a crash left: files of removed collections, and old drafts of new ones."""
-    for entry in folder.glob(".dropped-*"):
-        shutil.rmtree(entry, ignore_errors=True)
-    for entry in folder.glob(".new-*"):
-        with suppress(FileNotFoundError):
-            if time.time() - entry.stat().st_mtime > _OLD_SECONDS:
-                shutil.rmtree(entry, ignore_errors=True)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            dropped = entry.name.startswith(".dropped-")
+            if not dropped and not entry.name.startswith(".new-"):
+                continue
+            with suppress(FileNotFoundError):
+                if dropped or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _resolved(path: Path) -> Path:

@@ -86,6 +86,7 @@ def _expect(histogram, kth, r, bands, need, least, cap):  # type: ignore[no-unty
     postings = 0.0
     verified = 0.0
     uncertified = 0.0
+    stops = np.empty(queries, np.int64)
     for q in range(queries):
         read = 0.0
         for b in range(bins):
@@ -93,12 +94,19 @@ def _expect(histogram, kth, r, bands, need, least, cap):  # type: ignore[no-unty
         stop = 0
         while stop < bands and need[stop + 1] <= kth[q]:
             stop += 1
+        stops[q] = max(stop, 1)
         if kth[q] < least or read > cap:
             uncertified += 1.0
-        for b in range(bins):
-            if histogram[q, b] > 0.0:
-                verified += histogram[q, b] * binomial_tail(bands, shared[b], max(stop, 1))
         postings += min(read, cap)
+    # Many queries stop at one level: each tail is worked out once.
+    tails = np.empty(bands + 2)
+    for b in range(bins):
+        tails[:] = -1.0
+        for q in range(queries):
+            if histogram[q, b] > 0.0:
+                if tails[stops[q]] < 0.0:
+                    tails[stops[q]] = binomial_tail(bands, shared[b], stops[q])
+                verified += histogram[q, b] * tails[stops[q]]
     return postings / queries, verified / queries, uncertified / queries
 
 

@@ -113,12 +113,13 @@ class ParameterCache:
         self._most_features = most_features
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
-        self._table = self._empty(1, 1)
+        # Made at the first use: whoever only opens a collection does not wait for it.
+        self._table: ParameterTable | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory that the parameters take now."""
-        return self._table.nbytes
+        return 0 if self._table is None else self._table.nbytes
 
     def parameters(
         self, rows: Rows, span: tuple[int, int], r: int, width: int, slots: NDArray[np.int32]
@@ -128,7 +129,9 @@ class ParameterCache:
         features, values = rows.features[start:end], rows.values[start:end]
         with self._lock:
             table = self._table
-            if table.rows < r or table.width < width:
+            if table is None:
+                table = self._table = self._empty(r, width)
+            elif table.rows < r or table.width < width:
                 table = self._table = self._empty(max(r, table.rows), max(width, table.width))
             done = self._resolve(features, values, r, table, slots)
             while not done:

@@ -16,6 +16,7 @@ from kinbin.storage.headers import Fields
 __all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "SPREAD", "CalibrationTable", "Width"]
 
 CALIBRATED_K = (1, 10, 100)
+_LOG_K = np.log(CALIBRATED_K)
 MOST_WIDTH = 4096
 """Of a pool."""
 HARD = 1 / 8
@@ -252,10 +253,14 @@ def _column(k: float) -> int:
 
 def _between(values: NDArray[np.float64] | None, k: float) -> float:
     """The value (K,) of k, between those of the calibrated ones on a scale of log k; 0 if that is not known."""
-    return 0.0 if values is None or k > CALIBRATED_K[-1] else float(np.interp(np.log(k), np.log(CALIBRATED_K), values))
+    return 0.0 if values is None or k > CALIBRATED_K[-1] else float(np.interp(np.log(k), _LOG_K, values))
 
 
 def _recall_at(recall: NDArray[np.float64], k: float) -> NDArray[np.float64]:
     """(P,) recall of the k nearest, between the calibrated ones on a scale of log k."""
-    known = np.log(CALIBRATED_K)
-    return np.array([np.interp(np.log(k), known, column) for column in recall.T])
+    at = np.log(k)
+    i = min(max(int(np.searchsorted(_LOG_K, at, "right")) - 1, 0), len(_LOG_K) - 2)
+    # One slope for each pool, as `np.interp` has it: that takes one column at a time.
+    slope = (recall[i + 1] - recall[i]) / (_LOG_K[i + 1] - _LOG_K[i])
+    between: NDArray[np.float64] = slope * (np.clip(at, _LOG_K[0], _LOG_K[-1]) - _LOG_K[i]) + recall[i]
+    return between

@@ -98,6 +98,7 @@ class Names:
                 if None not in known:
                     return known
         out: list[_Name | None] = []
+        missing: list[tuple[int, int, NDArray[np.object_] | None, int]] = []
         for run, row in zip(found.runs, found.rows.tolist(), strict=True):
             if run != last:
                 last, names = run, self._table(view, runs, run)
@@ -107,13 +108,16 @@ class Names:
                 if names is None:
                     name = fresh.get(number)
                 if name is None:
-                    name = _decoded(reader.owners([number])[0])
-                    self._count += 1
-                    if names is None:
-                        fresh[number] = name
-                    else:
-                        names[row] = name
+                    missing.append((len(out), number, names, row))
             out.append(name)
+        # Together, in one call.
+        for (place, number, names, row), ids in zip(missing, reader.owners([one[1] for one in missing]), strict=True):
+            name = out[place] = _decoded(ids)
+            if names is None:
+                fresh[number] = name
+            else:
+                names[row] = name
+        self._count += len(missing)
         return out
 
     @staticmethod

@@ -36,7 +36,8 @@ _INTEGER_KEYS = 0x08
 """The flags of the tree of free pages; that of the trees has none."""
 _LEAST_PAGE, _MOST_PAGE = 512, 65_536
 _TRIES = 5
-_HEAD = 2 * _MOST_PAGE
+_HEAD, _USUAL_HEAD = 2 * _MOST_PAGE, 8_192
+"""Bytes with both meta pages, of pages of any size, and of the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ class DataFile:
         self._path = folder / DATA
         self._name = str(self._path)
         with translated():
-            self._descriptor = _opened(self._path)
-        self.close = weakref.finalize(self, os.close, self._descriptor)
+            self.descriptor = _opened(self._path)
+        self.close = weakref.finalize(self, os.close, self.descriptor)
         """Let go of the descriptor."""
         self.meta, found = self._look(_TRIES)
         self._is = found.st_dev, found.st_ino
@@ -131,7 +132,10 @@ class DataFile:
     def _look(self, tries: int) -> tuple[Meta, os.stat_result]:
         """The last meta page; again if the two do not fit each other: a writer may be at them just now."""
         with translated():
-            head, found = os.pread(self._descriptor, _HEAD, 0), os.fstat(self._descriptor)
+            head, found = os.pread(self.descriptor, _USUAL_HEAD, 0), os.fstat(self.descriptor)
+            first = Meta.of(head[:META_BYTES], 0)
+            if first is None or 2 * first.page_bytes > _USUAL_HEAD:
+                head = os.pread(self.descriptor, _HEAD, 0)
         try:
             return newest(metas_of(head)), found
         except CorruptData:
@@ -150,7 +154,7 @@ class DataFile:
         """
         if pages > self.pages:
             with translated():
-                self.pages = max(self.pages, os.fstat(self._descriptor).st_size // self.meta.page_bytes)
+                self.pages = max(self.pages, os.fstat(self.descriptor).st_size // self.meta.page_bytes)
         return self.pages
 
     def check_named(self) -> None:

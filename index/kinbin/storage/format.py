@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData, FormatMismatch
@@ -208,6 +209,11 @@ def decode_json(value: bytes | memoryview, what: str) -> Any:
     if len(value) < 4 or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
         raise _corrupt(what)
     try:
+        return orjson.loads(value[4:])
+    except ValueError:
+        pass
+    try:
+        # What Python writes and orjson does not read: halves of surrogate pairs in names.
         return json.loads(bytes(value[4:]))
     except ValueError:
         raise _corrupt(what) from None

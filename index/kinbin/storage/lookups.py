@@ -68,7 +68,7 @@ class Trees:
         self._base, self._page_bytes = base, page_bytes
         self.transaction = meta.transaction
         self.pages = min(meta.last_page + 1, file_pages)
-        self._seen = seen
+        self.seen = seen
         trees = self._told(meta.root, pages.SUB_TREES, 1 + len(NAMES))
         out = np.empty((2, 2), np.uint64)
         missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
@@ -77,7 +77,10 @@ class Trees:
         if missing:
             raise damaged_pages()
         self._trees = [trees[i : i + 1] for i in range(1, len(trees))]
+        self._all = trees
         (state, state_bytes), (identity, identity_bytes) = out.tolist()
+        self.state_at = state - base
+        """Where in the file the state record is."""
         self.state_record = ctypes.string_at(state, state_bytes) if state else b""
         self.identity_record = ctypes.string_at(identity, identity_bytes) if identity else None
         self.state: State = decode_state(self.state_record)
@@ -87,10 +90,15 @@ class Trees:
                 "or other pages stand in their place; restore a copy (`kinbin recover` takes an older state, where there is one)"
             )
 
+    def moved(self, base: int) -> None:
+        """The same file begins elsewhere in memory. What was seen of its pages holds: those of a transaction stay as they are."""
+        self._base = base
+        self._all["base"] = base
+
     def _told(self, root: int, how: int, count: int) -> Record:
         """What kernels are told of a tree, so many times; a tenth of what `Layout.record` takes."""
         stamp = self.transaction % _STAMPS + 2
-        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, root, address_of(self._seen), stamp, how)
+        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, root, address_of(self.seen), stamp, how)
         return np.frombuffer(bytearray(packed * count), pages.TREE.dtype)
 
     @staticmethod
@@ -129,13 +137,31 @@ class Trees:
 
     def listed(self, tree: int, start: bytes, most: int = _AT_ONCE) -> list[list[int]]:
         """Address and size of key and value of the records from a key on, at most so many."""
+        places: list[list[int]] = self._listed(tree, start, most).tolist()
+        return places
+
+    def _listed(self, tree: int, start: bytes, most: int) -> NDArray[np.uint64]:
         out = np.empty((most, 4), np.uint64)
         path = np.empty((4, pages.MOST_DEPTH), np.int64)
         count = pages.list_from(self._trees[tree], np.frombuffer(start, np.uint8), path, out)
         if count < 0:
             raise damaged_pages()
-        places: list[list[int]] = out[:count].tolist()
-        return places
+        return out[:count]
+
+    def parts(self, tree: int, prefix: bytes) -> NDArray[np.uint64] | None:
+        """Address and size (n, 2) of the values whose keys are `prefix` and 0, 1 and so on, as four bytes; None: one is left out."""
+        found: list[NDArray[np.uint64]] = []
+        first, start = 0, prefix
+        while True:
+            listed = self._listed(tree, start, _AT_ONCE)
+            count = pages.are_parts(listed, np.frombuffer(prefix, np.uint8), first)
+            if count < 0:
+                return None
+            found.append(listed[:count, 2:])
+            first += count
+            if count < _AT_ONCE:
+                return np.concatenate(found)
+            start = prefix + first.to_bytes(4, "big")
 
     def scan(self, tree: int, start: bytes) -> Iterator[tuple[bytes, int, int]]:
         """Key, and address and size of the value, of every record from a key on, in order."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kinbin.errors import CorruptData
-from kinbin.storage.datafile import DATA, DataFile
+from kinbin.storage.datafile import DataFile
 from kinbin.storage.errors import translated
 from kinbin.storage.format import decode_json
 from kinbin.storage.lookups import META, Trees
@@ -28,8 +28,8 @@ def address_of(value: memoryview) -> int:
     return int(np.frombuffer(value, np.uint8).__array_interface__["data"][0])
 
 
-def look_at(folder: Path) -> tuple[DataFile, int]:
-    """Look at the pages of a store's file that LMDB reads when it opens it. Returns the file, and where in it the state record is.
+def look_at(folder: Path) -> tuple[DataFile, Trees]:
+    """Look at the pages of a store's file that LMDB reads when it opens it. Returns the file, and its trees, to be `moved` before use.
 
     Raises:
         CorruptData: one of them is damaged. FormatMismatch: it is no store, or the files are of a newer format.
@@ -37,7 +37,8 @@ def look_at(folder: Path) -> tuple[DataFile, int]:
     file = DataFile(folder)
     while True:
         try:
-            return file, _state_at(file, folder)
+            with _mapped(file) as trees:
+                return file, trees
         except CorruptData:
             # No snapshot keeps these pages as they are: was it a commit?
             again = DataFile(folder)
@@ -53,15 +54,15 @@ def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool
         CorruptData: it is damaged. FormatMismatch: it is no store.
     """
     file, _ = look_at(folder)
-    with _mapped(file, folder) as trees:
+    with _mapped(file) as trees:
         known, moved = trees.identity_record, trees.get(META, b"moved")
     return moved is not None and known == identity and transaction in decode_json(moved, "the list of moves")
 
 
 @contextmanager
-def _mapped(file: DataFile, folder: Path) -> Iterator[Trees]:
+def _mapped(file: DataFile) -> Iterator[Trees]:
     """The trees of the last transaction of a file that LMDB does not have open."""
-    with translated(), (folder / DATA).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+    with translated(), mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as mapped:
         view = np.frombuffer(mapped, np.uint8)
         # Pages that are new since the file was looked at are not mapped.
         pages = len(mapped) // file.meta.page_bytes
@@ -69,13 +70,6 @@ def _mapped(file: DataFile, folder: Path) -> Iterator[Trees]:
             yield Trees(int(view.__array_interface__["data"][0]), file.meta.page_bytes, file.meta, pages, np.zeros(pages, np.uint32))
         finally:
             del view
-
-
-def _state_at(file: DataFile, folder: Path) -> int:
-    """Where in the file the state record is."""
-    with _mapped(file, folder) as trees:
-        ((address, _),) = trees.places(META, (b"state",))
-        return address - trees.base
 
 
 def check_free(base: int, file: DataFile, trees: Trees) -> None:

@@ -28,7 +28,20 @@ from kinbin.native.memory import u8_at, u16_at, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.storage.format import MOST_ROWS
 
-__all__ = ["DAMAGED", "MOST_DEPTH", "NO_PAGE", "NUMBERED", "SEALED", "SIBLINGS", "SUB_TREES", "TREE", "find", "list_from", "open_trees"]
+__all__ = [
+    "DAMAGED",
+    "MOST_DEPTH",
+    "NO_PAGE",
+    "NUMBERED",
+    "SEALED",
+    "SIBLINGS",
+    "SUB_TREES",
+    "TREE",
+    "are_parts",
+    "find",
+    "list_from",
+    "open_trees",
+]
 
 U64 = np.uint64
 DAMAGED = -1
@@ -44,6 +57,7 @@ _BRANCH, _LEAF = 1, 2
 _NODE = 8
 _ON_OWN_PAGES, _SUB_TREE = 1, 2
 _MOST_KEY = 511
+_INDEX = 4
 _DB_BYTES, _DB_ROOT = 48, 40
 """Size of the record of a tree (`MDB_db`), and where in it the root stands."""
 
@@ -478,3 +492,22 @@ def list_from(trees, keys, path, out):
         out[count, 0], out[count, 1], out[count, 2], out[count, 3] = here, U64(here_size), value, U64(value_bytes)
         path[1, depth] += 1
     return len(out)
+
+
+@strict
+def are_parts(listed, prefix, first):
+    """How many of listed records (n, 4) are values first, first + 1 … of the part of a run whose keys begin so; DAMAGED: one is left out.
+
+    prefix (m,) u8. Behind it stands the index of the value, four bytes.
+    """
+    begins, size = U64(prefix.ctypes.data), np.int64(len(prefix))
+    for i in range(len(listed)):
+        key, key_size = listed[i, 0], np.int64(listed[i, 1])
+        if key_size < size or _compare(begins, size, key, size) != 0:
+            return i
+        index = np.int64(0)
+        for j in range(size, key_size):
+            index = index << 8 | np.int64(u8_at(key + U64(j)))
+        if key_size != size + _INDEX or index != first + i:
+            return DAMAGED
+    return len(listed)

@@ -199,28 +199,23 @@ class Reader:
         Raises:
             CorruptData: one is missing or of another kind, or (asked to verify) damaged.
         """
-        return [fmt.open_value(view_of(address, size), part, verify=verify) for address, size in self._parts(run, part)]
+        return [fmt.open_value(view_of(address, size), part, verify=verify) for address, size in self._parts(run, part).tolist()]
 
     def run_places(self, run: int, part: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Addresses (n,) and bytes (n,) of the bodies of all values of one part of a run, by index, without reading them.
 
         The bytes of a small value may include its padding. Cost: 0.5 µs a value, however large.
         """
-        out = np.array(self._parts(run, part), np.uint64).reshape(-1, 2)
+        out = self._parts(run, part)
         if (out[:, 1] < fmt.VALUE_HEADER).any():
             raise CorruptData(f"a part {part.decode()!r} of run {run} is too short: the files are damaged; restore a copy")
         return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
 
-    def _parts(self, run: int, part: bytes) -> list[tuple[int, int]]:
-        """Address and size of the values of one part of a run, whose indices are 0, 1 and so on."""
-        prefix = fmt.run_key(run, part)[:5]
-        out: list[tuple[int, int]] = []
-        for key, address, size in self._trees.scan(RUNS, prefix):
-            if key[:5] != prefix:
-                break
-            if key[5:] != len(out).to_bytes(4, "big"):
-                raise CorruptData(f"part {part.decode()!r} of run {run} lacks a value: the files are damaged; restore a copy")
-            out.append((address, size))
+    def _parts(self, run: int, part: bytes) -> NDArray[np.uint64]:
+        """Address and size (n, 2) of the values of one part of a run, whose indices are 0, 1 and so on."""
+        out = self._trees.parts(RUNS, fmt.run_key(run, part)[:5])
+        if out is None:
+            raise CorruptData(f"part {part.decode()!r} of run {run} lacks a value: the files are damaged; restore a copy")
         return out
 
     def run_header(self, run: int) -> RunHeader:

@@ -113,6 +113,7 @@ class Store:
         self._write_lock = threading.RLock()
         self._writes = 0
         self.opening = 0
+        self._newest: Trees | None = None
         self._open()
 
     def _open(self) -> None:
@@ -127,12 +128,10 @@ class Store:
 
     def _open_once(self) -> None:
         self.opening += 1
-        self._newest: Trees | None = None
-        self._seen = np.zeros(0, np.uint32)
         self._ready = False
         """Whether what has to hold before this process writes was seen to."""
         # Before LMDB follows the first page: it trusts them all.
-        self._file, state_at = look_at(self.path)
+        self._file, trees = look_at(self.path)
         with translated():
             make_lock_file(self.path)
             self._env = lmdb.open(
@@ -145,22 +144,18 @@ class Store:
                 # Handles outlive only a transaction that may write; this one does not.
                 with self._env.begin(write=True) as transaction:
                     self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
-                self._base = self._find_base(state_at)
+                self._newest = self._find_base(trees)
+                self._check_identity(self._newest)
                 self._env.reader_check()
-                reader = Reader(*self.snapshot(), self.opening)
-                try:
-                    self._check_identity(reader)
-                finally:
-                    reader.end()
             except BaseException:
                 self._env.close()
                 self._file.close()
                 raise
 
-    def _find_base(self, state_at: int) -> int:
-        """Where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
+    def _find_base(self, trees: Trees) -> Trees:
+        """Find where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
 
-        Both are found by the same pages, of which every number was checked.
+        Both are found by the same pages, of which every number was checked. Returns the trees, which are there now.
         """
         for _ in range(_TRIES):
             with self._env.begin(buffers=True) as transaction:
@@ -168,29 +163,32 @@ class Store:
                     state = transaction.get(b"state", db=self._handles[META])
                     if state is None:
                         raise damaged_pages()
-                    return address_of(state) - state_at
-                again, state_at = look_at(self.path)
+                    self._base = address_of(state) - trees.state_at
+                    trees.moved(self._base)
+                    self._seen = trees.seen
+                    return trees
+                again, trees = look_at(self.path)
                 if not again.is_same_as(self._file):
                     raise Replaced("another file has taken the place of the one that is being opened")
                 self._file = again
         raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
-    def _check_identity(self, reader: Reader) -> None:
+    def _check_identity(self, trees: Trees) -> None:
         """See that these are the files of this collection, and remember which they are.
 
         Raises:
             CorruptData: they are another one's.
         """
-        state, name = reader.state(), name_of(self.path)
-        have = reader.identity()
-        if have is None and state.transaction is not None:
+        name = name_of(self.path)
+        have = trees.identity()
+        if have is None and trees.state.transaction is not None:
             raise CorruptData("the files do not say whose they are: they are damaged; restore a copy")
         if have is not None and have.collection != name and not self._adopt:
             raise CorruptData(
                 f"these are the files of the collection {have.collection!r}, not of {name!r}: they were put in its place "
                 "(`kinbin recover` takes them, under this name)"
             )
-        self._identity = reader.identity_record()
+        self._identity = trees.identity_record
         self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
         """What the first commit writes to files of format 1; another process may be faster."""
 
@@ -399,7 +397,7 @@ class Store:
         identity = writer.identity_record()
         if identity != self._identity and self._identity is None:
             # Files of format 1 when they were opened: another process has written since.
-            self._check_identity(writer)
+            self._check_identity(trees)
         elif identity != self._identity:
             raise CorruptData("other files were put in the place of these while they were open: nothing was written; open them again")
         if not self._ready:

@@ -89,6 +89,12 @@ def test_json_comes_back(data: Any) -> None:
     assert fmt.decode_json(value, "it") == fmt.decode_json(memoryview(value), "it") == naive_format.data(value) == data
 
 
+@given(st.lists(st.text(st.characters(categories=["Cs", "Ll"]), max_size=5), max_size=4))
+def test_halves_of_surrogate_pairs_come_back(names: list[str]) -> None:
+    """Names that are no UTF-8 are encoded, and so they are decoded: a collection that has one opens."""
+    assert fmt.decode_json(fmt.encode_json({"names": names}), "it") == {"names": names}
+
+
 @given(IDS, st.integers(0, 2**48 - 1), st.binary(max_size=300))
 def test_items_come_back(key: bytes, row: int, payload: bytes) -> None:
     """Row and payload of every item are decoded as they were encoded, by the second reader as well."""

@@ -183,11 +183,11 @@ def test_a_page_is_looked_at_once_in_a_transaction(content: NDArray[np.uint8], k
     address, _, *_ = trees.listed(ITEMS, key, 1)[0]
     page = (address - content.ctypes.data) >> 12
     stamp = trees.transaction + 2
-    assert trees._seen[page] == stamp
-    trees._seen[page] = stamp - 1
+    assert trees.seen[page] == stamp
+    trees.seen[page] = stamp - 1
     assert trees.get(ITEMS, key) == known["items"][key]
-    assert trees._seen[page] == stamp
+    assert trees.seen[page] == stamp
     content[(page << 12) + 16] ^= 1
-    trees._seen[page] = stamp - 2
+    trees.seen[page] = stamp - 2
     with pytest.raises(CorruptData):
         trees.get(ITEMS, key)

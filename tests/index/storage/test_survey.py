@@ -133,7 +133,7 @@ def refused_by_writers(data: bytes, folder: Path) -> bool:
     """Whether whoever writes refuses the list of free pages of a file with this content."""
     (folder / "data.mdb").write_bytes(data)
     file, _ = look_at(folder)
-    with _mapped(file, folder) as trees:
+    with _mapped(file) as trees:
         try:
             check_free(trees.base, file, trees)
         except CorruptData:
