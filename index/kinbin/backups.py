@@ -30,6 +30,7 @@ from kinbin.storage.errors import translated
 
 __all__ = ["BackingUp"]
 
+_ANOTHER = "take another backup"
 _LIST, _FILE = "backup.json", ".kinbin"
 _VERSION = 1
 
@@ -182,10 +183,10 @@ def _read(source: Path) -> BackupReport:
     except FileNotFoundError:
         raise FormatMismatch(f"{source} holds no {_LIST}: it is no backup, or one that was not finished") from None
     except (OSError, ValueError):
-        raise CorruptData(f"{source / _LIST} cannot be read") from None
+        raise CorruptData(f"{source / _LIST} cannot be read", _ANOTHER) from None
     content = data.get("kinbin_backup") if isinstance(data, Mapping) else None
     if not isinstance(content, dict) or data.get("sha256") != _digest(content):
-        raise CorruptData(f"{source / _LIST} is damaged: its SHA-256 is another one")
+        raise CorruptData(f"{source / _LIST} is damaged: its SHA-256 is another one", _ANOTHER)
     if content.get("version") != _VERSION:
         raise FormatMismatch(f"the backup is of version {content.get('version')!r}, this Kinbin reads {_VERSION}: take a newer one")
     try:
@@ -193,7 +194,7 @@ def _read(source: Path) -> BackupReport:
                 for one in content["collections"]]  # fmt: skip
         return BackupReport(tuple(made), {check_name(alias): check_name(name) for alias, name in content["aliases"].items()})
     except (KeyError, TypeError, AttributeError):
-        raise CorruptData(f"{source / _LIST} lacks something that a backup says") from None
+        raise CorruptData(f"{source / _LIST} lacks something that a backup says", _ANOTHER) from None
 
 
 def _prove(path: Path, told: SnapshotInfo) -> None:
@@ -204,4 +205,4 @@ def _prove(path: Path, told: SnapshotInfo) -> None:
     except OSError:
         right = False
     if not right:
-        raise CorruptData(f"{path.name} of the backup is missing, damaged, or another one; nothing was restored")
+        raise CorruptData(f"{path.name} of the backup is missing, damaged, or another one; nothing was restored", _ANOTHER)

@@ -191,7 +191,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         with self._store.write() as writer:
             view = self._views.at(writer)
             if view is None:
-                raise CorruptData("the files are behind what was read from them before: nothing was written; open them again")
+                raise CorruptData("the files are behind what was read from them before: nothing was written", "open the database again")
             transaction = Transaction(writer, view)
             for edit in edits:
                 try:

@@ -50,9 +50,11 @@ from kinbin.rows.identity import check_name
 from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
 from kinbin.storage.aliases import Aliases
+from kinbin.storage.datafile import DATA
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.lockfile import LOCK
 from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.storage.store import FIELDS, Store
 from kinbin.upkeep.indexing import checked_kinds
@@ -186,7 +188,7 @@ class Database(Aliased, Restoring, BackingUp):
 
     def _is_there(self, name: str) -> bool:
         with translated():
-            return (self._folder / name / "data.mdb").exists()
+            return _holds(self._folder / name)
 
     def _existing(self, name: str, config: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
@@ -315,12 +317,10 @@ class Database(Aliased, Restoring, BackingUp):
             os.close(descriptor)
 
     def collections(self) -> list[str]:
-        """Names of all collections, sorted."""
+        """Names of all collections, sorted; those that are damaged as well, even where `data.mdb` is gone."""
         self._check_open()
         with translated():
-            return sorted(
-                entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and (entry / "data.mdb").exists()
-            )
+            return sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and _holds(entry))
 
     def recoverable(self, name: str) -> list[Recoverable]:
         """The sound states of a collection that opening refuses, the last first; of the store of a field by NAME/FIELD. Reads all of it.
@@ -349,7 +349,7 @@ class Database(Aliased, Restoring, BackingUp):
         if field:
             check_name(field, "field")
             folder = folder / FIELDS / field
-        if not (folder / "data.mdb").exists():
+        if not _holds(folder):
             raise self._not_found(name)
         return folder
 
@@ -366,22 +366,12 @@ class Database(Aliased, Restoring, BackingUp):
         Raises:
             CollectionNotFound.
         """
-        there, bare = self.collections(), self._without_file()
-        wanted = sorted([*there, *bare]) if names is None else list(dict.fromkeys(names))
+        there = self.collections()
+        wanted = there if names is None else list(dict.fromkeys(names))
         for name in wanted:
-            if name not in there and name not in bare:
+            if name not in there:
                 raise self._not_found(name)
-        found = check_apart(self.path, [name for name in wanted if name not in bare], progress)
-        gone = CheckReport(False, 0, 0, 0, ["data.mdb is not there: it was removed or moved away; put it back, or restore a copy"])
-        return {name: gone if name in bare else found[name] for name in wanted}
-
-    def _without_file(self) -> list[str]:
-        """Folders of collections whose file is gone: a collection that is dropped loses its name before its file."""
-        with translated():
-            return [
-                entry.name for entry in self._folder.iterdir()
-                if not entry.name.startswith(".") and (entry / "lock.mdb").exists() and not (entry / "data.mdb").exists()
-            ]  # fmt: skip
+        return check_apart(self.path, wanted, progress)
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
         """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
@@ -401,7 +391,7 @@ class Database(Aliased, Restoring, BackingUp):
         if name not in self.collections():
             raise self._not_found(name)
         if into in self.collections():
-            raise CollectionExists(f"the collection {into!r} exists; choose another name or drop it first")
+            raise CollectionExists(f"the collection {into!r} exists; take another name (`into`, --into), or drop it first")
         with translated(), closing(Damaged(self._folder / name)) as damaged:
 
             def create() -> None:
@@ -487,6 +477,11 @@ def _remove_leftovers(folder: Path) -> None:
             with suppress(FileNotFoundError):
                 if dropped or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
                     shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _holds(folder: Path) -> bool:
+    """Whether a directory is that of a collection, whose file may be gone."""
+    return (folder / DATA).exists() or (folder / LOCK).exists()
 
 
 def _resolved(path: Path) -> Path:

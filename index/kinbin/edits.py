@@ -324,7 +324,7 @@ class Transaction:
                 while at < run.rows and run.content[at] == hashes[i]:
                     local = int(run.content_rows[at])
                     if local >= run.rows:
-                        raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
+                        raise CorruptData(f"run {run.number} lists a row that it does not have")
                     if not run.dead.is_dead(local):
                         out.append((int(i), int(run.row_numbers[local]), *run.place(local)))
                     at += 1
@@ -384,7 +384,7 @@ def _matches(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> list[tupl
 
 
 def _lost_owners() -> CorruptData:
-    return CorruptData("the owners of a living row are missing or wrong; nothing was written (`kinbin check` lists the damage)")
+    return CorruptData("the owners of a living row are missing or wrong; nothing was written")
 
 
 def _places(run: Run, rows: NDArray[np.uint64]) -> NDArray[np.int64]:

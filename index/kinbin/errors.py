@@ -236,9 +236,25 @@ class StorageBusy(StorageError):
 
 
 class CorruptData(StorageError):
-    """Stored bytes fail their checksum or their bounds; they are not used."""
+    """Stored bytes fail their checksum or their bounds; they are not used. The text names the collection, and says what to do.
+
+    what: what is damaged, alone. advice: what to do about it; "": nothing but what `what` says.
+    """
 
     code = "corrupt_data"
+    advice = "`kinbin check` lists the damage, `kinbin repair` saves what is whole; or restore a snapshot"
+    collection = ""
+    """Whose files these are, where that is known; of the store of a field NAME/FIELD."""
+
+    def __init__(self, what: str = "what is stored is damaged", advice: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        if advice is not None:
+            self.advice = advice
+
+    def __str__(self) -> str:
+        whose = f"collection {self.collection!r}: " if self.collection else ""
+        return f"{whose}{super().__str__()}{f' ({self.advice})' if self.advice else ''}"
 
 
 class FormatMismatch(StorageError):

@@ -108,7 +108,7 @@ def check_store(
         view = Views(recipe.space.geometry).at(reader)
         assert view is not None
     except CorruptData as error:
-        return CheckReport(False, 0, 0, 0, [str(error)])
+        return CheckReport(False, 0, 0, 0, [error.what])
     if view.state.dropped:
         raise CollectionNotFound("the collection was removed")
     living: list[NDArray[np.uint64]] = []
@@ -117,13 +117,13 @@ def check_store(
         try:
             _check_run(reader, run, recipe, findings)
         except CorruptData as error:
-            findings.add(f"run {run.number}: {error}")
+            findings.add(f"run {run.number}: {error.what}")
         living.append(run.row_numbers[run.dead.living()])
     findings.tell(f"journal: {view.fresh.rows} rows")
     try:
         _check_fresh(view, recipe, findings)
     except CorruptData as error:
-        findings.add(f"journal: {error}")
+        findings.add(f"journal: {error.what}")
     living.append(view.fresh.row_numbers[view.fresh.dead.living()])
     _check_links(reader, view, recipe, findings)
     if owned is None:
@@ -131,7 +131,7 @@ def check_store(
         try:
             _check_items(reader, view, np.concatenate(living), findings)
         except CorruptData as error:
-            findings.add(str(error))
+            findings.add(error.what)
     elif lost := len(np.setdiff1d(owned, np.concatenate(living))):
         findings.add(f"{lost} items have no row here")
     return CheckReport(not findings.problems, view.state.items, view.live_rows, len(view.runs), findings.problems)
@@ -180,7 +180,7 @@ def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings
     try:
         graph = unpacked(reader, links, recipe.space.shapes, IN_MEMORY)
     except CorruptData as error:
-        findings.add(f"link set {links.number}: {error}; link the collection again (`kinbin link`)")
+        findings.add(f"link set {links.number}: {error.what}; link the collection again (`kinbin link`)")
         return
     nodes = np.flatnonzero(view.links.places != GONE)
     for start, rows in iterate_rows(Source(links.row_numbers[nodes], *view.addresses(view.links.places[nodes])), recipe.wide):

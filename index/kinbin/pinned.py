@@ -82,7 +82,7 @@ class Pinned:
         """Write everything to a new file: see `Collection.snapshot`."""
         if any(view is not None and view.links is None and reader.link_sets() for _, reader, view in self._parts):
             what = "the links are damaged, or of another version, and no snapshot was made"
-            raise CorruptData(f"{what}: they are built anew in the background, or by link()")
+            raise CorruptData(what, "they are built anew in the background, or by link()")
         sources = [(name, store, reader) for name, (store, reader, _) in zip(self._names, self._parts, strict=True)]
         return write_snapshot(self._name, sources, path_of(path), cancel)
 
@@ -130,7 +130,7 @@ class Pinned:
         """The payloads of items that are there. Raises CorruptData: one is not."""
         found = self._parts[0][1].items(list(ids))
         if None in found:
-            raise CorruptData("an item is missing that was listed: the files are damaged; restore a copy")
+            raise CorruptData("an item is missing that was listed")
         return [one[1] for one in found if one is not None]
 
     def rows(self, numbers: NDArray[np.uint64]) -> dict[str, Rows]:
@@ -187,7 +187,7 @@ def _sources(view: View) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64
     for run in view.runs:
         places = np.empty(run.rows, np.uint64)
         if int(run.content_rows.max(initial=0)) >= run.rows:
-            raise CorruptData(f"run {run.number} lists a row that it does not have: the files are damaged; restore a copy")
+            raise CorruptData(f"run {run.number} lists a row that it does not have")
         places[run.content_rows] = run.content
         yield run.row_numbers, places
     yield view.fresh.row_numbers[: view.fresh.rows], view.fresh.hashes[: view.fresh.rows]
@@ -196,5 +196,5 @@ def _sources(view: View) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64
 def _of_rows(known: NDArray[np.uint64], hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.uint64]:
     place = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
     if not len(known) or (known[place] != wanted).any():
-        raise CorruptData("an item names a row that is not there: the files are damaged; restore a copy")
+        raise CorruptData("an item names a row that is not there")
     return hashes[place]

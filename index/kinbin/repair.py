@@ -17,7 +17,7 @@ from kinbin.rows.rows import Rows
 from kinbin.saving import SavedStore
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.quota import Quota
-from kinbin.storage.store import FIELDS
+from kinbin.storage.store import FIELDS, name_of
 from kinbin.stored import what_is_stored
 
 __all__ = ["Damaged"]
@@ -41,7 +41,10 @@ class Damaged:
         with ExitStack() as stack:
             self._first = stack.enter_context(closing(SavedStore(path)))
             if self._first.saved.config is None:
-                raise CorruptData("what the collection was created with is lost: its rows cannot be told from other bytes")
+                raise CorruptData(
+                    "what the collection was created with is lost: its rows cannot be told from other bytes, and nothing can be saved",
+                    "restore a snapshot, or import it again from its source",
+                )
             self._stores: dict[str, SavedStore] = {}
             self.fields: dict[str, Configuration] | None = None
             self.configuration: Configuration | FieldNames
@@ -109,15 +112,20 @@ class Damaged:
     def _problems(self) -> list[str]:
         """What was lost besides items, and what was worked out."""
         out = []
+        unknown = (self._first.saved.counted or 0) - len(self._first.items.rows)
+        if unknown > 0:
+            out.append(f"{unknown:,} more items were stored, as the state record says: nothing is known of them")
         for name, store in {"": self._first, **self._stores}.items():
             where = f"field {name}: " if name else ""
             saved = store.saved
             if not saved.newest_known:
                 out.append(f"{where}a meta page is damaged: this may be the state before the last commit, which added or deleted items")
             if saved.pages_lost:
-                out.append(f"{where}{saved.pages_lost} pages are named that cannot be read")
+                out.append(f"{where}pages that are named and cannot be read: {saved.pages_lost:,}")
             if saved.entries_lost:
-                out.append(f"{where}{saved.entries_lost} entries of pages are proved by no checksum")
+                out.append(f"{where}entries of pages that no checksum proves: {saved.entries_lost:,}")
+            if saved.identity is not None and saved.identity.collection != name_of(store.path):
+                out.append(f"{where}the files say that they are those of {saved.identity.collection!r}: these are its items")
             if saved.manifest is None:
                 out.append(f"{where}the list of runs is lost; rows were looked for in all of them")
             out += [where + problem for problem in store.problems]

@@ -57,6 +57,7 @@ class SavedStore:
     """One store, read without LMDB. Nobody may write to it meanwhile."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._salvage = Salvage(path / "data.mdb")
         try:
             self.saved: Saved = self._salvage.records()

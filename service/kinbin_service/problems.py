@@ -148,7 +148,8 @@ OWN_TEXTS = {
     "storage_busy": "nothing was acknowledged, and a write may have been done: try again, but look first if it was no upsert and no delete",
     "closed": "the database is closed; try again",
     "cancelled": "the search was given up, as its client seemed to have left; try again",
-    "corrupt_data": "a stored record fails its checksum and was not used; the log says which, and kinbin check finds the others",
+    "corrupt_data": "what is stored is damaged, and was not used; the log says more, kinbin check lists the damage, kinbin repair saves "
+    "what is whole",
     "format_mismatch": "the files were written by another version; the log says which",
     "storage_error": "nothing was acknowledged (a delete by filter may be done in part); the log says why",
 }
@@ -290,8 +291,9 @@ def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
         return Refusal(code, OWN_TEXTS[code] + (f"; did you mean '{error.near}'?" if error.near else ""))
     if CODES[code].status >= 500:
         log.error("library error", exc_info=error, extra={"fields": {"code": code}})
-    # Which parts of a configuration differ names neither files nor ids.
-    return Refusal(code, str(error) if isinstance(error, kinbin.CollectionExists) else OWN_TEXTS[code])
+    # Which parts of a configuration differ, and which collection is damaged where, names neither files nor ids.
+    named = isinstance(error, kinbin.CollectionExists) or (isinstance(error, kinbin.CorruptData) and error.collection)
+    return Refusal(code, str(error) if named else OWN_TEXTS[code])
 
 
 # ---------------------------------------------------------------------------------- exception handlers

@@ -429,7 +429,7 @@ def test_kinbin_stats_shows_a_cluster(cluster: Cluster, untied: str, capsys: pyt
     fields = cluster.create(fields={"a": {"kernel": "ngmm", "dim": 2}, "b": {"kernel": "minmax", "dim": 3}})
     of_fields = cluster.ask("GET", f"/v1/collections/{fields}").content["stats"]
     shown = {untied: told, fields: of_fields}
-    inspection._show_overview("there", shown)
+    inspection._show_overview("there", shown, {})
     inspection._show_stats(untied, told)
     inspection._show_stats(fields, of_fields)
     lines = capsys.readouterr().out
@@ -437,5 +437,5 @@ def test_kinbin_stats_shows_a_cluster(cluster: Cluster, untied: str, capsys: pyt
     assert "ngmm, minmax" in lines
     assert "n0 live, n1 live" in lines
     lacking = told | {"shards": [{**told["shards"][0], "stats": None}, *told["shards"][1:]]}
-    inspection._show_overview("there", {untied: lacking})
+    inspection._show_overview("there", {untied: lacking}, {})
     assert "(1 shards missing)" in capsys.readouterr().out

@@ -289,3 +289,17 @@ async def test_trouble_of_the_store_reaches_the_client_as_its_status(
     assert refused["code"] == code
     assert "secret" not in str(refused)
     assert (await app.post("/query", {"vector": [1, 2, 3]}))["results"][0]["id"] == "a"
+
+
+async def test_damage_reaches_the_client_with_its_collection(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the library knows whose files are damaged, the client is told, with what to do."""
+    await app.post("/index", GOOD)
+    damage = kinbin.CorruptData("a row is damaged")
+    damage.collection = "default"
+
+    def broken(*_: object, **__: object) -> None:
+        raise damage
+
+    monkeypatch.setattr(kinbin.Collection, "add", broken)
+    refused = await app.post("/index", GOOD, status=500)
+    assert refused["detail"] == f"collection 'default': a row is damaged ({kinbin.CorruptData.advice})"

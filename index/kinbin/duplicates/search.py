@@ -162,7 +162,7 @@ class Join:
                 self.compared = int(self._counts[COMPARED])
                 if self._counts[FLAGS]:
                     self._space.raise_failure()
-                    raise CorruptData("a stored row is damaged: restore a copy")
+                    raise CorruptData("a stored row is damaged")
                 count = int(self._counts[FOUND])
                 a, b, scores, _ = self._found
                 if count:

@@ -262,7 +262,7 @@ class Duplicates(Iterator[Any]):
         spans = np.ascontiguousarray(np.stack([each, each + 1, each], axis=1))
         if score_rows(space.record, queries_record(rows), addresses, rooms, spans, scratch.record, scores) == CORRUPT:
             space.raise_failure()
-            raise CorruptData("a stored row is damaged: restore a copy")
+            raise CorruptData("a stored row is damaged")
         return np.asarray(space.printed(scores), np.float64)
 
 
@@ -284,7 +284,7 @@ class _Names:
             (ids,) = self._reader.owners([int(self.source.row_numbers[place])])
             known = self._known[place] = sorted(self._let_through(ids))
             if not known:
-                raise CorruptData("a row has no id: the files are damaged; restore a copy")
+                raise CorruptData("a row has no id")
         return known
 
     def shared(self) -> Iterator[NDArray[np.int64]]:

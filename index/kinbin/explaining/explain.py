@@ -95,7 +95,7 @@ def _score(searcher: Any, space: Space, both: _Both, *, record: Any = None) -> f
     asked = queries_record(both.query)
     if score_rows(space.record if record is None else record, asked, *places, np.array([[0, 1, 0]]), desk.scratch.record, out):
         space.raise_failure()
-        raise CorruptData("a stored row is damaged; it was not explained (`kinbin check` lists the damage)")
+        raise CorruptData("a stored row is damaged; it was not explained")
     searcher.give_back(desk)
     return float(out[0])
 

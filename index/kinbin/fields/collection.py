@@ -316,7 +316,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
         named = np.unique(numbers[numbers >= 0])
         owners = moment.reader.owners(named.tolist())
         if not all(owners):
-            raise CorruptData("the owner of a number is missing; it was not answered from (`kinbin check` lists the damage)")
+            raise CorruptData("the owner of a number is missing; it was not answered from")
         names = np.full(len(named) + 1, None, object)
         names[:-1] = [ids[0].decode() for ids in owners]
         ids = names[np.where(numbers >= 0, np.searchsorted(named, numbers), len(named))]
@@ -397,7 +397,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
                     rows, runs = rows + report.rows, runs + report.runs
             problems += self._indexing.problems()
         except CorruptData as error:
-            problems.append(str(error))
+            problems.append(error.what)
         return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS])
 
     @staticmethod

@@ -88,7 +88,7 @@ class Known:
         rows = view.live_rows if masks is None else sum(len(mask.living()) for mask in masks)
         if rows != self.state.items:
             has = f"field {name!r} has {rows:,} rows for {self.state.items:,} items"
-            raise CorruptData(f"{has}; it was not answered from (`kinbin check` lists the damage)")
+            raise CorruptData(f"{has}; it was not answered from")
         self._whole.add(name)
 
     def everything(self, name: str) -> Places:
@@ -238,7 +238,5 @@ def places_of(view: View, numbers: NDArray[np.uint64]) -> Places:
         here = known[place] == numbers
         addresses[here], rooms[here] = fresh.addresses[place[here]], fresh.rooms[place[here]].astype(np.int64)
     if (rooms < 0).any():
-        raise CorruptData(
-            "an item has no row in one of its fields: the files are damaged; restore a copy (`kinbin check` lists the damage)"
-        )
+        raise CorruptData("an item has no row in one of its fields")
     return addresses, rooms

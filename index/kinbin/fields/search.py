@@ -283,4 +283,4 @@ def _numbers(part: Part, found: RowsFound) -> NDArray[np.int64]:
 
 
 def _damaged() -> CorruptData:
-    return CorruptData("a stored row is damaged; it was not answered from (`kinbin check` lists the damage)")
+    return CorruptData("a stored row is damaged; it was not answered from")

@@ -100,7 +100,7 @@ def _nearest(view: Segments, recipe: Recipe, query: Rows, masks: list[DeadRows],
     room = Answers.empty(1, count)
     scratch = Scratch(recipe.wide, query.most_nonzeros)
     if scan(recipe.space.record, segments, queries_record(query), scratch.record, room.record) or (room.runs < 0).any():
-        raise CorruptData("a stored row is damaged (`kinbin check` lists the damage)")
+        raise CorruptData("a stored row is damaged")
     places: NDArray[np.int64] = (room.rows + np.array([base for _, base in view.bases()], np.int64)[room.runs])[0]
     return places
 

@@ -135,7 +135,7 @@ class PoolSearch:
         if flags & BROKEN:
             raise Broken
         if flags & CORRUPT:
-            raise CorruptData("a stored row is damaged; it was not answered from (`kinbin check` lists the damage)")
+            raise CorruptData("a stored row is damaged; it was not answered from")
         self._searcher.give_back(desk)
         found.answers.certificates[:] = np.nan
 

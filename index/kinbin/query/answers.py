@@ -184,7 +184,7 @@ def _decoded(ids: list[bytes]) -> _Name:
         CorruptData: it has none, and living rows have at least one.
     """
     if not ids:
-        raise CorruptData("the owners of a living row are missing; it was not answered from (`kinbin check` lists the damage)")
+        raise CorruptData("the owners of a living row are missing; it was not answered from")
     return ids[0].decode() if len(ids) == 1 else tuple(key.decode() for key in ids)
 
 

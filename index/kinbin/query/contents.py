@@ -80,7 +80,7 @@ class Contents:
         entries = []
         for key, known in zip(keys, reader.items(keys), strict=True):
             if known is None:
-                raise CorruptData("a row names an item that is not there: the files are damaged; restore a copy")
+                raise CorruptData("a row names an item that is not there")
             entries.append((key, *known))
         return {item.id: item for item in self.items(view, entries, wanted)}
 

@@ -103,7 +103,7 @@ class AllRows:
     def _owners(self, places: NDArray[np.int64], allowed: Container[bytes] | None) -> Iterator[list[str]]:
         for owners in self.reader.owners(self.numbers[places].tolist()):
             if not owners:
-                raise CorruptData("the owners of a living row are missing; it was not answered from (`kinbin check` lists the damage)")
+                raise CorruptData("the owners of a living row are missing; it was not answered from")
             kept = owners if allowed is None or len(owners) == 1 else [one for one in owners if one in allowed]
             yield [one.decode() for one in kept]
 
@@ -135,4 +135,4 @@ class Ranking:
 
 
 def _damaged() -> CorruptData:
-    return CorruptData("a stored row is damaged; it was not answered from (`kinbin check` lists the damage)")
+    return CorruptData("a stored row is damaged; it was not answered from")

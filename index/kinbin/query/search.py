@@ -455,4 +455,4 @@ def _fresh_keys_of(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
 
 def _check(flags: int) -> None:
     if flags & CORRUPT:
-        raise CorruptData("a stored row or posting list is damaged; it was not answered from (`kinbin check` lists the damage)")
+        raise CorruptData("a stored row or posting list is damaged; it was not answered from")

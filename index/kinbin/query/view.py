@@ -48,7 +48,7 @@ class View(Segments):
         """
         live, total = sum(run.live for run in runs) + fresh.live, sum(run.rows for run in runs) + fresh.rows
         if state.rows not in (live, None):
-            raise CorruptData(f"{live:,} rows are alive, the state record says {state.rows:,}: the files are damaged; restore a copy")
+            raise CorruptData(f"{live:,} rows are alive, the state record says {state.rows:,}")
         return cls(runs, fresh, live, total, state, links, unlisted=unlisted)
 
     @property
@@ -157,5 +157,5 @@ def _journal(reader: Reader, after: int, state: State) -> list[Commit]:
     """
     entries = list(reader.journal(after))
     if [number for number, _ in entries] != list(range(after + 1, state.sequence + 1)):
-        raise CorruptData(f"the journal has not just the commits {after + 1} to {state.sequence}: the files are damaged; restore a copy")
+        raise CorruptData(f"the journal has not just the commits {after + 1} to {state.sequence}")
     return [commit for _, commit in entries]

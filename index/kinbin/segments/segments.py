@@ -64,7 +64,7 @@ class Segments:
         local_fresh = self.fresh.locals(np.array([row], np.uint64))
         if len(local_fresh):
             return len(self.runs), int(self.fresh.addresses[local_fresh[0]]), int(self.fresh.rooms[local_fresh[0]])
-        raise CorruptData(f"row {row} is in no run: the files are damaged; restore a copy")
+        raise CorruptData(f"row {row} is in no run")
 
 
 def _described(runs: tuple[Run, ...], fresh: Fresh) -> Record:

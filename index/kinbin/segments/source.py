@@ -83,12 +83,12 @@ def read_records(addresses: NDArray[np.uint64], rooms: NDArray[np.int64], wide: 
     """
     indptr = records_nnz(addresses, rooms, wide)
     if indptr[-1] < 0:
-        raise CorruptData("a stored row does not fit its block: the files are damaged; restore a copy")
+        raise CorruptData("a stored row does not fit its block")
     features = np.empty(indptr[-1], np.uint64)
     values = np.empty(indptr[-1], np.float32)
     norms = np.empty(len(addresses))
     if unpack_rows(addresses, wide, indptr, features, values, norms) >= 0:
-        raise CorruptData("a stored row fails its check: the files are damaged; restore a copy")
+        raise CorruptData("a stored row fails its check")
     return Rows(indptr, features, values, norms)
 
 

@@ -78,7 +78,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _damaged(what: str) -> CorruptData:
-    return CorruptData(f"the snapshot is damaged: {what}; take another one")
+    return CorruptData(f"the snapshot is damaged: {what}", "take another one")
 
 
 class SnapshotWriter:

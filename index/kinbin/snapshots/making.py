@@ -142,7 +142,7 @@ class _Proof:
             if judge is not None:
                 judge(told)
         if state.dropped or (not self._field and (names != head.fields or state.items != head.items)):
-            raise CorruptData("the snapshot is damaged: its head tells of another collection; take another one")
+            raise CorruptData("the snapshot is damaged: its head tells of another collection", "take another one")
         return state
 
 

@@ -114,5 +114,5 @@ class Aliases:
 def _decoded(data: bytes) -> dict[str, str]:
     aliases = Fields(fmt.decode_json(data, _WHAT), _WHAT).object("aliases")
     if not all(isinstance(there, str) for there in aliases.values()):
-        raise CorruptData(f"{_WHAT} is damaged: restore a copy, or remove the file and set them anew")
+        raise CorruptData(f"{_WHAT} is damaged", "restore the file `aliases`, or remove it and set them anew")
     return aliases

@@ -89,7 +89,7 @@ def check_due(key: bytes, value: bytes) -> None:
         CorruptData: it is not.
     """
     if len(key) != _DUE_BYTES or value:
-        raise CorruptData("a record of an idempotency key is malformed: the files are damaged")
+        raise CorruptData("a record of an idempotency key is malformed")
 
 
 def _count(reader: Reader) -> int:

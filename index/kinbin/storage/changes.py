@@ -117,4 +117,4 @@ def decode_changes(value: bytes) -> Changes:
                 stops = ends.tolist()
                 keys = [value[a:b] for a, b in zip([start, *stops[:-1]], stops, strict=True)] if count else []
                 return Changes(mark_of(value), [(key, None if row == _NEW else row) for key, row in zip(keys, rows, strict=True)])
-    raise CorruptData("a record of what commits changed is damaged: payload indexes are built anew (`kinbin check` lists the damage)")
+    raise CorruptData("a record of what commits changed is damaged", "payload indexes are built anew")

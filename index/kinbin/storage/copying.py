@@ -139,7 +139,7 @@ class Tally:
 
 
 def _damaged(what: str) -> CorruptData:
-    return CorruptData(f"{what}: the files are damaged; `kinbin check` lists the damage, `kinbin repair` saves what is whole")
+    return CorruptData(what)
 
 
 def records(reader: Reader, tally: Tally) -> Iterator[Record]:

@@ -16,10 +16,13 @@ from pathlib import Path
 
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage.errors import translated
+from kinbin.storage.lockfile import LOCK
 
-__all__ = ["DATA", "META_BYTES", "DataFile", "Meta", "Replaced", "head_of", "metas_of", "newest", "write_metas"]
+__all__ = ["DATA", "META_BYTES", "OLDER", "DataFile", "Meta", "Replaced", "gone", "head_of", "metas_of", "newest", "write_metas"]
 
 DATA = "data.mdb"
+OLDER = "`kinbin repair` saves what is whole, `kinbin recover` goes back to an older state; or restore a snapshot"
+"""What to do where the last commits may be lost."""
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1
 _META_PAGE = 0x08
@@ -103,7 +106,7 @@ def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
 
 
 def _meta_damage(why: str) -> CorruptData:
-    return CorruptData(f"{why}: which state is the last is not known; restore a copy (`kinbin recover` takes an older state)")
+    return CorruptData(f"{why}: which state is the last is not known", OLDER)
 
 
 class Replaced(CorruptData):
@@ -173,16 +176,20 @@ class DataFile:
                     raise
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._is:
-            told = f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more; open it again"
-            raise CorruptData(told) if found is None else Replaced(told)
+            told = f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more"
+            advice = "put the file back, and open the database again; or restore a snapshot"
+            raise CorruptData(told, advice) if found is None else Replaced(told, advice)
         if found.st_size < pages * self.meta.page_bytes:
-            raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more; restore a copy")
+            raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more")
 
 
 def _opened(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
+        if error.errno == errno.ENOENT and (path.parent / LOCK).exists():
+            # A collection that is dropped loses its name before its files.
+            raise gone() from None
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
             raise FormatMismatch("this is not a store of Kinbin") from None
         raise
@@ -190,6 +197,11 @@ def _opened(path: Path) -> int:
         os.close(descriptor)
         raise FormatMismatch("this is not a store of Kinbin")
     return descriptor
+
+
+def gone() -> CorruptData:
+    """The error of a collection whose file is not there."""
+    return CorruptData(f"{DATA} is not there: it was removed or moved away", "put it back; or restore a snapshot")
 
 
 def head_of(path: Path) -> tuple[bytes, os.stat_result]:

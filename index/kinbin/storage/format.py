@@ -146,7 +146,7 @@ class State:
 
 
 def _corrupt(what: str) -> CorruptData:
-    return CorruptData(f"{what} fails its checksum: the files are damaged; restore a copy (`kinbin check` lists the damage)")
+    return CorruptData(f"{what} fails its checksum")
 
 
 def _refuse_other_format(version: int, least: int, most: int) -> None:

@@ -135,7 +135,7 @@ def _is_finite(value: object) -> bool:
 
 def damaged(what: str, why: str) -> CorruptData:
     """The error of a record whose checksum is right and whose content is not."""
-    return CorruptData(f"{what} is damaged: {why}; restore a copy (`kinbin check` lists the damage)")
+    return CorruptData(f"{what} is damaged: {why}")
 
 
 def numbers(data: object, what: str) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kinbin.storage.workspace import reserve
 
-__all__ = ["MAX_READERS", "make_lock_file"]
+__all__ = ["LOCK", "MAX_READERS", "make_lock_file"]
 
 LOCK = "lock.mdb"
 MAX_READERS = 2048

@@ -13,7 +13,7 @@ from kinbin.errors import CorruptData
 from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.storage import pages
-from kinbin.storage.datafile import Meta
+from kinbin.storage.datafile import OLDER, Meta
 from kinbin.storage.format import State, decode_json, decode_state
 from kinbin.storage.headers import Identity
 
@@ -36,7 +36,7 @@ _NAME_ENDS = np.cumsum([len(name) for name in NAMES + _META_KEYS])
 
 def damaged_pages() -> CorruptData:
     """The error of pages that are not what they should be."""
-    return CorruptData("the store's pages are damaged: restore a copy (`kinbin check` lists the damage)")
+    return CorruptData("the store's pages are damaged")
 
 
 class _Bytes:
@@ -73,7 +73,7 @@ class Trees:
         out = np.empty((2, 2), np.uint64)
         missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
         if missing > 0:
-            raise CorruptData(f"the tree {NAMES[missing - 1].decode()!r} is missing: the files are damaged; restore a copy")
+            raise CorruptData(f"the tree {NAMES[missing - 1].decode()!r} is missing")
         if missing:
             raise damaged_pages()
         self._trees = [trees[i : i + 1] for i in range(1, len(trees))]
@@ -87,7 +87,8 @@ class Trees:
         if not believed and self.state.transaction not in (self.transaction, None):
             raise CorruptData(
                 f"the files are at transaction {self.transaction}, their state is of {self.state.transaction}: the last commits were lost, "
-                "or other pages stand in their place; restore a copy (`kinbin recover` takes an older state, where there is one)"
+                "or other pages stand in their place",
+                OLDER,
             )
 
     def moved(self, base: int) -> None:

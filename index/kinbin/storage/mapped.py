@@ -98,7 +98,7 @@ def check_free(base: int, file: DataFile, trees: Trees) -> None:
         raise _bad_list()
     missing = last + 1 - pages
     if missing and int((free >= pages).sum()) < missing:
-        raise CorruptData("the file ends before its last page: it was cut off, or is an incomplete copy; restore a copy")
+        raise CorruptData("the file ends before its last page: it was cut off, or is an incomplete copy")
 
 
 def _free_page(base: int, page_bytes: int, pages: int, number: int, keys: range, found: list[np.ndarray]) -> list[tuple[int, range]]:
@@ -148,4 +148,4 @@ def _free_page(base: int, page_bytes: int, pages: int, number: int, keys: range,
 
 
 def _bad_list() -> CorruptData:
-    return CorruptData("the list of free pages is damaged: nothing was written, which could destroy what is intact; restore a copy")
+    return CorruptData("the list of free pages is damaged: nothing was written, which could destroy what is intact")

@@ -44,7 +44,7 @@ def open_note(key: bytes, value: bytes) -> bytes:
     """
     note = value[4:]
     if len(value) < 4 or zlib.crc32(note, zlib.crc32(key)) != int.from_bytes(value[:4], "little"):
-        raise CorruptData("a note fails its checksum: the files are damaged; restore a copy (`kinbin check` lists the damage)")
+        raise CorruptData("a note fails its checksum")
     return note
 
 

@@ -165,7 +165,7 @@ class Reader:
         for count, item in enumerate(self.scan_items(None), 1):  # noqa: B007 - counted for what follows
             yield item
         if count != wanted:
-            raise CorruptData(f"there are {count:,} items, the state record says {wanted:,}: the files are damaged; restore a copy")
+            raise CorruptData(f"there are {count:,} items, the state record says {wanted:,}")
 
     def owners(self, rows: Iterable[int]) -> list[list[bytes]]:
         """The ids of each row; an empty list for a row that has none."""
@@ -208,14 +208,14 @@ class Reader:
         """
         out = self._parts(run, part)
         if (out[:, 1] < fmt.VALUE_HEADER).any():
-            raise CorruptData(f"a part {part.decode()!r} of run {run} is too short: the files are damaged; restore a copy")
+            raise CorruptData(f"a part {part.decode()!r} of run {run} is too short")
         return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
 
     def _parts(self, run: int, part: bytes) -> NDArray[np.uint64]:
         """Address and size (n, 2) of the values of one part of a run, whose indices are 0, 1 and so on."""
         out = self._trees.parts(RUNS, fmt.run_key(run, part)[:5])
         if out is None:
-            raise CorruptData(f"part {part.decode()!r} of run {run} lacks a value: the files are damaged; restore a copy")
+            raise CorruptData(f"part {part.decode()!r} of run {run} lacks a value")
         return out
 
     def run_header(self, run: int) -> RunHeader:
@@ -242,7 +242,7 @@ class Reader:
             chunk = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
             start = int.from_bytes(key[5:], "big") * DEAD_BYTES
             if len(key) != _RUN_KEY_BYTES or len(chunk) != DEAD_BYTES or start >= len(bits):
-                raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
+                raise CorruptData(f"run {run} marks rows dead that it does not have")
             bits[start : start + DEAD_BYTES] = np.frombuffer(chunk, np.uint8)
         return DeadRows(rows, bits)
 

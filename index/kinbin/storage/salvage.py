@@ -10,18 +10,20 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from kinbin.errors import CorruptData, FormatMismatch
+from kinbin.errors import CorruptData, FormatMismatch, KinbinError
 from kinbin.storage import format as fmt
 from kinbin.storage.answered import DUE
 from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
+from kinbin.storage.datafile import gone
 from kinbin.storage.format import Commit
-from kinbin.storage.headers import numbers
+from kinbin.storage.headers import Identity, numbers
 from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
@@ -62,6 +64,10 @@ class Saved:
     """Whether both meta pages are whole and follow each other. Else this may be the state before the last commit."""
     free_known: bool = True
     """Whether the list of free pages is whole. Else pages that no tree reaches may be old ones, and what was deleted may stand there."""
+    identity: Identity | None = None
+    """Whose files these are; None: that is lost, or not said."""
+    counted: int | None = None
+    """Items that there are, as the state record says; None: it is lost."""
     entries_lost: int = 0
     """Entries of leaves that no checksum proves."""
     pages_lost: int = 0
@@ -72,7 +78,10 @@ class Salvage:
     """One damaged file, open for reading. Nothing is written."""
 
     def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("rb", buffering=0)
+        try:
+            self._file: BinaryIO = path.open("rb", buffering=0)
+        except FileNotFoundError:
+            raise gone() from None
         metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)]
         self._metas = sorted(metas, key=lambda meta: -meta.transaction)
         page_bytes = metas[0].page_bytes if metas else 4096
@@ -369,23 +378,31 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
         body = corrected(value[4:], int.from_bytes(value[:4], "little"))
         value = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
     if key == b"state" and len(value) >= 4 and zlib.crc32(value[4:]) == int.from_bytes(value[:4], "little"):
-        # All that it says is worked out from the other records.
+        # All that it says is worked out from the other records; how many items there were tells whether all were found.
+        with suppress(KinbinError):
+            out.counted = fmt.decode_state(value).items if out.counted is None else out.counted
         return True
     try:
         data = fmt.decode_json(value, "a record")
         # The key of a record may be damaged: its content tells what it is.
-        if isinstance(data, dict) and "hash_version" in data:
-            out.config = data if out.config is None else out.config
-            return True
-        if only is None and isinstance(data, dict) and data.keys() == {"kinds", "mark"}:
-            out.indexes = Declared.decode(data) if out.indexes is None else out.indexes
-            return True
-        if only is None and isinstance(data, dict) and data.keys() == {"items", "bytes"}:
-            out.quota = Quota.decode(data) if out.quota == Quota() else out.quota
-            return True
-        if only is None and key not in (b"links", b"moved") and isinstance(data, list):
+        if isinstance(data, dict):
+            _take_object(data, out, others=only is None)
+        elif isinstance(data, list) and only is None and key not in (b"links", b"moved"):
             out.manifest = numbers(data, "the list of runs") if out.manifest is None else out.manifest
-            return True
     except CorruptData:
         return False
     return isinstance(data, list | dict)
+
+
+def _take_object(data: dict[str, Any], out: Saved, *, others: bool) -> None:
+    """Save a JSON object, if it is of a kind that is saved. others: than what the collection was created with."""
+    if "hash_version" in data:
+        out.config = data if out.config is None else out.config
+    elif not others:
+        return
+    elif "secret" in data:
+        out.identity = Identity.decode(data) if out.identity is None else out.identity
+    elif data.keys() == {"kinds", "mark"}:
+        out.indexes = Declared.decode(data) if out.indexes is None else out.indexes
+    elif data.keys() == {"items", "bytes"}:
+        out.quota = Quota.decode(data) if out.quota == Quota() else out.quota

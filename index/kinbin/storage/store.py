@@ -78,6 +78,7 @@ class Snapshot(Reader):
                 self._store.follow()
             except BaseException as error:
                 self._store.leave()
+                self._store.tell_whose(error)
                 reraise(error)
                 raise
             else:
@@ -89,6 +90,7 @@ class Snapshot(Reader):
             self.end()
         finally:
             self._store.leave()
+        self._store.tell_whose(error)
         reraise(error)
 
 
@@ -123,6 +125,9 @@ class Store:
             except Replaced:
                 # Made anew between two looks at it (`shrinking`): what was found in the one file says nothing of the other.
                 continue
+            except CorruptData as error:
+                self.tell_whose(error)
+                raise
             return
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
 
@@ -151,6 +156,11 @@ class Store:
                 self._env.close()
                 self._file.close()
                 raise
+
+    def tell_whose(self, error: BaseException | None) -> None:
+        """Let an error of damage tell whose files are damaged."""
+        if isinstance(error, CorruptData) and not error.collection:
+            error.collection = name_of(self.path)
 
     def _find_base(self, trees: Trees) -> Trees:
         """Find where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
@@ -182,11 +192,11 @@ class Store:
         name = name_of(self.path)
         have = trees.identity()
         if have is None and trees.state.transaction is not None:
-            raise CorruptData("the files do not say whose they are: they are damaged; restore a copy")
+            raise CorruptData("the files do not say whose they are")
         if have is not None and have.collection != name and not self._adopt:
             raise CorruptData(
-                f"these are the files of the collection {have.collection!r}, not of {name!r}: they were put in its place "
-                "(`kinbin recover` takes them, under this name)"
+                f"these are the files of the collection {have.collection!r}: they were put in the place of its own",
+                "put each file back into the directory of its collection; `kinbin recover` goes on with these, under this name",
             )
         self._identity = trees.identity_record
         self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
@@ -320,7 +330,8 @@ class Store:
                     if writer.changed:
                         self._check_kept()
                 tell_of_commit(took)
-            except StorageError:
+            except StorageError as error:
+                self.tell_whose(error)
                 if not pinned or not self._refuses_everything():
                     raise
                 with self._idle:
@@ -399,7 +410,9 @@ class Store:
             # Files of format 1 when they were opened: another process has written since.
             self._check_identity(trees)
         elif identity != self._identity:
-            raise CorruptData("other files were put in the place of these while they were open: nothing was written; open them again")
+            raise CorruptData(
+                "other files were put in the place of these while they were open: nothing was written", "open the database again"
+            )
         if not self._ready:
             check_free(self._base, self._file, trees)
             # Whoever made the directories may have been killed before their names were on disk.

@@ -164,7 +164,7 @@ class _Surveyor:
             if counted != record:
                 raise CorruptData(f"its record says {_told(record)}, there are {_told(counted)}")
         except CorruptData as error:
-            self._out.add(f"{name}: {error}")
+            self._out.add(f"{name}: {error.what}")
         self._out.entries[name.removeprefix("tree ")] = entries
         return found
 
@@ -183,7 +183,7 @@ class _Surveyor:
             for _, leaf, _, _ in walk(self._pages, free, lambda key: int.from_bytes(key, "little"), visited=self._use):
                 self._free_leaf(leaf)
         except CorruptData as error:
-            self._out.add(f"the list of free pages: {error}")
+            self._out.add(f"the list of free pages: {error.what}")
 
     def _free_leaf(self, leaf: Leaf) -> None:
         for node in leaf.nodes:

@@ -202,7 +202,7 @@ class Writer(Reader):
         key, value = fmt.sequence_key(sequence), fmt.encode_commit(commit)
         self._secure(JOURNAL, (key,))
         if not self._txn.put(key, value, db=self._handles[JOURNAL], append=True):
-            raise CorruptData("the journal is ahead of the state record: the files are damaged; restore a copy")
+            raise CorruptData("the journal is ahead of the state record")
         self._new[JOURNAL][key] = value
         self.commits.append((sequence, commit))
 
@@ -247,7 +247,7 @@ class Writer(Reader):
             if value is not None:
                 body = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
                 if len(body) != DEAD_BYTES:
-                    raise CorruptData(f"run {run} marks rows dead that it does not have: the files are damaged; restore a copy")
+                    raise CorruptData(f"run {run} marks rows dead that it does not have")
                 dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(body, np.uint8))
             inside = rows[chunks == chunk] - chunk * fmt.DEAD_ROWS
             self.put_run_part(run, Part.DEAD, int(chunk), dead.with_dead(inside).bits)

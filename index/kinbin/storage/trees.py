@@ -125,7 +125,7 @@ class Branch:
 
 def damaged(what: str) -> CorruptData:
     """The error of a page that cannot be what it should be."""
-    return CorruptData(f"{what}: the files are damaged; `kinbin check` lists the damage, `kinbin repair` saves what is whole")
+    return CorruptData(what)
 
 
 class Pages:

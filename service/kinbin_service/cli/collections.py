@@ -170,18 +170,19 @@ def drop_command(
     data: PlaceDataOption = None,
     url: UrlOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal to ask on.")] = False,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Also where its files cannot be opened; of a directory only.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        count = there.described(name)["count"]
+        count = None if damaged else there.described(name)["count"]
         if not yes:
-            _ask(f'Drop "{name}" in {there.where}, with {count:,} items?')
-        there.drop(name)
+            _ask(f'Drop "{name}" in {there.where}, with {"all that is left" if count is None else f"{count:,} items"}?')
+        there.drop(name, damaged=damaged)
     if as_json:
         print_json({"dropped": name, "items": count})
     else:
-        typer.echo(f"{name}: dropped, with {count:,} items")
+        typer.echo(f"{name}: dropped" + ("" if count is None else f", with {count:,} items"))
 
 
 def _ask(question: str) -> None:

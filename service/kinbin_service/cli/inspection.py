@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, PlaceDataOption, UrlOption, existing_database
 from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
-from kinbin_service.cli.place import missing, place
+from kinbin_service.cli.place import Place, missing, place
 
 if TYPE_CHECKING:
     import kinbin
@@ -26,20 +26,42 @@ __all__ = ["check_command", "stats_command"]
 def stats_command(
     data: PlaceDataOption = None, url: UrlOption = None, collection: CollectionOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show what is stored: items, rows, runs and bytes of every collection, or all about one."""
+    """Show what is stored: items, rows, runs and bytes of every collection, or all about one.
+
+    Without --collection, exit code 1 when one is damaged.
+    """
     with failing_in_one_line(as_json), place(data, url) as there:
-        where = there.where
-        found = {name: there.collection(name).stats() for name in (there.names() if collection is None else [collection])}
+        if collection is None:
+            _overview(there, as_json)
+            return
+        found = there.collection(collection).stats()
     if as_json:
-        print_json(found if collection is None else found[collection])
-    elif collection is not None:
-        _show_stats(collection, found[collection])
+        print_json(found)
     else:
-        _show_overview(where, found)
+        _show_stats(collection, found)
 
 
-def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
-    if not found:
+def _overview(there: Place, as_json: bool) -> None:
+    """A line about every collection; of damaged ones what is damaged."""
+    found: dict[str, dict[str, Any]] = {}
+    damaged: dict[str, str] = {}
+    for name in there.names():
+        try:
+            found[name] = there.collection(name).stats()
+        except Exception as error:
+            if getattr(error, "code", "") != "corrupt_data":
+                raise
+            damaged[name] = str(error)
+    if as_json:
+        print_json(found | {name: {"error": {"code": "corrupt_data", "message": text}} for name, text in damaged.items()})
+    else:
+        _show_overview(there.where, found, damaged)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _show_overview(where: str, found: dict[str, dict[str, Any]], damaged: dict[str, str]) -> None:
+    if not found and not damaged:
         typer.echo(f"{where} holds no collections")
         return
     table = Table("collection", "items", "of", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
@@ -54,7 +76,12 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]]) -> None:
         items = about.get("items", "vectors")
         dim = str(about["dim"]) if about["dim"] is not None else "sparse" if items == "vectors" else "–"
         table.add_row(name, _count(about), items, about["kernel"], dim, str(len(about["runs"])), _size(about["bytes"]))
-    output_console().print(table)
+    console = output_console()
+    if found:
+        console.print(table)
+    for name, text in damaged.items():
+        tell(console, f"{name}: DAMAGED", "bold red")
+        tell(console, f"  {one_line(text)}")
 
 
 def _count(about: dict[str, Any]) -> str:
@@ -182,5 +209,5 @@ def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
     if any(not report["ok"] for report in reports.values()):
         tell(
             console,
-            "Restore a snapshot, import the damaged collections again from their source, or save what is whole: kinbin repair NAME.",
+            "kinbin repair NAME saves what is whole into a new collection. Or restore a snapshot, or import again from the source.",
         )

@@ -38,7 +38,7 @@ class Place(Protocol):
         """Make a collection, or find the one that is alike; whether it was made."""
         ...
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and all its items."""
         ...
 
@@ -79,10 +79,11 @@ class DatabasePlace:
         self.database.create_collection(name, **config, exist_ok=True)
         return not there
 
-    def drop(self, name: str) -> None:
-        """Remove a collection and all its items."""
-        self.collection(name)
-        self.database.drop_collection(name)
+    def drop(self, name: str, *, damaged: bool = False) -> None:
+        """Remove a collection and all its items. damaged: see `Database.drop_collection`."""
+        if not damaged:
+            self.collection(name)
+        self.database.drop_collection(name, damaged=damaged)
 
     def collection(self, name: str) -> Any:
         """The collection."""
@@ -126,8 +127,10 @@ class ServicePlace:
         self.client.create_collection(name, **config, exist_ok=True)
         return not there
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and all its items."""
+        if damaged:
+            raise Failure("--damaged is for a directory that no service has open: give --data", kind="usage")
         self.client.drop_collection(name)
 
     def collection(self, name: str) -> Any:

@@ -35,6 +35,10 @@ def recover_command(
     else:
         for state in states:
             typer.echo(f"transaction {state.transaction}: {state.items:,} items, after {state.commits:,} adds and deletes")
+        if states:
+            typer.echo(
+                f"kinbin recover {collection} --transaction N goes back to one; kinbin repair may save more, and changes nothing here"
+            )
         if not states:
             typer.echo(f"{collection} has no sound state: restore a copy")
     if not states:

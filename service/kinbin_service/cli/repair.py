@@ -28,7 +28,7 @@ def repair_command(
     """Save what is whole of a damaged collection into a new one, and list what is lost.
 
     Every item whose vector is proved by its checksum is taken over; all else is made anew. Nothing may write to the collection
-    meanwhile. Exit code 1 when something is lost.
+    meanwhile. Exit code 1 when something is lost, or may be.
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
         report = database.repair(collection, into)
@@ -36,7 +36,7 @@ def repair_command(
         print_json(asdict(report))
     else:
         _show(collection, report)
-    if report.lost or report.bare:
+    if report.lost or report.bare or report.problems:
         raise typer.Exit(1)
 
 

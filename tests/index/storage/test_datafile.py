@@ -168,7 +168,7 @@ def test_a_commit_to_a_file_that_was_lost_meanwhile_is_not_acknowledged(place: P
 def test_the_files_of_another_collection_are_refused(place: Path, tmp_path: Path) -> None:
     """A file names its collection: under another name it is refused, and both are named."""
     place.rename(tmp_path / "d")
-    with pytest.raises(CorruptData, match="files of the collection 'c', not of 'd'"):
+    with pytest.raises(CorruptData, match="collection 'd': these are the files of the collection 'c'"):
         Store(tmp_path / "d")
 
 

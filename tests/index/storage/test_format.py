@@ -89,7 +89,7 @@ def test_json_comes_back(data: Any) -> None:
     assert fmt.decode_json(value, "it") == fmt.decode_json(memoryview(value), "it") == naive_format.data(value) == data
 
 
-@given(st.lists(st.text(st.characters(categories=["Cs", "Ll"]), max_size=5), max_size=4))
+@given(st.lists(st.characters(categories=["Cs"]).map("a{}b".format), max_size=4))
 def test_halves_of_surrogate_pairs_come_back(names: list[str]) -> None:
     """Names that are no UTF-8 are encoded, and so they are decoded: a collection that has one opens."""
     assert fmt.decode_json(fmt.encode_json({"names": names}), "it") == {"names": names}

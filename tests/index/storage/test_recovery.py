@@ -120,7 +120,7 @@ def test_files_under_another_name_are_taken_deliberately(path: Path) -> None:
     """A collection whose directory was renamed is refused until it is told that this is meant."""
     (path / "collections" / "c").rename(path / "collections" / "d")
     with kinbin.open(path) as database, no_background():
-        with pytest.raises(CorruptData, match="files of the collection 'c', not of 'd'"):
+        with pytest.raises(CorruptData, match="collection 'd': these are the files of the collection 'c'"):
             database.collection("d")
         database.recover("d", database.recoverable("d")[0].transaction)
         assert database.collection("d").count() == 60
@@ -139,5 +139,8 @@ def test_the_store_of_a_field_is_named_with_its_collection(tmp_path: Path) -> No
     (folder / "a").rename(folder / "z")
     (folder / "b").rename(folder / "a")
     (folder / "z").rename(folder / "b")
-    with kinbin.open(tmp_path) as database, pytest.raises(CorruptData, match="'c/b', not of 'c/a'"):
+    with (
+        kinbin.open(tmp_path) as database,
+        pytest.raises(CorruptData, match="collection 'c/a': these are the files of the collection 'c/b'"),
+    ):
         database.collection("c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -111,7 +112,7 @@ def begin_move(cluster: Cluster, number: int, nodes: tuple[str, str]) -> bool:
 
 
 def told_wrong(cluster: Cluster, uid: str) -> list[str]:
-    """What the cluster says of itself that must not be: copies that differed, and snapshots that cannot be restored."""
+    """What the cluster says of itself that must not be: copies that differed, snapshots that cannot be restored, edits that came twice."""
 
     async def look(connection: Connection, registry: Registry) -> list[str]:
         picture, objects = registry.picture, Objects(connection)
@@ -123,6 +124,9 @@ def told_wrong(cluster: Cluster, uid: str) -> list[str]:
             # One that was replaced a moment ago is named no more in a moment.
             if not await _is_whole(objects, name) and not await registry.wait_for(partial(_is_gone, place, name), _MOMENT):
                 wrong.append(f"the snapshot {name} is named, and not there")
+        for number in sorted(number for known, number in picture.shards if known == uid):
+            twice = await _twice(Log(connection), uid, number)
+            wrong += [f"{twice} edits lie twice in the log of shard {number}"] if twice else []
         return wrong
 
     told = ""
@@ -132,6 +136,21 @@ def told_wrong(cluster: Cluster, uid: str) -> list[str]:
         except ClusterError as error:
             told = str(error)
     return [f"the cluster does not tell: {told}"]
+
+
+async def _twice(log: Log, uid: str, shard: int) -> int:
+    """How many edits a shard's log holds more than once. Each carries the moment in which a gateway took it, so no two are alike."""
+    held = await log.state(uid, shard)
+    seen: set[bytes] = set()
+    count = 0
+    if held.first <= held.last:
+        async for entry in log.read(uid, shard, held.first - 1):
+            digest = hashlib.sha256(b"".join(entry.parts)).digest()
+            count += digest in seen
+            seen.add(digest)
+            if entry.sequence >= held.last:
+                break
+    return count
 
 
 def _is_gone(place: tuple[str, int], name: str, picture: Picture) -> bool:

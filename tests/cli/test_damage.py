@@ -1,0 +1,150 @@
+"""What is said of damage, and what can be done then, from the command line: each message names the collection and the next step."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from typer.testing import Result
+
+import kinbin
+from linked import still
+
+Run = Callable[..., Result]
+FILE = "data.mdb"
+
+
+@pytest.fixture
+def three(data: Path) -> Path:
+    """A database of the collections a, b and c, of 200 items each."""
+    with still(), kinbin.open(data) as database:
+        for seed, name in enumerate("abc"):
+            rows = np.random.default_rng(seed).random((200, 8))
+            database.create_collection(name, dim=8).add([f"{name}{i}" for i in range(200)], rows, [{"row": i} for i in range(200)])
+    return data
+
+
+def harmed(database: Path, name: str) -> Path:
+    """The file of a collection, in whose journal a bit was flipped."""
+    file = database / "collections" / name / FILE
+    content = bytearray(file.read_bytes())
+    rows = np.random.default_rng("abc".index(name)).random((200, 8)).astype(np.float32)
+    content[content.index(rows[50, :4].tobytes())] ^= 1
+    file.write_bytes(content)
+    return file
+
+
+def test_an_error_names_its_collection_and_the_next_step(three: Path) -> None:
+    """Whoever reads an error knows whose files are damaged, and what to do; so does who gets it from another process."""
+    harmed(three, "b")
+    with kinbin.open(three) as database, pytest.raises(kinbin.CorruptData) as caught:
+        database.collection("b").query(np.ones(8), mode="exact")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value) == f"collection 'b': {error.what} ({kinbin.CorruptData.advice})"
+    assert "kinbin repair" in error.advice
+    assert "kinbin" not in error.what
+
+
+def test_a_collection_whose_file_is_gone_is_not_forgotten(three: Path, run: Run) -> None:
+    """It is listed; each use says what is missing; its name is not free; what is left of it can be dropped."""
+    (three / "collections" / "b" / FILE).unlink()
+    with kinbin.open(three) as database:
+        assert database.collections() == ["a", "b", "c"]
+        uses: list[Callable[[], object]] = [
+            lambda: database.collection("b"),
+            lambda: database.create_collection("b", dim=8, exist_ok=True),
+            lambda: database.recoverable("b"),
+            lambda: database.repair("b"),
+            lambda: database.drop_collection("b"),
+        ]
+        for use in uses:
+            with pytest.raises(kinbin.CorruptData, match=r"data\.mdb is not there: it was removed or moved away \(put it back"):
+                use()
+        assert database.collections() == ["a", "b", "c"]
+    refused = run("drop", "b", "--data", three, "--yes")
+    assert (refused.exit_code, "collection 'b': data.mdb is not there" in refused.stderr) == (1, True)
+    dropped = run("drop", "b", "--data", three, "--yes", "--damaged")
+    assert (dropped.exit_code, dropped.stdout) == (0, "b: dropped\n")
+    assert run("check", "--data", three).stdout.count(": ok:") == 2
+    assert run("drop", "nothing", "--data", three, "--yes", "--damaged").exit_code == 1
+    with kinbin.open(three) as database:
+        assert database.create_collection("b", dim=8).count() == 0
+
+
+def test_an_overview_goes_on_after_a_damaged_collection(three: Path, run: Run) -> None:
+    """stats tells of the others, names the one that is damaged, and ends with 1; of that one alone it is an error."""
+    harmed(three, "b")
+    shown = run("stats", "--data", three)
+    assert shown.exit_code == 1
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["collection", "a", "c", "b:", "collection"]
+    told = orjson.loads(run("stats", "--data", three, "--json").stdout)
+    assert (told["a"]["count"], told["c"]["count"], told["b"]["error"]["code"]) == (200, 200, "corrupt_data")
+    assert "kinbin repair" in told["b"]["error"]["message"]
+    alone = run("stats", "--data", three, "--collection", "b")
+    assert (alone.exit_code, alone.stderr.startswith("Error: collection 'b': ")) == (1, True)
+
+
+def test_an_export_of_a_damaged_collection_says_what_to_do(three: Path, run: Run, tmp_path: Path) -> None:
+    """The message names the collection, and repair; no file is left."""
+    harmed(three, "b")
+    refused = run("export", tmp_path / "b.jsonl", "--collection", "b", "--data", three)
+    assert refused.exit_code == 1
+    assert "collection 'b'" in refused.stderr
+    assert "kinbin repair" in refused.stderr
+    assert not list(tmp_path.glob("b.jsonl*"))
+
+
+def test_check_and_repair_do_not_send_to_each_other(three: Path, run: Run) -> None:
+    """A report of check lists damage and names repair once; what repair says names neither."""
+    harmed(three, "b")
+    report = run("check", "--data", three).stdout
+    assert report.count("kinbin repair") == 1
+    assert "kinbin check" not in report
+    repaired = run("repair", "b", "--data", three)
+    assert "kinbin check" not in repaired.stdout + repaired.stderr
+    again = run("repair", "b", "--data", three)
+    assert (again.exit_code, "--into" in again.stderr) == (1, True)
+
+
+def test_repair_tells_of_items_of_which_nothing_is_known(three: Path, run: Run) -> None:
+    """Items that are only counted, on pages that are gone, are not passed over in silence: exit code 1."""
+    file = three / "collections" / "b" / FILE
+    content = bytearray(file.read_bytes())
+    pages = [at for at in range(0, len(content), 4096) if any(f"b{i}".encode() in content[at : at + 4096] for i in range(200))]
+    for at in pages:
+        if b"config" not in content[at : at + 4096] and int.from_bytes(content[at + 10 : at + 12], "little") == 2:
+            content[at : at + 4096] = bytes(4096)
+    file.write_bytes(content)
+    told = run("repair", "b", "--data", three)
+    assert told.exit_code == 1
+    assert "0 items saved" in told.stdout
+    assert "200 more items were stored, as the state record says" in told.stdout
+
+
+def test_files_that_were_swapped_are_to_be_swapped_back(three: Path, run: Run) -> None:
+    """The message says so, and does not call it damage; a repair tells whose items these are."""
+    a, b = (three / "collections" / name / FILE for name in "ab")
+    content = a.read_bytes()
+    a.write_bytes(b.read_bytes())
+    b.write_bytes(content)
+    with kinbin.open(three) as database, pytest.raises(kinbin.CorruptData, match="put each file back"):
+        database.collection("a")
+    told = run("repair", "b", "--data", three)
+    assert (told.exit_code, "those of 'a'" in told.stdout) == (1, True)
+    # They are put back, and everything is as it was.
+    b.write_bytes(a.read_bytes())
+    a.write_bytes(content)
+    assert run("check", "--data", three, "--collection", "a").exit_code == 0
+
+
+def test_a_list_of_older_states_names_the_gentler_way(three: Path, run: Run) -> None:
+    """recover loses what came later; repair changes nothing: whoever looks at the list is told."""
+    file = harmed(three, "b")
+    content = bytearray(file.read_bytes())
+    content[4096:4256] = bytes(160)
+    file.write_bytes(content)
+    assert "kinbin repair may save more" in run("recover", "b", "--data", three).stdout
