@@ -49,7 +49,7 @@ class SparseMatrix(Protocol):
 
 
 MASKED = "masked arrays are not taken, since nothing here leaves masked values out: fill the mask with .filled(0), or drop what is masked"
-ZERO = "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined; leave it out"
+ZERO = "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined"
 
 
 @dataclass(frozen=True, slots=True, init=False)

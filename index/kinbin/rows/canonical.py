@@ -308,7 +308,7 @@ def _dimension_text(arrived: int, expected: int) -> str:
 def _zero_text() -> str:
     return (
         f"a vector has at least one value that is not zero ({limit('value_min'):.0e} or more), this one has none:"
-        " similarity to it is undefined; leave it out"
+        " similarity to it is undefined"
     )
 
 

@@ -35,4 +35,6 @@ def delete_command(
     if as_json:
         print_json({"collection": collection, "deleted": done.deleted, "count": done.count})
     else:
-        typer.echo(f"{collection}: {done.deleted:,} items deleted, {done.count:,} are left")
+        absent = len(set(ids or ())) - done.deleted if ids else 0
+        passed = f" ({absent:,} of the ids {'was' if absent == 1 else 'were'} not there)" if absent > 0 else ""
+        typer.echo(f"{collection}: {done.deleted:,} items deleted{passed}, {done.count:,} are left")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -46,6 +47,9 @@ __all__ = [
     "numbers_of",
     "parsed_json",
 ]
+
+_NOT_FINITE = re.compile(r"[\[,:]\s*[+-]?(nan|inf(inity)?)\b", re.IGNORECASE)
+"""A number that Python prints, and JSON does not know."""
 
 
 class Format(StrEnum):
@@ -189,6 +193,8 @@ def parsed_json(text: str, option: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if _NOT_FINITE.search(text):
+            raise typer.BadParameter(f"{option} has a number that is not finite, which JSON does not know") from None
         raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes") from None
 
 

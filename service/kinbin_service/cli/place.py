@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import typer
 
 from kinbin.errors import suggestion
-from kinbin_service.cli.options import DEFAULT_DATA, existing_database
+from kinbin_service.cli.options import DEFAULT_COLLECTION, DEFAULT_DATA, existing_database
 from kinbin_service.cli.output import Failure
 from kinbin_service.cli.service_target import connected
 
@@ -168,7 +168,10 @@ def missing(name: str, where: str, names: list[str]) -> Failure:
     """The error about a collection that is not there."""
     there = f"it holds {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "it holds none"
     meant = suggestion(name, names)
-    return Failure(f'no collection "{name}" in {where}{f"{meant} {there}" if meant else f": {there}"}', kind="collection_not_found")
+    # Of the default nobody knows who gave no name.
+    advice = "; --collection NAME says which" if name == DEFAULT_COLLECTION and names else ""
+    text = f'no collection "{name}" in {where}{f"{meant} {there}" if meant else f": {there}"}{advice}'
+    return Failure(text, kind="collection_not_found")
 
 
 def chosen_data(data: Path | None, url: str | None) -> Path:

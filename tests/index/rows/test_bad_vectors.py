@@ -20,7 +20,7 @@ NON_FINITE = ("non_finite", "values are finite numbers, this vector has a NaN or
 OUT_OF_RANGE = ("out_of_range", "values are between -1e+15 and 1e+15, this vector has one outside; rescale it")
 ZERO = (
     "zero_vector",
-    "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined; leave it out",
+    "a vector has at least one value that is not zero (1e-30 or more), this one has none: similarity to it is undefined",
 )
 NEGATIVE = (
     "negative_value",
