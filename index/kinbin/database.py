@@ -236,8 +236,8 @@ class Database(Aliased, Restoring, BackingUp):
             self._check_open()
             name = self._aliases.target(name)
             used = self._used.get(name)
-            if used is not None and not used._is_current():
-                # Another process dropped it, and perhaps made a new one of the same name.
+            if used is not None and not (used._is_current() and used._is_named()):
+                # Another process dropped it, or removed its files, and perhaps made a new one of the same name.
                 del self._used[name]
                 SHARED.release(used)
                 used = None
@@ -408,7 +408,8 @@ class Database(Aliased, Restoring, BackingUp):
     def drop_collection(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
-        damaged: also one whose files cannot be opened, or written. Uses of it by other processes are not refused then, and fail.
+        damaged: also one whose files cannot be opened, or written. Other processes are not told then: writes of theirs fail, and who
+        holds the `Collection` reads what it had, until it asks for it anew (`collection`), as a service does for every request.
 
         Raises:
             CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it. CorruptData: see damaged.

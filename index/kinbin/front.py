@@ -135,6 +135,10 @@ class Front(Grouped, Generic[At]):
         except (Closed, CollectionNotFound):
             return False
 
+    def _is_named(self) -> bool:
+        """Whether its files still have their name, or others that were made of them have. Cost: 2 µs."""
+        return self._store.is_named()
+
     def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""
         with self._store.write() as writer:

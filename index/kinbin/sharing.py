@@ -62,7 +62,7 @@ class _Shared:
         """Open a collection, or count one more user of it."""
         with self._lock:
             there, users = self._open.get(path, (None, 0))
-            if there is None or not there._is_current():
+            if there is None or not (there._is_current() and there._is_named()):
                 there, users = _opened(name, path), 0
             self._open[path] = there, users + 1
             return there

@@ -396,6 +396,19 @@ class Store:
                     raise
                 self._replaced = True
 
+    def is_named(self) -> bool:
+        """Whether the file that is open still has its name, or another one has, that was made of it (`shrinking`). Cost: 2 µs."""
+        try:
+            self._file.check_named()
+        except Replaced:
+            try:
+                self.follow()
+            except StorageError:
+                return False
+        except StorageError:
+            return False
+        return True
+
     def _writer(self, transaction: Any) -> Writer:
         """The writer of a transaction that has just begun, if it may write."""
         trees = self._trees_at(transaction.id() - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ WHOLE_SECONDS = 60.0
 _MEET_SECONDS = 20.0
 """So long a moment that a fault is meant for is waited for. What misses it says so."""
 _LOOK_SECONDS = 0.001
+_GONE = 0.5
+"""The share of restores that begin because the files are gone."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +145,20 @@ def _in_snapshot(cluster: Cluster, stream: str, rng: random.Random) -> str:
 
 
 def _in_restore(cluster: Cluster, stream: str, rng: random.Random) -> str:
-    """A node that restores its replicas is killed: as it fetches them, or as it makes them."""
+    """A node that restores its replicas, by an order or as its files are gone, is killed: as it fetches them, or as it makes them."""
     uid, node = stream.split("-")[1], rng.choice(cluster.nodes)
     if not _whole(cluster):
         return "missed: not all replicas were there before"
     orders.ask_for_snapshots(cluster, uid)
-    if not orders.order_anew(cluster, uid, node.name) or not _met(".restoring-*", cluster.data(node)):
+    if rng.random() < _GONE:
+        # Nobody has told it to begin again: what it finds when it starts once more is all that it knows.
+        node.process.kill()
+        for folder in cluster.data(node).glob("collections/c*"):
+            shutil.rmtree(folder)
+        node.process.start()
+    elif not orders.order_anew(cluster, uid, node.name):
+        return "missed: nothing was ordered"
+    if not _met(".restoring-*", cluster.data(node)):
         return "missed: nothing was restored"
     time.sleep(rng.choice([0.0, 0.01, 0.03]))
     there = any(cluster.data(node).glob(".restoring-*"))

@@ -161,6 +161,7 @@ def _names_snapshots_first() -> None:
 def _notes_before_it_restores() -> None:
     """A node makes a replica that is as far as a snapshot, and takes over what the snapshot holds afterwards."""
     import asyncio
+    import tempfile
 
     from kinbin_cluster.applying import APPLIED
     from kinbin_cluster.node.replica import ShardReplica
@@ -177,8 +178,10 @@ def _notes_before_it_restores() -> None:
             group.nothing()
             group.commit(lambda _: note)
 
-        await asyncio.to_thread(begin)
-        await asyncio.sleep(0.1)
+        # A folder as restores have: whoever looks for one meets the moment.
+        with tempfile.TemporaryDirectory(prefix=".restoring-", dir=database.path):
+            await asyncio.to_thread(begin)
+            await asyncio.sleep(0.1)
         await asyncio.to_thread(database.drop_collection, replica.name)
         return await sound(replica, name)
 
