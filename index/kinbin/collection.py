@@ -46,7 +46,7 @@ from kinbin.searching import Searched
 from kinbin.segments.source import Recipe
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
-from kinbin.storage.survey import survey_store
+from kinbin.storage.survey import NOT_LOOKED, survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import configuration_of, what_is_stored
 from kinbin.terms import Asked as TermsAsked
@@ -199,6 +199,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
                 except KinbinError as error:
                     if transaction.writing:
                         raise
+                    self._store.tell_whose(error)
                     edit.error = error
             transaction.finish()
         self._views.written(writer)
@@ -242,12 +243,12 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
                 if reader.state().dropped:
                     raise CollectionNotFound("the collection was removed")
             if problems := survey_store(self._store):
-                return CheckReport(False, 0, 0, 0, problems)
+                return CheckReport(False, 0, 0, 0, [*problems, NOT_LOOKED])
             with self._store.read() as reader:
                 report = check_store(reader, self._recipe, progress)
             return report.with_problems(self._indexing.problems())
         except CorruptData as error:
-            return CheckReport(False, 0, 0, 0, [str(error)])
+            return CheckReport(False, 0, 0, 0, [error.what])
 
     def link(self, progress: Progress | None = None) -> None:
         """Seal and merge everything, and link every row, now; waits for whoever is at it. progress(linked, to link) is told of it.

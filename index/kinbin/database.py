@@ -46,15 +46,13 @@ from kinbin.parameters import path_of
 from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
 from kinbin.restoring import Restoring
-from kinbin.rows.identity import check_name
+from kinbin.rows.identity import check_name, is_name
 from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
 from kinbin.storage.aliases import Aliases
-from kinbin.storage.datafile import DATA
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Configuration, FieldNames
-from kinbin.storage.lockfile import LOCK
 from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.storage.store import FIELDS, Store
 from kinbin.upkeep.indexing import checked_kinds
@@ -236,7 +234,7 @@ class Database(Aliased, Restoring, BackingUp):
             self._check_open()
             name = self._aliases.target(name)
             used = self._used.get(name)
-            if used is not None and not (used._is_current() and used._is_named()):
+            if used is not None and not (used._is_named() and used._is_current()):
                 # Another process dropped it, or removed its files, and perhaps made a new one of the same name.
                 del self._used[name]
                 SHARED.release(used)
@@ -298,7 +296,8 @@ class Database(Aliased, Restoring, BackingUp):
 
     def _bury(self, name: str) -> None:
         grave = self._folder / f".dropped-{name}-{secrets.token_hex(8)}"
-        with translated():
+        with translated(), suppress(FileNotFoundError):
+            # Somebody may have removed the directory by hand.
             (self._folder / name).rename(grave)
             sync_directory(self._folder)
         shutil.rmtree(grave, ignore_errors=True)
@@ -320,7 +319,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Names of all collections, sorted; those that are damaged as well, even where `data.mdb` is gone."""
         self._check_open()
         with translated():
-            return sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and _holds(entry))
+            return sorted(entry.name for entry in self._folder.iterdir() if is_name(entry.name) and _holds(entry))
 
     def recoverable(self, name: str) -> list[Recoverable]:
         """The sound states of a collection that opening refuses, the last first; of the store of a field by NAME/FIELD. Reads all of it.
@@ -344,7 +343,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
         self._check_open()
         collection, _, field = str(name).partition("/")
-        check_name(collection)
+        collection = self._aliases.target(check_name(collection))
         folder = self._folder / collection
         if field:
             check_name(field, "field")
@@ -367,11 +366,18 @@ class Database(Aliased, Restoring, BackingUp):
             CollectionNotFound.
         """
         there = self.collections()
-        wanted = there if names is None else list(dict.fromkeys(names))
+        wanted = there if names is None else list(dict.fromkeys(map(self._aliases.target, names)))
         for name in wanted:
             if name not in there:
                 raise self._not_found(name)
-        return check_apart(self.path, wanted, progress)
+        return check_apart(self.path, wanted, progress) | (self._odd() if names is None else {})
+
+    def _odd(self) -> dict[str, CheckReport]:
+        """Directories that lie among the collections and are none, by name: copies, most often."""
+        with translated():
+            odd = sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and not is_name(entry.name))
+        told = CheckReport(False, 0, 0, 0, ["this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"])
+        return {name.encode("utf-8", "backslashreplace").decode(): told for name in odd}
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
         """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
@@ -385,7 +391,7 @@ class Database(Aliased, Restoring, BackingUp):
         Raises:
             CollectionNotFound. CollectionExists: `into` is there. CorruptData: what the collection was created with is lost.
         """
-        check_name(name)
+        name = self._aliases.target(check_name(name))
         into = f"{name}-repaired" if into is None else into
         check_name(into)
         if name not in self.collections():
@@ -481,8 +487,12 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _holds(folder: Path) -> bool:
-    """Whether a directory is that of a collection, whose file may be gone."""
-    return (folder / DATA).exists() or (folder / LOCK).exists()
+    """Whether a directory is that of a collection, whose file may be gone. An empty one is free."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _resolved(path: Path) -> Path:

@@ -136,7 +136,7 @@ class Front(Grouped, Generic[At]):
             return False
 
     def _is_named(self) -> bool:
-        """Whether its files still have their name, or others that were made of them have. Cost: 2 µs."""
+        """Whether no other files have the place of its own. Cost: 4 µs."""
         return self._store.is_named()
 
     def _mark_dropped(self) -> None:

@@ -119,7 +119,7 @@ class Damaged:
             where = f"field {name}: " if name else ""
             saved = store.saved
             if not saved.newest_known:
-                out.append(f"{where}a meta page is damaged: this may be the state before the last commit, which added or deleted items")
+                out.append(f"{where}a meta page is damaged: this may be the state before the last commit")
             if saved.pages_lost:
                 out.append(f"{where}pages that are named and cannot be read: {saved.pages_lost:,}")
             if saved.entries_lost:

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from kinbin.collection import Collection
-from kinbin.errors import InvalidInput
+from kinbin.errors import InvalidInput, StorageBusy
 from kinbin.fields.collection import FieldsCollection
 from kinbin.items.objects import OBJECTS
 from kinbin.pools.pools import Pools
@@ -49,37 +49,50 @@ def bound(collection: Collection | FieldsCollection, distance: object, encoder: 
 
 
 _BINDING = threading.Lock()
+_PATIENCE = 10.0
+"""Seconds that an opening waits for one that closes."""
 
 
 class _Shared:
     """The collections open in this process, by path: an environment must not be opened twice."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._closing: set[Path] = set()
+        """Those whose last user has just left: their files are let go of as soon as nobody reads them."""
         self._open: dict[Path, tuple[Collection | FieldsCollection, int]] = {}
 
     def acquire(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open a collection, or count one more user of it."""
         with self._lock:
+            if not self._lock.wait_for(lambda: path not in self._closing, _PATIENCE):
+                raise StorageBusy("the collection is just being closed in this process, and somebody still reads it: try again")
             there, users = self._open.get(path, (None, 0))
-            if there is None or not (there._is_current() and there._is_named()):
+            if there is None or not (there._is_named() and there._is_current()):
                 there, users = _opened(name, path), 0
             self._open[path] = there, users + 1
             return there
 
     def release(self, collection: Collection | FieldsCollection, *, forget: bool = False) -> None:
         """One user less; the last one closes it (`forget`: at once, it was dropped)."""
+        last, places = True, set()
         with self._lock:
-            last = True
             for path, (there, users) in list(self._open.items()):
                 if there is collection:
                     last = users == 1 or forget
                     if last:
                         del self._open[path]
+                        places.add(path)
                     else:
                         self._open[path] = there, users - 1
-        if last:
-            collection.close()
+            self._closing |= places
+        try:
+            if last:
+                collection.close()
+        finally:
+            with self._lock:
+                self._closing -= places
+                self._lock.notify_all()
 
 
 SHARED = _Shared()

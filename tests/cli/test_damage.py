@@ -143,8 +143,15 @@ def test_files_that_were_swapped_are_to_be_swapped_back(three: Path, run: Run) -
 
 def test_a_list_of_older_states_names_the_gentler_way(three: Path, run: Run) -> None:
     """recover loses what came later; repair changes nothing: whoever looks at the list is told."""
-    file = harmed(three, "b")
+    file = three / "collections" / "b" / FILE
     content = bytearray(file.read_bytes())
     content[4096:4256] = bytes(160)
     file.write_bytes(content)
     assert "kinbin repair may save more" in run("recover", "b", "--data", three).stdout
+
+
+def test_a_state_whose_records_are_damaged_is_not_sound(three: Path, run: Run) -> None:
+    """recover does not offer what opening refuses again."""
+    harmed(three, "b")
+    told = orjson.loads(run("recover", "b", "--data", three, "--json").stdout)
+    assert [state["items"] for state in told["states"]] in ([], [0])

@@ -109,4 +109,7 @@ def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     data[8192:] = bytes(len(data) - 8192)
     file.write_bytes(data)
     none = run("recover", "photos", "--data", filled)
-    assert (none.exit_code, none.stdout) == (1, "photos has no sound state: restore a copy\n")
+    assert (none.exit_code, none.stdout) == (
+        1,
+        "photos has no sound state: kinbin repair photos saves what is whole; or restore a snapshot\n",
+    )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,7 +50,7 @@ def test_a_collection_that_another_process_dropped_is_looked_for_anew(db: kinbin
     file.unlink() if gone else damaged(file)
     assert old.count() == 6
     subprocess.run([sys.executable, "-c", OTHER, str(db.path)], check=True, timeout=100)
-    with pytest.raises(kinbin.CorruptData, match="removed or replaced"):
+    with pytest.raises(kinbin.CorruptData, match="replaced while it was open"):
         old.add(["x"], [[1.0, 1.0]])
     new = db.collection("c")
     assert new.query([1.0, 1.0], mode="exact").ids == ["new"]
@@ -56,7 +60,7 @@ def test_a_collection_that_another_process_dropped_is_looked_for_anew(db: kinbin
 def test_a_directory_that_was_removed_holds_no_collection(db: kinbin.Database) -> None:
     """It is not found any more; one that is made in its place is the new one."""
     filled(db)
-    shutil.rmtree(db.path / "collections" / "c")
+    (db.path / "collections" / "c").rename(db.path / "away")
     with pytest.raises(kinbin.CollectionNotFound):
         db.collection("c")
     made = db.create_collection("c", dim=7)
@@ -69,3 +73,155 @@ def test_a_file_that_was_made_anew_keeps_its_name(db: kinbin.Database) -> None:
     collection.compact(shrink=True)
     assert db.collection("c") is collection
     assert collection.count() == 10
+
+
+def other(db: kinbin.Database, program: str) -> None:
+    """What another process does to the database, which it finds as `database`."""
+    text = f"import sys, kinbin\nwith kinbin.open(sys.argv[1]) as database:\n    {program}"
+    subprocess.run([sys.executable, "-c", text, str(db.path)], check=True, timeout=100)
+
+
+def test_whoever_holds_a_collection_sees_that_its_file_was_replaced(db: kinbin.Database) -> None:
+    """Within a tenth of a second, and again when the file is back."""
+    old = filled(db)
+    folder = db.path / "collections" / "c"
+    folder.rename(db.path / "away")
+    other(db, 'database.create_collection("c", dim=2)')
+    time.sleep(0.15)
+    with pytest.raises(kinbin.CorruptData, match="replaced while it was open"):
+        old.query([1.0, 1.0], mode="exact")
+    shutil.rmtree(folder)
+    (db.path / "away").rename(folder)
+    time.sleep(0.15)
+    assert old.query([1.0, 2.0], k=1, mode="exact").ids == ["0"]
+
+
+def test_a_file_that_was_removed_is_read_on(db: kinbin.Database) -> None:
+    """Nothing is acknowledged any more; what was there can still be saved by the process that has it open."""
+    collection = filled(db)
+    (db.path / "collections" / "c" / "data.mdb").unlink()
+    time.sleep(0.15)
+    with pytest.raises(kinbin.CorruptData, match="snapshot or an export by this process"):
+        collection.add(["x"], [[1.0, 1.0]])
+    assert db.collection("c") is collection
+    assert collection.stats()["count"] == 10
+    assert collection.snapshot(db.path / "saved.kinbin").items == 10
+    collection.close()
+    with pytest.raises(kinbin.CorruptData, match="not there"):
+        db.collection("c")
+
+
+def test_writers_that_cannot_see_each_other_lose_nothing(db: kinbin.Database) -> None:
+    """lock.mdb is removed under a process that writes, and another one makes a new one: both write in turn, and all is there."""
+    collection = filled(db)
+    (db.path / "collections" / "c" / "lock.mdb").unlink()
+    for i in range(3):
+        other(db, f'database.collection("c").add(["b{i}"], [[1.0, {i + 1}.0]])')
+        collection.add([f"a{i}"], [[2.0, i + 1.0]])
+    assert collection.count() == db.collection("c").count() == 16
+    assert all(collection.get([f"{who}{i}" for who in "ab" for i in range(3)]))
+    assert collection.check().ok
+    # A reader notices as well: what others write is in its next answers.
+    (db.path / "collections" / "c" / "lock.mdb").unlink()
+    other(db, 'database.collection("c").add(["later"], [[3.0, 1.0]])')
+    time.sleep(0.15)
+    assert collection.get(["later"])[0] is not None
+
+
+def test_an_older_copy_under_a_process_is_told(db: kinbin.Database) -> None:
+    """Whoever opens it is not sent away to try again: what happened is said, and the collection is named."""
+    collection = filled(db)
+    file = db.path / "collections" / "c" / "data.mdb"
+    older = file.read_bytes()
+    for i in range(3):
+        collection.add([f"x{i}"], [[1.0, 1.0]])
+    with file.open("r+b") as opened:
+        opened.write(older)
+    text = f"import kinbin\ntry: kinbin.open({str(db.path)!r}).collection('c')\nexcept kinbin.CorruptData as error: print(error)"
+    told = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True, timeout=100).stdout
+    assert told.startswith("collection 'c': data.mdb is at transaction ")
+    assert "an older copy was put in its place" in told
+    assert "end every process" in told
+
+
+def test_what_is_no_collection_is_left_out_and_told(db: kinbin.Database) -> None:
+    """A copy beside the others breaks nothing; check says that it is not used."""
+    filled(db)
+    folder = db.path / "collections"
+    shutil.copytree(folder / "c", folder / "c copy")
+    assert db.collections() == ["c"]
+    report = db.check()
+    assert (report["c"].ok, report["c copy"].ok) == (True, False)
+    assert "nothing of it is used" in report["c copy"].problems[0]
+
+
+def test_a_directory_without_files_of_a_store_is_damage(db: kinbin.Database) -> None:
+    """Its name is taken until it is dropped; an empty one is free."""
+    filled(db)
+    db.close()
+    with kinbin.open(db.path) as again:
+        folder = db.path / "collections" / "c"
+        for file in list(folder.iterdir()):
+            file.unlink()
+        (folder / "rest").write_bytes(b"something")
+        uses: list[Callable[[], object]] = [
+            lambda: again.create_collection("c", dim=2),
+            lambda: again.create_collection("c", dim=2, exist_ok=True),
+            lambda: again.collection("c"),
+        ]
+        for use in uses:
+            with pytest.raises(kinbin.CorruptData, match="not there"):
+                use()
+        again.drop_collection("c", damaged=True)
+        folder.mkdir()
+        assert again.collections() == []
+        assert again.create_collection("c", dim=2).count() == 0
+
+
+@pytest.mark.parametrize("how", ["fifo", "empty"])
+def test_what_is_no_file_is_not_waited_for(db: kinbin.Database, how: str) -> None:
+    """A pipe in the place of the file would be waited for, for ever."""
+    filled(db)
+    db.close()
+    file = db.path / "collections" / "c" / "data.mdb"
+    file.unlink()
+    if how == "fifo":
+        os.mkfifo(file)
+    else:
+        file.touch()
+    with kinbin.open(db.path) as again:
+        for use in (again.collection, again.recoverable, again.repair):
+            with pytest.raises((kinbin.FormatMismatch, kinbin.CorruptData)):
+                use("c")
+
+
+def test_an_alias_is_checked_and_repaired_as_its_collection(db: kinbin.Database) -> None:
+    """As every command takes one."""
+    filled(db)
+    db.alias("other", "c")
+    assert db.check(["other"])["c"].ok
+    assert db.recoverable("other")[0].items == 10
+    assert db.repair("other").name == "c-repaired"
+
+
+def test_an_opening_waits_for_a_closing(db: kinbin.Database) -> None:
+    """Two databases of one directory: while one lets go of its files, and somebody still reads them, the other waits."""
+    collection = filled(db)
+    reading, ended = threading.Event(), []
+
+    def read() -> None:
+        with collection.pinned():
+            reading.set()
+            time.sleep(0.5)
+            ended.append(time.monotonic())
+
+    threads = [threading.Thread(target=read), threading.Thread(target=db.close)]
+    threads[0].start()
+    assert reading.wait(10)
+    threads[1].start()
+    time.sleep(0.1)
+    with kinbin.open(db.path) as again:
+        assert again.collection("c").count() == 10
+        assert time.monotonic() >= ended[0]
+    for thread in threads:
+        thread.join()

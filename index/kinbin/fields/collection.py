@@ -47,7 +47,7 @@ from kinbin.rows.topk import NOTHING
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.shrinking import shrink as shrink_store
 from kinbin.storage.store import FIELDS, Store
-from kinbin.storage.survey import survey_store
+from kinbin.storage.survey import NOT_LOOKED, survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import field_names_of
 from kinbin.terms import Asked as TermsAsked
@@ -386,7 +386,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
             for name, field in self._fields.items():
                 problems += [f"field {name}: {problem}" for problem in survey_store(field._store)]
             if problems:
-                return CheckReport(False, 0, 0, 0, problems[:MOST_PROBLEMS])
+                return CheckReport(False, 0, 0, 0, [*problems[:MOST_PROBLEMS], NOT_LOOKED])
             with self._moments.open() as moment:
                 if progress is not None:
                     progress("items")

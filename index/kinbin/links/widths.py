@@ -259,8 +259,11 @@ def _between(values: NDArray[np.float64] | None, k: float) -> float:
 def _recall_at(recall: NDArray[np.float64], k: float) -> NDArray[np.float64]:
     """(P,) recall of the k nearest, between the calibrated ones on a scale of log k."""
     at = np.log(k)
-    i = min(max(int(np.searchsorted(_LOG_K, at, "right")) - 1, 0), len(_LOG_K) - 2)
+    if not _LOG_K[0] < at < _LOG_K[-1]:
+        known: NDArray[np.float64] = recall[0 if at <= _LOG_K[0] else -1]
+        return known
+    i = int(np.searchsorted(_LOG_K, at, "right")) - 1
     # One slope for each pool, as `np.interp` has it: that takes one column at a time.
     slope = (recall[i + 1] - recall[i]) / (_LOG_K[i + 1] - _LOG_K[i])
-    between: NDArray[np.float64] = slope * (np.clip(at, _LOG_K[0], _LOG_K[-1]) - _LOG_K[i]) + recall[i]
+    between: NDArray[np.float64] = slope * (at - _LOG_K[i]) + recall[i]
     return between

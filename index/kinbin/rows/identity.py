@@ -19,7 +19,7 @@ from kinbin.limits import limit
 from kinbin.parameters import an, id_as_text
 from kinbin.records import numbered
 
-__all__ = ["CANONICAL", "MOST_PROBLEMS", "NewIds", "check_ids", "check_name", "encode_payloads"]
+__all__ = ["CANONICAL", "MOST_PROBLEMS", "NewIds", "check_ids", "check_name", "encode_payloads", "is_name"]
 
 MOST_PROBLEMS = 8
 """An error names so many problems at the most."""
@@ -151,6 +151,11 @@ class NewIds(list[str]):
     def __init__(self, count: int) -> None:
         self.made = f"{time.time_ns() // 1_000_000:012x}-{secrets.token_hex(10)}", count
         super().__init__(numbered(*self.made))
+
+
+def is_name(name: str) -> bool:
+    """Whether a directory of this name may hold a collection."""
+    return _NAME.match(name) is not None
 
 
 def check_name(name: object, of: str = "collection") -> str:

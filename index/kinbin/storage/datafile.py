@@ -18,7 +18,22 @@ from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage.errors import translated
 from kinbin.storage.lockfile import LOCK
 
-__all__ = ["DATA", "META_BYTES", "OLDER", "DataFile", "Meta", "Replaced", "gone", "head_of", "metas_of", "newest", "write_metas"]
+__all__ = [
+    "DATA",
+    "META_BYTES",
+    "OLDER",
+    "DataFile",
+    "Gone",
+    "LockReplaced",
+    "Meta",
+    "Replaced",
+    "gone",
+    "head_of",
+    "metas_of",
+    "newest",
+    "opened",
+    "write_metas",
+]
 
 DATA = "data.mdb"
 OLDER = "`kinbin repair` saves what is whole, `kinbin recover` goes back to an older state; or restore a snapshot"
@@ -113,6 +128,14 @@ class Replaced(CorruptData):
     """Another file has the name of the one that is open."""
 
 
+class LockReplaced(Replaced):
+    """The table of readers and writers was removed: who opens the files now does not see this process, nor is it seen."""
+
+
+class Gone(CorruptData):
+    """The file has lost its name, and no other one has it. What is open can still be read."""
+
+
 class DataFile:
     """`data.mdb` of one store, as it was when it was opened. Thread-safe."""
 
@@ -123,9 +146,10 @@ class DataFile:
             FormatMismatch: there is none, or it is something else. CorruptData: its meta pages do not fit each other.
         """
         self._path = folder / DATA
-        self._name = str(self._path)
+        self._name, self._lock_name = str(self._path), str(folder / LOCK)
+        self._lock: tuple[int, int] | None = None
         with translated():
-            self.descriptor = _opened(self._path)
+            self.descriptor = opened(self._path)
         self.close = weakref.finalize(self, os.close, self.descriptor)
         """Let go of the descriptor."""
         self.meta, found = self._look(_TRIES)
@@ -160,11 +184,24 @@ class DataFile:
                 self.pages = max(self.pages, os.fstat(self.descriptor).st_size // self.meta.page_bytes)
         return self.pages
 
+    def lock_named(self) -> tuple[int, int] | None:
+        """Which file the table of readers is now; None: there is none."""
+        try:
+            found = os.stat(self._lock_name)  # noqa: PTH116 - a third of the time
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def watch_lock(self, lock: tuple[int, int]) -> None:
+        """Look for this table of readers as well: LMDB has it open."""
+        self._lock = lock
+
     def check_named(self) -> None:
-        """See that the file still has its name and is not cut off: what is written to another file is lost. Cost: 2 µs.
+        """See that the file still has its name and is not cut off: what is written to another file is lost. Cost: 4 µs.
 
         Raises:
-            Replaced: another file has its name. CorruptData: it was removed or cut off.
+            Replaced: another file has its name. LockReplaced: `lock.mdb` is another one, or gone. Gone: the file was removed.
+            CorruptData: it was cut off.
         """
         # Before the look at the file: it may grow, and be seen to have grown by another thread, right behind it.
         pages = self.pages
@@ -176,27 +213,42 @@ class DataFile:
                     raise
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._is:
-            told = f"{DATA} was removed or replaced while it was open: nothing is acknowledged any more"
-            advice = "put the file back, and open the database again; or restore a snapshot"
-            raise CorruptData(told, advice) if found is None else Replaced(told, advice)
+            if found is None:
+                told = f"{DATA} was removed while it was open: nothing is acknowledged any more"
+                raise Gone(
+                    told, "put it back; or make a snapshot or an export by this process, which still reads what it had, before it ends"
+                )
+            told = f"{DATA} was replaced while it was open: nothing is acknowledged any more"
+            raise Replaced(told, "put the file back; or end every process that has it open, and begin again with the other file")
         if found.st_size < pages * self.meta.page_bytes:
             raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more")
+        if self._lock is not None and self.lock_named() != self._lock:
+            raise LockReplaced(f"{LOCK} was removed or replaced while it was open", "end every process that has the database open")
 
 
-def _opened(path: Path) -> int:
+def opened(path: Path) -> int:
+    """A descriptor of a store's file.
+
+    Raises:
+        CorruptData: it is gone, or empty. FormatMismatch: there is none, or it is something else.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Whoever opens what is no file, but waits to be written to, would wait as well.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno == errno.ENOENT and (path.parent / LOCK).exists():
+        if error.errno == errno.ENOENT and path.parent.is_dir():
             # A collection that is dropped loses its name before its files.
             raise gone() from None
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
             raise FormatMismatch("this is not a store of Kinbin") from None
         raise
-    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise FormatMismatch("this is not a store of Kinbin")
-    return descriptor
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_size:
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        raise CorruptData(f"{DATA} is empty")
+    raise FormatMismatch("this is not a store of Kinbin")
 
 
 def gone() -> CorruptData:
@@ -210,7 +262,7 @@ def head_of(path: Path) -> tuple[bytes, os.stat_result]:
     Raises:
         FormatMismatch: there is none.
     """
-    descriptor = _opened(path)
+    descriptor = opened(path)
     try:
         return os.pread(descriptor, _HEAD, 0), os.fstat(descriptor)
     finally:

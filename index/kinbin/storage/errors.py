@@ -49,6 +49,11 @@ def _convert(error: Exception) -> KinbinError:
         return StorageFull(f"the store could not be written ({error}): most often the disk is full; nothing was written")
     if isinstance(error, lmdb.Error) and any(text in str(error) for text in _DENIED):
         return StorageError(READ_ONLY)
+    if isinstance(error, lmdb.Error) and "already open" in str(error):
+        return CorruptData(
+            "these files are open in this process as another collection: directories were swapped, or one leads to another",
+            "put each file back into the directory of its collection",
+        )
     if isinstance(error, lmdb.Error) and "closed" in str(error):
         return Closed("the database was closed")
     return StorageError(f"the store failed: {error}")

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from kinbin.errors import CorruptData, InvalidInput, StorageError
+from kinbin.storage import format as fmt
 from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Identity
-from kinbin.storage.lookups import NAMES, Trees
+from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
 from kinbin.storage.store import Store, name_of
 from kinbin.storage.survey import proved_last_page
 
@@ -113,11 +114,22 @@ def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
     """
     pages = len(content) // meta.page_bytes
     trees = Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32), believed=True)
-    counts = [sum(1 for _ in trees.scan(number, b"")) for number in range(len(NAMES))]
-    state = trees.state
-    if counts[1] not in (state.items, 0):
+    state, items = trees.state, 0
+    for _ in trees.scan(META, b""):
+        # Its pages are looked through.
+        pass
+    for key, record in trees.records(ITEMS, b""):
+        fmt.decode_item(key, record)
+        items += 1
+    for key, record in trees.records(OWNERS, b""):
+        fmt.decode_owners(fmt.row_of(key), record)
+    for _, record in trees.records(JOURNAL, b""):
+        fmt.decode_commit(record)
+    for key, record in trees.records(RUNS, b""):
+        fmt.open_value(memoryview(record), key[4:5], verify=True)
+    if items not in (state.items, 0):
         # The store of a field has no items of its own.
-        raise CorruptData(f"there are {counts[1]} items, the state record says {state.items}")
+        raise CorruptData(f"there are {items} items, the state record says {state.items}")
     identity = trees.identity()
     transaction = meta.transaction if state.transaction is None else state.transaction
     return Recoverable(transaction, state.sequence, state.items, None if identity is None else identity.collection)

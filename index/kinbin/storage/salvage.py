@@ -7,6 +7,7 @@ worked out from where the next one begins. One flipped bit of a record is put ri
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.answered import DUE
 from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
-from kinbin.storage.datafile import gone
+from kinbin.storage.datafile import opened
 from kinbin.storage.format import Commit
 from kinbin.storage.headers import Identity, numbers
 from kinbin.storage.notes import NOTE
@@ -78,10 +79,7 @@ class Salvage:
     """One damaged file, open for reading. Nothing is written."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._file: BinaryIO = path.open("rb", buffering=0)
-        except FileNotFoundError:
-            raise gone() from None
+        self._file: BinaryIO = os.fdopen(opened(path), "rb", buffering=0)
         metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)]
         self._metas = sorted(metas, key=lambda meta: -meta.transaction)
         page_bytes = metas[0].page_bytes if metas else 4096

@@ -5,7 +5,8 @@ Durability   A commit is on disk before `write()` returns (sync=True, no writema
              the block leaves no trace of it.
 Ordering     One writer at a time over all processes; commits are numbered without gaps.
 Identity     The state record names the transaction that wrote it, the files name their collection. Where a snapshot's transaction
-             is another one, CorruptData: commits were lost. A commit is acknowledged only while the file has its name.
+             is another one, CorruptData: commits were lost. A commit is acknowledged only while the file has its name, and the
+             table of readers its own; reads look ten times a second.
 Opening      Writes nothing.
 Threads      `read()` from any thread; `write()` from any thread, one at a time in a process, and the
              transaction stays in its thread. Transactions are short: a long reader makes the file grow.
@@ -42,12 +43,12 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, 
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.copying import MAP_SIZE
-from kinbin.storage.datafile import META_BYTES, Meta, Replaced
+from kinbin.storage.datafile import DATA, META_BYTES, Gone, LockReplaced, Meta, Replaced
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.format import State
 from kinbin.storage.headers import Configuration, FieldNames, Identity
-from kinbin.storage.lockfile import MAX_READERS, make_lock_file
+from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, check_free, is_successor, look_at
 from kinbin.storage.transactions import Reader, Writer
@@ -58,6 +59,8 @@ FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
 _PATIENCE = 10.0
 """Seconds that a use waits for readers of files that were replaced."""
+LOOK_SECONDS = 0.1
+"""Reads look so often whether the file still has its name."""
 _TRIES = 20
 """Snapshots that are begun while others commit."""
 
@@ -82,6 +85,9 @@ class Snapshot(Reader):
                 reraise(error)
                 raise
             else:
+                if self._store.lost is not None and not self.state().dropped:
+                    self.__exit__(None, None, None)
+                    raise self._store.lost
                 return self
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
 
@@ -116,6 +122,9 @@ class Store:
         self._writes = 0
         self.opening = 0
         self._newest: Trees | None = None
+        self._look_due = 0.0
+        self.lost: CorruptData | None = None
+        """Why what is open is read no more, unless it says that the collection was dropped."""
         self._open()
 
     def _open(self) -> None:
@@ -139,6 +148,7 @@ class Store:
         self._file, trees = look_at(self.path)
         with translated():
             make_lock_file(self.path)
+            lock = self._file.lock_named()
             self._env = lmdb.open(
                 str(self.path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS,
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
@@ -146,10 +156,13 @@ class Store:
             try:
                 # Its descriptor is held, so that no other file gets its inode: LMDB has this one if it has the name now.
                 self._file.check_named()
+                if lock is None or self._file.lock_named() != lock:
+                    raise Replaced(f"{LOCK} was replaced while it was opened")
+                self._file.watch_lock(lock)
                 # Handles outlive only a transaction that may write; this one does not.
                 with self._env.begin(write=True) as transaction:
                     self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
-                self._newest = self._find_base(trees)
+                self._newest = self._find_base(trees, lock)
                 self._check_identity(self._newest)
                 self._env.reader_check()
             except BaseException:
@@ -162,7 +175,7 @@ class Store:
         if isinstance(error, CorruptData) and not error.collection:
             error.collection = name_of(self.path)
 
-    def _find_base(self, trees: Trees) -> Trees:
+    def _find_base(self, trees: Trees, lock: tuple[int, int]) -> Trees:
         """Find where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
 
         Both are found by the same pages, of which every number was checked. Returns the trees, which are there now.
@@ -180,7 +193,11 @@ class Store:
                 again, trees = look_at(self.path)
                 if not again.is_same_as(self._file):
                     raise Replaced("another file has taken the place of the one that is being opened")
+                again.watch_lock(lock)
                 self._file = again
+                if again.meta.transaction < transaction.id():
+                    # A commit is in the file before it is in the table.
+                    raise _behind(again.meta.transaction, transaction.id())
         raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
     def _check_identity(self, trees: Trees) -> None:
@@ -291,10 +308,27 @@ class Store:
     def enter(self) -> None:
         """Keep the map in memory until `leave`."""
         self.refuse_fork()
+        if time.monotonic() > self._look_due:
+            self._look()
         with self._using:
             if self._closed or self._replaced or self._failed:
                 self._check_open()
             self._users += 1
+
+    def _look(self) -> None:
+        """See, now and then, that the file that is read is still the one that has the name. One that was just removed is read on."""
+        self._look_due = time.monotonic() + LOOK_SECONDS
+        try:
+            try:
+                self._file.check_named()
+            except Replaced:
+                self.follow()
+            self.lost = None
+        except Gone:
+            self.lost = None
+        except CorruptData as error:
+            self.tell_whose(error)
+            self.lost = error
 
     def leave(self) -> None:
         """One user of the map less; the last one of a store that was closed lets go of the files."""
@@ -347,6 +381,10 @@ class Store:
         """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
         try:
             self._file.check_named()
+        except LockReplaced:
+            self.follow()
+            # Another process may have written at the same time, not knowing of this one.
+            raise StorageBusy(f"{LOCK} was removed meanwhile; the outcome is unknown: read what is stored") from None
         except Replaced:
             self.follow()
 
@@ -389,6 +427,9 @@ class Store:
                 return
             try:
                 self._file.check_named()
+            except LockReplaced:
+                # The same file: it is opened anew, with the table that others use.
+                self._replaced = True
             except Replaced:
                 metas = [Meta.of(string_at(self._base + page * self._file.meta.page_bytes, META_BYTES), page) for page in (0, 1)]
                 last = max((meta.transaction for meta in metas if meta is not None), default=-1)
@@ -397,15 +438,17 @@ class Store:
                 self._replaced = True
 
     def is_named(self) -> bool:
-        """Whether the file that is open still has its name, or another one has, that was made of it (`shrinking`). Cost: 2 µs."""
+        """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 4 µs."""
         try:
             self._file.check_named()
+        except Gone:
+            return self.path.is_dir()
         except Replaced:
             try:
                 self.follow()
-            except StorageError:
+            except CorruptData:
                 return False
-        except StorageError:
+        except CorruptData:
             return False
         return True
 
@@ -470,7 +513,7 @@ class Store:
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk."""
         with translated():
-            return (self.path / "data.mdb").stat().st_blocks * 512
+            return os.fstat(self._file.descriptor).st_blocks * 512
 
     def used_bytes(self) -> int:
         """Bytes of all pages in use at the last commit; see `Writer.used_bytes`."""
@@ -492,6 +535,14 @@ class Store:
             if self._idle.wait_for(lambda: self._users == 0, timeout=60):
                 self._env.close()
                 self._file.close()
+
+
+def _behind(found: int, known: int) -> CorruptData:
+    """The error of a file that is older than what others, who have the files open, have committed."""
+    return CorruptData(
+        f"{DATA} is at transaction {found}, and {LOCK} knows of {known}: an older copy was put in its place while a process had it open",
+        "make a snapshot or an export by that process, if it still answers; then end every process that has the database open",
+    )
 
 
 def name_of(path: Path) -> str:

@@ -16,7 +16,7 @@ from kinbin.storage.lookups import NAMES
 from kinbin.storage.store import Store
 from kinbin.storage.trees import Leaf, Meta, Node, Pages, TreeRecord, walk
 
-__all__ = ["TREES", "Survey", "proved_last_page", "survey", "survey_store"]
+__all__ = ["NOT_LOOKED", "TREES", "Survey", "proved_last_page", "survey", "survey_store"]
 
 TREES = tuple(name.decode() for name in NAMES)
 """The trees that a store has."""
@@ -40,6 +40,10 @@ class Survey:
         """Note a problem."""
         if len(self.problems) < _MOST:
             self.problems.append(text)
+
+
+NOT_LOOKED = "nothing else was looked at: there may be more damage than this"
+"""What a report says where pages are damaged."""
 
 
 def survey_store(store: Store) -> list[str]:

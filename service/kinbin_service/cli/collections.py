@@ -26,7 +26,7 @@ from kinbin_service.cli.options import (
     numbers_of,
 )
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
-from kinbin_service.cli.place import place
+from kinbin_service.cli.place import Place, place
 
 __all__ = ["create_command", "drop_command"]
 
@@ -175,7 +175,7 @@ def drop_command(
 ) -> None:
     """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        count = None if damaged else there.described(name)["count"]
+        count = None if damaged else _count(there, name)
         if not yes:
             _ask(f'Drop "{name}" in {there.where}, with {"all that is left" if count is None else f"{count:,} items"}?')
         there.drop(name, damaged=damaged)
@@ -183,6 +183,16 @@ def drop_command(
         print_json({"dropped": name, "items": count})
     else:
         typer.echo(f"{name}: dropped" + ("" if count is None else f", with {count:,} items"))
+
+
+def _count(there: Place, name: str) -> int:
+    """How many items a collection has."""
+    try:
+        return int(there.described(name)["count"])
+    except Exception as error:
+        if getattr(error, "code", "") == "corrupt_data":
+            raise Failure(f"{error}; --damaged drops it as it is", kind="corrupt_data") from None
+        raise
 
 
 def _ask(question: str) -> None:

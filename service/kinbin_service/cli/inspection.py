@@ -181,11 +181,12 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
 
 
 def _name_to_check(database: kinbin.Database, data: Path, collection: str) -> list[str]:
-    """The named collection; naming one must not open it, for it may be damaged."""
+    """The named collection, or that of an alias; naming one must not open it, for it may be damaged."""
     names = database.collections()
-    if collection not in names:
+    target = database.aliases().get(collection, collection)
+    if target not in names:
         raise missing(collection, str(data), names)
-    return [collection]
+    return [target]
 
 
 def _told(report: kinbin.CheckReport) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class ServicePlace:
     def drop(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and all its items."""
         if damaged:
-            raise Failure("--damaged is for a directory that no service has open: give --data", kind="usage")
+            raise Failure("--damaged works on the directory of a database: give --data", kind="usage")
         self.client.drop_collection(name)
 
     def collection(self, name: str) -> Any:

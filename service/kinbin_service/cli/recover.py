@@ -40,6 +40,6 @@ def recover_command(
                 f"kinbin recover {collection} --transaction N goes back to one; kinbin repair may save more, and changes nothing here"
             )
         if not states:
-            typer.echo(f"{collection} has no sound state: restore a copy")
+            typer.echo(f"{collection} has no sound state: kinbin repair {collection} saves what is whole; or restore a snapshot")
     if not states:
         raise typer.Exit(1)

@@ -160,7 +160,7 @@ def test_a_commit_to_a_file_that_was_lost_meanwhile_is_not_acknowledged(place: P
             writer.put_depths({"a": 1})
             (place / DATA).unlink()
 
-    with pytest.raises(CorruptData, match="removed or replaced"):
+    with pytest.raises(CorruptData, match="removed while it was open"):
         lose()
     store.close()
 
