@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from kinbin.errors import FormatMismatch, InvalidInput
 from kinbin.hashing import HASH_VERSION
 from kinbin.items.functions import CALLABLE, Functions
@@ -12,7 +10,6 @@ from kinbin.items.kinds import kind_named
 from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of
 from kinbin.spaces.space import Space
-from kinbin.storage.format import decode_json, encode_json
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 
@@ -26,20 +23,10 @@ def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
         functions = Functions()
         form = Form(data.dim, functions=functions)
         return kind, own_space(kind, form, functions), form
-    space = _space_of(data)
+    space = object_space_of(kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
     # What is stored is the length of rows.
     dim = data.dim if space.pyramid is None else space.pyramid.dim
     return kind, space, Form(dim, space.signed, dict(space.parameters))
-
-
-def _space_of(data: Configuration) -> Space:
-    return _remembered(data.items, data.kernel, data.sampler, data.dim, encode_json(data.parameters))
-
-
-@lru_cache(maxsize=64)
-def _remembered(items: str, kernel: str, sampler: str, dim: int | None, parameters: bytes) -> Space:
-    """A space never changes, and collections are opened more often than they are made."""
-    return object_space_of(kind_named(items), kernel, decode_json(parameters, "parameters"), dim).hashed_by(sampler)
 
 
 def configuration_of(store: Store) -> Configuration:
@@ -66,7 +53,7 @@ def check_known(data: Configuration) -> None:
     if data.kernel == CALLABLE:
         return
     try:
-        samplers = _space_of(data).samplers
+        samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
     except InvalidInput as error:
         what = f"{data.items} under the kernel {data.kernel!r}"
         raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None

@@ -240,14 +240,13 @@ def test_kernels_that_there_are_include_products_and_nested(run: Run, data: Path
 
 
 def test_messages_say_what_was_given_and_what_is_meant(run: Run, data: Path) -> None:
-    """A number that is not finite, an id that is not there, ids that were passed over, a collection that was not named."""
+    """A number that is not finite, ids that were passed over, a collection that was not named."""
     with kinbin.open(data) as database:
         database.create_collection("photos", dim=3).add(["a", "b"], [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
     place = ("--data", data, "--collection", "photos")
     infinite = run("query", *place, "--vector", "[NaN, 0, 1]")
     assert (infinite.exit_code, "a number that is not finite" in " ".join(infinite.stderr.replace("│", " ").split())) == (2, True)
     assert "put it in single quotes" in " ".join(run("query", *place, "--vector", "[1, name]").stderr.replace("│", " ").split())
-    assert "the id of the query, 'zz'" in run("query", *place, "--id", "zz").stderr
     assert run("delete", "a", "zz", *place).stdout == "photos: 1 items deleted (1 of the ids was not there), 1 are left\n"
     unnamed = run("delete", "photos", "b", "--data", data)
     assert (unnamed.exit_code, "--collection NAME says which" in unnamed.stderr) == (1, True)

@@ -218,12 +218,12 @@ def test_a_creation_whose_last_sync_failed_can_be_repeated(tmp_path: Path, monke
 def test_what_the_system_forbids_is_told_as_a_storage_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the operating system, wherever a path is looked at, reaches the caller as Kinbin's."""
 
-    def forbidden(path: Path, **_: object) -> bool:
+    def forbidden(path: object) -> object:
         raise PermissionError(13, "Permission denied")
 
     with kinbin.open(folder) as database:
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "exists", forbidden)
+            patch.setattr(os, "scandir", forbidden)
             for use in (lambda: database.collection("c"), lambda: database.create_collection("d"), database.collections):
                 with pytest.raises(kinbin.StorageError, match="Permission denied"):
                     use()

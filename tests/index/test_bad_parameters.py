@@ -110,7 +110,7 @@ def test_query_by_an_unknown_id_is_refused(db: kinbin.Database) -> None:
     """A query by an id that is not there, or not there any more, has a code of its own."""
     collection = filled(db)
     for identifier in ("nobody", "a"):
-        with refused("unknown_id", f"no item of this collection has the id of the query, '{identifier}'", field="id"):
+        with refused("unknown_id", "no item of this collection has the id of the query", field="id"):
             collection.query_id(identifier)
         collection.delete(["a"])
 

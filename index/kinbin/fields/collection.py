@@ -37,7 +37,6 @@ from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most
 from kinbin.pinned import Pinned
 from kinbin.query.contents import payload_reader, versioned
-from kinbin.query.examples import unknown_id
 from kinbin.query.matching import Filters
 from kinbin.query.route import Wanted
 from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactReport, FieldsConfig, Item, SnapshotInfo
@@ -273,7 +272,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
     def _stored(moment: Moment, key: bytes, combination: Combination) -> dict[str, Rows]:
         (known,) = moment.reader.items([key])
         if known is None:
-            raise unknown_id(key)
+            raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
         return {name: moment.rows(name, np.array([known[0]], np.uint64)) for name in combination.names}
 
     def _search(

@@ -30,7 +30,7 @@ from kinbin.records import Answer
 from kinbin.rows.rows import Rows
 from kinbin.storage.transactions import Reader
 
-__all__ = ["NO_BOUND", "Asked", "ExampleSearch", "Examples", "How", "stored_row", "unknown_id"]
+__all__ = ["NO_BOUND", "Asked", "ExampleSearch", "Examples", "How", "stored_row"]
 
 NO_BOUND = "candidates of several examples give no bound; certify scores every row"
 _SCAN_NS = 20_000_000.0
@@ -38,15 +38,6 @@ _SCAN_NS = 20_000_000.0
 _ROW_NS = 80.0
 _DEPTH, _LEAST_DEPTH = 10, 200
 """Candidates of each positive example: so many times k, and no fewer than so many."""
-_SHOWN = 80
-"""Characters of an id in a message."""
-
-
-def unknown_id(key: bytes) -> InvalidInput:
-    """The error of a query about an item that is not there."""
-    told = key.decode()
-    shown = told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
-    return InvalidInput.of("unknown_id", f"no item of this collection has the id of the query, {shown!r}", field="id")
 
 
 def stored_row(reader: Reader, key: bytes) -> int:
@@ -57,7 +48,7 @@ def stored_row(reader: Reader, key: bytes) -> int:
     """
     (known,) = reader.items([key])
     if known is None:
-        raise unknown_id(key)
+        raise InvalidInput.of("unknown_id", "no item of this collection has the id of the query", field="id")
     return known[0]
 
 

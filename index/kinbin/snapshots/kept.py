@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,6 +69,10 @@ class Snapshots:
             sync_path(folder)
         _remove_abandoned(folder)
         now = datetime.now(UTC)
+        last = self.newest(name)
+        if last is not None and last >= now - timedelta(milliseconds=1):
+            # Ids tell the order, by milliseconds.
+            now = last + timedelta(milliseconds=1)
         number = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03}Z-{secrets.token_hex(3)}"
         made: SnapshotInfo = replace(collection.snapshot(folder / f"{number}{_FILE}", cancel=cancel), id=number)
         self._tell(made)

@@ -391,7 +391,8 @@ class Store:
     def _begin_writing(self) -> tuple[Any, Writer]:
         """A write transaction in the file that has the name, and its writer; the map is kept in memory until `leave`."""
         for _ in range(_TRIES):
-            # Before LMDB's lock is taken, which is that of all files that have had this name: if its holder died, LMDB sees to it.
+            # Before LMDB's lock is taken, which is that of all files that have had this name: if its holder died, LMDB sets the lock
+            # table to the last transaction of the file that is open here, which must not be an older one.
             try:
                 self._file.check_named()
             except Replaced:

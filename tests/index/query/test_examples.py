@@ -157,7 +157,7 @@ BAD: dict[str, tuple[Any, str, str, int | None, str | None]] = {
     "nothing": ([kinbin.Query()], "bad_parameter", ONE, 0, None),
     "two things": ([kinbin.Query(X[0], id="001")], "bad_parameter", ONE, 0, None),
     "an unknown id": (
-        [kinbin.Query(X[0]), kinbin.Query(id="no")], "unknown_id", "no item of this collection has the id of the query, 'no'", 1, "id",
+        [kinbin.Query(X[0]), kinbin.Query(id="no")], "unknown_id", "no item of this collection has the id of the query", 1, "id",
     ),
     "an unknown example": (
         [kinbin.Query(positive=["001", "no"])], "unknown_id", "no item of this collection has the id of this example", 0, "positive/1",
