@@ -25,7 +25,7 @@ STOP_SECONDS = 10.0
 CUT_SECONDS = 12.0
 """Longer than a gap of writes may be: who waits for the link to heal is found out."""
 WHOLE_SECONDS = 60.0
-_MEET_SECONDS = 20.0
+_MEET_SECONDS = 60.0
 """So long a moment that a fault is meant for is waited for. What misses it says so."""
 _LOOK_SECONDS = 0.001
 _GONE = 0.5
