@@ -179,8 +179,8 @@ def _notes_before_it_restores() -> None:
             group.commit(lambda _: note)
 
         # A folder as restores have: whoever looks for one meets the moment.
+        await asyncio.to_thread(begin)
         with tempfile.TemporaryDirectory(prefix=".restoring-", dir=database.path):
-            await asyncio.to_thread(begin)
             await asyncio.sleep(0.1)
         await asyncio.to_thread(database.drop_collection, replica.name)
         return await sound(replica, name)

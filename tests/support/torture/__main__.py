@@ -22,6 +22,7 @@ from torture.disk import compile_disk
 from torture.locks import lock_campaign
 from torture.objects import object_campaign
 from torture.served import served_campaign
+from torture.taken import PLANT, taken_campaign
 
 _OF_ONE = 500
 """Harms to one specimen, and disks of one story; then another one is made."""
@@ -135,6 +136,15 @@ def _locks(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     return good
 
 
+def _taken(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    with Nursery() as nursery:
+        good = _again("taken", asked, work, lambda work, seed, rest: taken_campaign(nursery, work, seed, 50, seconds=rest), seed)
+        return (
+            _control(PLANT, taken_campaign(nursery, work, seed, 50, plant=PLANT, patience=10.0), ("lost", "ended", "check", "do not go on"))
+            and good
+        )
+
+
 def _objects(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     began = time.monotonic()
     with Nursery() as nursery:
@@ -171,7 +181,7 @@ def _watched(work: Path) -> Nursery:
 _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
     "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
-    "objects": _objects, "served": _served,
+    "objects": _objects, "served": _served, "taken": _taken,
 }  # fmt: skip
 
 
