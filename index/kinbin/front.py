@@ -137,7 +137,11 @@ class Front(Grouped, Generic[At]):
 
     def _is_named(self) -> bool:
         """Whether no other files have the place of its own. Cost: 4 µs."""
-        return self._store.is_named()
+        named = self._store.is_named()
+        if not named:
+            # Who holds it still is told so.
+            self._store.removed = True
+        return named
 
     def _mark_dropped(self) -> None:
         """Refuse every further use, in every process."""

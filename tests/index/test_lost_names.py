@@ -225,3 +225,15 @@ def test_an_opening_waits_for_a_closing(db: kinbin.Database) -> None:
         assert time.monotonic() >= ended[0]
     for thread in threads:
         thread.join()
+
+
+def test_a_writer_whose_collection_was_dropped_meanwhile_is_told_so(db: kinbin.Database) -> None:
+    """Another process drops it, and makes a new one: that is no damage, whatever the writer had looked at before."""
+    old = filled(db)
+    other(db, 'database.drop_collection("c"); database.create_collection("c", dim=2)')
+    with pytest.raises(kinbin.CollectionNotFound):
+        old.add(["x"], [[1.0, 1.0]])
+    assert db.collection("c").count() == 0
+    for use in (lambda: old.add(["x"], [[1.0, 1.0]]), lambda: old.query([1.0, 1.0]), old.count):
+        with pytest.raises(kinbin.CollectionNotFound, match="was removed"):
+            use()

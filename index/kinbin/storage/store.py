@@ -366,6 +366,8 @@ class Store:
                 tell_of_commit(took)
             except StorageError as error:
                 self.tell_whose(error)
+                if isinstance(error, Gone | Replaced) and self._was_dropped():
+                    raise CollectionNotFound("the collection was removed") from None
                 if not pinned or not self._refuses_everything():
                     raise
                 with self._idle:
@@ -376,6 +378,17 @@ class Store:
             finally:
                 if pinned:
                     self.leave()
+
+    def _was_dropped(self) -> bool:
+        """Whether the files that are open, and have lost their name, say that the collection was dropped."""
+        try:
+            with self.pinned(), translated(), self._env.begin(buffers=True) as transaction:
+                trees = self._trees_at(transaction.id())
+                return trees is not None and trees.state.dropped
+        except CollectionNotFound:
+            return True
+        except KinbinError:
+            return False
 
     def _check_kept(self) -> None:
         """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
