@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -46,21 +45,23 @@ from kinbin.parameters import path_of
 from kinbin.records import CheckReport, RepairReport
 from kinbin.repair import Damaged
 from kinbin.restoring import Restoring
-from kinbin.rows.identity import check_name, is_name
+from kinbin.rows.identity import check_name
 from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
 from kinbin.storage.aliases import Aliases
+from kinbin.storage.creation import FIELDS, create_store
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
+from kinbin.storage.folder import holds, listed, odd_ones, remove_leftovers
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.recovery import Recoverable, recover, recoverable
-from kinbin.storage.store import FIELDS, Store
 from kinbin.upkeep.indexing import checked_kinds
 
 __all__ = ["Database", "open"]
 
 _FOLDER = "collections"
-_OLD_SECONDS = 3600.0
+_ODD = "this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"
+"""What a check says of a directory that lies among collections."""
 
 
 class Database(Aliased, Restoring, BackingUp):
@@ -86,7 +87,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Names of new collections whose names could not be put on disk."""
         with translated():
             try:
-                _remove_leftovers(self._folder)
+                remove_leftovers(self._folder)
             except (FileNotFoundError, NotADirectoryError):
                 if self.path.is_file():
                     raise StorageError(f"{self.path} is a file; a database is a directory") from None
@@ -130,7 +131,7 @@ class Database(Aliased, Restoring, BackingUp):
             configs = configuration_of_fields(fields, asked)
             names = FieldNames(tuple(configs), HASH_VERSION)
             several = self._created(
-                name, lambda: Store.create(self._folder / name, names, configs),
+                name, lambda: create_store(self._folder / name, names, configs),
                 lambda again: self._existing_fields(name, fields, configs, asked["seed"], exist_ok or again),
             )  # fmt: skip
             several._indexing.change(indexes or {})
@@ -138,7 +139,7 @@ class Database(Aliased, Restoring, BackingUp):
         own = functions_of(items, distance, options)
         config = configuration_of_items(items, distance, asked)
         made = self._created(
-            name, lambda: Store.create(self._folder / name, config),
+            name, lambda: create_store(self._folder / name, config),
             lambda again: self._existing(name, config, asked, exist_ok or again),
         )  # fmt: skip
         made._indexing.change(indexes or {})
@@ -186,7 +187,7 @@ class Database(Aliased, Restoring, BackingUp):
 
     def _is_there(self, name: str) -> bool:
         with translated():
-            return _holds(self._folder / name)
+            return holds(self._folder / name)
 
     def _existing(self, name: str, config: Configuration, asked: Mapping[str, object], exist_ok: bool) -> Collection:
         """The collection of this name, if it is wanted and alike. asked: what need not be alike where it is None."""
@@ -319,7 +320,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Names of all collections, sorted; those that are damaged as well, even where `data.mdb` is gone."""
         self._check_open()
         with translated():
-            return sorted(entry.name for entry in self._folder.iterdir() if is_name(entry.name) and _holds(entry))
+            return listed(self._folder)
 
     def recoverable(self, name: str) -> list[Recoverable]:
         """The sound states of a collection that opening refuses, the last first; of the store of a field by NAME/FIELD. Reads all of it.
@@ -348,7 +349,7 @@ class Database(Aliased, Restoring, BackingUp):
         if field:
             check_name(field, "field")
             folder = folder / FIELDS / field
-        if not _holds(folder):
+        if not holds(folder):
             raise self._not_found(name)
         return folder
 
@@ -370,14 +371,10 @@ class Database(Aliased, Restoring, BackingUp):
         for name in wanted:
             if name not in there:
                 raise self._not_found(name)
-        return check_apart(self.path, wanted, progress) | (self._odd() if names is None else {})
-
-    def _odd(self) -> dict[str, CheckReport]:
-        """Directories that lie among the collections and are none, by name: copies, most often."""
+        found = check_apart(self.path, wanted, progress)
         with translated():
-            odd = sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith(".") and not is_name(entry.name))
-        told = CheckReport(False, 0, 0, 0, ["this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"])
-        return {name.encode("utf-8", "backslashreplace").decode(): told for name in odd}
+            odd = odd_ones(self._folder) if names is None else []
+        return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD]))
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
         """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
@@ -401,7 +398,7 @@ class Database(Aliased, Restoring, BackingUp):
         with translated(), closing(Damaged(self._folder / name)) as damaged:
 
             def create() -> None:
-                Store.create(self._folder / into, damaged.configuration, damaged.fields)
+                create_store(self._folder / into, damaged.configuration, damaged.fields)
 
             target: object = self._created(into, create, lambda _: self.collection(into))
             assert isinstance(target, Collection | FieldsCollection)
@@ -415,7 +412,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
         damaged: also one whose files cannot be opened, or written. Other processes are not told then: writes of theirs fail, and who
-        holds the `Collection` reads what it had, until it asks for it anew (`collection`), as a service does for every request.
+        holds the `Collection` reads what it had, until other files have the name or it asks for it anew (`collection`).
 
         Raises:
             CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it. CorruptData: see damaged.
@@ -472,27 +469,6 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
         StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
     """
     return Database(path, snapshots)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a crash left: files of removed collections, and old drafts of new ones."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            dropped = entry.name.startswith(".dropped-")
-            if not dropped and not entry.name.startswith(".new-"):
-                continue
-            with suppress(FileNotFoundError):
-                if dropped or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
-                    shutil.rmtree(entry.path, ignore_errors=True)
-
-
-def _holds(folder: Path) -> bool:
-    """Whether a directory is that of a collection, whose file may be gone. An empty one is free."""
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _resolved(path: Path) -> Path:

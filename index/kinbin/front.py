@@ -136,7 +136,7 @@ class Front(Grouped, Generic[At]):
             return False
 
     def _is_named(self) -> bool:
-        """Whether no other files have the place of its own. Cost: 4 µs."""
+        """Whether no other files have the place of its own. Cost: 2 µs."""
         named = self._store.is_named()
         if not named:
             # Who holds it still is told so.

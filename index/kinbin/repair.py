@@ -15,9 +15,9 @@ from kinbin.fields.collection import FieldsCollection
 from kinbin.records import RepairReport
 from kinbin.rows.rows import Rows
 from kinbin.saving import SavedStore
+from kinbin.storage.creation import FIELDS, name_of
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.quota import Quota
-from kinbin.storage.store import FIELDS, name_of
 from kinbin.stored import what_is_stored
 
 __all__ = ["Damaged"]

@@ -16,7 +16,7 @@ from kinbin.records import SnapshotInfo
 from kinbin.rows.identity import check_name
 from kinbin.snapshots.kept import Snapshots
 from kinbin.snapshots.making import proved, restored
-from kinbin.storage.store import give_name
+from kinbin.storage.creation import give_name
 from kinbin.stored import check_known
 
 __all__ = ["Restoring"]

@@ -10,8 +10,8 @@ from kinbin.errors import InvalidInput, StorageBusy
 from kinbin.fields.collection import FieldsCollection
 from kinbin.items.objects import OBJECTS
 from kinbin.pools.pools import Pools
+from kinbin.storage.creation import FIELDS
 from kinbin.storage.errors import translated
-from kinbin.storage.store import FIELDS
 
 __all__ = ["SHARED", "bound"]
 

@@ -18,6 +18,7 @@ import pytest_asyncio
 
 import kinbin
 from kinbin_cluster import commands
+from kinbin_cluster.control import STEP
 from kinbin_cluster.log import Log
 from kinbin_cluster.message import Edit, encoded, mark
 from kinbin_cluster.picture import Collection, Picture
@@ -286,6 +287,8 @@ async def test_a_node_on_an_old_copy_of_its_disk_is_told(shard: Shard, settings:
     node.process.start()
     last = await _inserts(shard, 5, 10)
     await shard.live()
+    # Who reports it has to have heard how far the copy was: the other node looks once a step.
+    await asyncio.sleep(3 * STEP)
     node.process.kill()
     shutil.rmtree(node.folder)
     shutil.copytree(tmp_path / "copy", node.folder)

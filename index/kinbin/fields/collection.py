@@ -43,9 +43,10 @@ from kinbin.records import AddResult, Answer, AnswerBatch, CheckReport, CompactR
 from kinbin.rows.identity import check_ids, encode_payloads
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import NOTHING
+from kinbin.storage.creation import FIELDS
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.shrinking import shrink as shrink_store
-from kinbin.storage.store import FIELDS, Store
+from kinbin.storage.store import Store
 from kinbin.storage.survey import NOT_LOOKED, survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.stored import field_names_of

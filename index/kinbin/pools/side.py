@@ -23,6 +23,7 @@ from kinbin.query.view import View, Views
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe, Source
 from kinbin.spaces.registry import space_of
+from kinbin.storage.creation import create_store
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
@@ -55,7 +56,7 @@ class Side:
     def create(cls, path: Path, kernel: str, dim: int | None, seed: int) -> Side:
         """A new, empty one."""
         space = space_of(kernel)
-        Store.create(path, Configuration(kernel, dim, default_sampler(space.shapes, dim), None, None, seed, HASH_VERSION))
+        create_store(path, Configuration(kernel, dim, default_sampler(space.shapes, dim), None, None, seed, HASH_VERSION))
         return cls(path)
 
     @contextmanager

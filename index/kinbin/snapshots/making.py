@@ -16,11 +16,12 @@ from kinbin.hashing import HASH_VERSION
 from kinbin.records import SnapshotInfo
 from kinbin.snapshots.file import Head, SnapshotReader, SnapshotWriter
 from kinbin.storage.copying import Record, Tally, make_store, records
+from kinbin.storage.creation import FIELDS
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State
 from kinbin.storage.headers import Configuration, FieldNames
-from kinbin.storage.store import FIELDS, Store
+from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
 __all__ = ["MOST_GROWTH", "Source", "proved", "restored", "write_snapshot"]

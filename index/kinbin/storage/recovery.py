@@ -16,12 +16,13 @@ import numpy as np
 
 from kinbin.errors import CorruptData, InvalidInput, StorageError
 from kinbin.storage import format as fmt
+from kinbin.storage.creation import name_of
 from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
-from kinbin.storage.store import Store, name_of
+from kinbin.storage.store import Store
 from kinbin.storage.survey import proved_last_page
 
 __all__ = ["Recoverable", "recover", "recoverable"]
@@ -107,7 +108,7 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
 
 
 def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
-    """The state that a meta page leads to, if all records that it has are sound.
+    """The state that a meta page leads to, if its items, ids of rows, journal and runs are sound. Other records are not decoded.
 
     Raises:
         CorruptData: they are not.

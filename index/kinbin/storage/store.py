@@ -1,4 +1,4 @@
-"""The store's contract, and its LMDB form: the only importer of lmdb beside `errors`.
+"""The store's contract, and its LMDB form; `creation` makes its files.
 
 Visibility   A commit is seen by every process at its next `read()`; a reader sees one moment.
 Durability   A commit is on disk before `write()` returns (sync=True, no writemap); an exception inside
@@ -23,13 +23,10 @@ snapshot unless they are made inside one `read()`: a store on another machine ca
 
 from __future__ import annotations
 
-import errno
 import os
-import secrets
-import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import string_at
 from pathlib import Path
@@ -43,20 +40,18 @@ from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, 
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.copying import MAP_SIZE
-from kinbin.storage.datafile import DATA, META_BYTES, Gone, LockReplaced, Meta, Replaced
-from kinbin.storage.directories import sync_directory, sync_path
+from kinbin.storage.creation import name_of
+from kinbin.storage.datafile import META_BYTES, Gone, LockReplaced, Meta, Replaced, behind
+from kinbin.storage.directories import sync_path
 from kinbin.storage.errors import reraise, translated
-from kinbin.storage.format import State
-from kinbin.storage.headers import Configuration, FieldNames, Identity
+from kinbin.storage.headers import Identity
 from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, check_free, is_successor, look_at
 from kinbin.storage.transactions import Reader, Writer
 
-__all__ = ["FIELDS", "Snapshot", "Store", "give_name", "name_of"]
+__all__ = ["Snapshot", "Store"]
 
-FIELDS = "fields"
-"""The directory of a collection in which the stores of its fields lie."""
 _PATIENCE = 10.0
 """Seconds that a use waits for readers of files that were replaced."""
 LOOK_SECONDS = 0.1
@@ -197,7 +192,7 @@ class Store:
                 self._file = again
                 if again.meta.transaction < transaction.id():
                     # A commit is in the file before it is in the table.
-                    raise _behind(again.meta.transaction, transaction.id())
+                    raise behind(again.meta.transaction, transaction.id())
         raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
     def _check_identity(self, trees: Trees) -> None:
@@ -218,28 +213,6 @@ class Store:
         self._identity = trees.identity_record
         self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
         """What the first commit writes to files of format 1; another process may be faster."""
-
-    @classmethod
-    def create(cls, path: Path, configuration: Configuration | FieldNames, fields: Mapping[str, Configuration] | None = None) -> None:
-        """Make the files of an empty collection: complete under another name first, then renamed.
-
-        fields: what the stores of its fields are created with, by name.
-
-        Raises:
-            FileExistsError: the path exists.
-        """
-        draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
-        try:
-            with translated():
-                _write_new(draft, configuration, path.name, None if fields else 0)
-                for name, one in (fields or {}).items():
-                    _write_new(draft / FIELDS / name, one, f"{path.name}/{name}", 0)
-                if fields:
-                    sync_directory(draft / FIELDS)
-                    sync_directory(draft)
-            give_name(draft, path)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
 
     def read(self) -> Snapshot:
         """One snapshot for the block of a `with` statement.
@@ -452,7 +425,7 @@ class Store:
                 self._replaced = True
 
     def is_named(self) -> bool:
-        """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 4 µs."""
+        """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 2 µs."""
         try:
             self._file.check_named()
         except Gone:
@@ -549,47 +522,3 @@ class Store:
             if self._idle.wait_for(lambda: self._users == 0, timeout=60):
                 self._env.close()
                 self._file.close()
-
-
-def _behind(found: int, known: int) -> CorruptData:
-    """The error of a file that is older than what others, who have the files open, have committed."""
-    return CorruptData(
-        f"{DATA} is at transaction {found}, and {LOCK} knows of {known}: an older copy was put in its place while a process had it open",
-        "make a snapshot or an export by that process, if it still answers; then end every process that has the database open",
-    )
-
-
-def name_of(path: Path) -> str:
-    """The name of the collection whose files lie here; of the store of a field NAME/FIELD."""
-    return f"{path.parent.parent.name}/{path.name}" if path.parent.name == FIELDS else path.name
-
-
-def _write_new(path: Path, configuration: Configuration | FieldNames, name: str, rows: int | None) -> None:
-    """The files of one empty store. rows: None: its living rows are not counted."""
-    path.mkdir(parents=True)
-    # Nobody else knows the folder: no locks.
-    env = lmdb.open(str(path), map_size=MAP_SIZE, max_dbs=len(NAMES), lock=False)
-    try:
-        with env.begin(write=True) as txn:
-            meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
-            txn.put(b"identity", fmt.encode_json(Identity.new(name).encode()), db=meta)
-            txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
-            txn.put(b"manifest", fmt.encode_json([]), db=meta)
-            txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)
-    finally:
-        env.close()
-    # Before the store has its name: whoever makes one may open it, however full the disk gets.
-    make_lock_file(path)
-    sync_directory(path)
-
-
-def give_name(draft: Path, path: Path) -> None:
-    """Give a finished draft its name, on disk as well."""
-    try:
-        draft.rename(path)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise FileExistsError(path) from None
-        with translated():
-            raise
-    sync_path(path.parent)

@@ -12,6 +12,7 @@ import pytest
 
 import kinbin.storage.directories
 from kinbin.errors import CorruptData, FormatMismatch, StorageError
+from kinbin.storage.creation import create_store
 from kinbin.storage.datafile import DATA, metas_of, newest
 from kinbin.storage.headers import Identity
 from kinbin.storage.store import Store
@@ -26,7 +27,7 @@ TRANSACTION = 16 + 8 + 16 + 96 + 8
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A closed store of 20 commits."""
-    Store.create(tmp_path / "c", CONFIGURATION)
+    create_store(tmp_path / "c", CONFIGURATION)
     store = Store(tmp_path / "c")
     for row in range(20):
         add_row(store, row)
@@ -137,7 +138,7 @@ def cut_off(path: Path, _: Path) -> None:
 @pytest.mark.parametrize("loss", [swapped, overwritten, unlinked, cut_off])
 def test_nothing_is_acknowledged_for_a_file_that_is_lost(place: Path, tmp_path: Path, loss: Callable[[Path, Path], None]) -> None:
     """A store whose file was replaced, removed or cut off while it is open acknowledges no commit more."""
-    Store.create(tmp_path / "other" / "c", CONFIGURATION)
+    create_store(tmp_path / "other" / "c", CONFIGURATION)
     other = Store(tmp_path / "other" / "c")
     for row in range(30):
         add_row(other, row)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinbin.errors import CorruptData
+from kinbin.storage.creation import create_store
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import DEAD_ROWS, Part
 from kinbin.storage.store import Store
@@ -73,7 +74,7 @@ def test_rows_that_come_are_alive(case: tuple[int, set[int]], more: int) -> None
 @pytest.mark.parametrize(("index", "size"), [(1, DEAD_ROWS // 8), (0, DEAD_ROWS // 8 - 1), (0, 0)], ids=["another chunk", "short", "none"])
 def test_dead_bits_that_no_row_has_are_damage(tmp_path: Path, index: int, size: int) -> None:
     """A chunk beyond the rows of its run, or of another length, is told as damage."""
-    Store.create(tmp_path / "store", CONFIGURATION)
+    create_store(tmp_path / "store", CONFIGURATION)
     store = Store(tmp_path / "store")
     with store.write() as writer:
         writer.put_run_part(1, Part.DEAD, index, bytes(size))

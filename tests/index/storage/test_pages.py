@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import naive_format
 from kinbin.errors import CorruptData
+from kinbin.storage.creation import create_store
 from kinbin.storage.datafile import DATA, metas_of, newest
 from kinbin.storage.lookups import ITEMS, NAMES, OWNERS, Trees
 from kinbin.storage.store import Store
@@ -33,7 +34,7 @@ def _ids(count: int) -> list[bytes]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The closed files of a store with 500 items, of which some have payloads on pages of their own, and their owners."""
     path = tmp_path_factory.mktemp("pages") / "store"
-    Store.create(path, CONFIGURATION)
+    create_store(path, CONFIGURATION)
     store = Store(path)
     ids = _ids(500)
     for part in (ids[::2], ids[1::2]):

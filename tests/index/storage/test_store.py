@@ -9,10 +9,11 @@ from typing import Any
 import lmdb
 import pytest
 
+import kinbin.storage.creation
 import kinbin.storage.directories
-import kinbin.storage.store
 from kinbin.errors import FormatMismatch, StorageError, StorageFull
 from kinbin.storage.copying import MAP_SIZE
+from kinbin.storage.creation import create_store
 from kinbin.storage.lockfile import MAX_READERS, make_lock_file
 from kinbin.storage.store import Store
 from store_contract import StoreContract, add_row, everything
@@ -26,7 +27,7 @@ class TestLmdbStore(StoreContract):
 
     def create(self, path: Path) -> None:
         """An empty store."""
-        Store.create(path, self.CONFIGURATION)
+        create_store(path, self.CONFIGURATION)
 
     def open(self, path: Path) -> Store:
         """An open store."""
@@ -40,7 +41,7 @@ class TestLmdbStore(StoreContract):
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A new, empty store, closed."""
-    Store.create(tmp_path / "store", CONFIGURATION)
+    create_store(tmp_path / "store", CONFIGURATION)
     return tmp_path / "store"
 
 
@@ -73,10 +74,10 @@ def test_a_new_store_is_complete_before_it_has_its_name(tmp_path: Path, monkeypa
         events.append(("rename", path.name))
         return rename(path, target)
 
-    monkeypatch.setattr(kinbin.storage.store, "sync_directory", sync)
+    monkeypatch.setattr(kinbin.storage.creation, "sync_directory", sync)
     monkeypatch.setattr(kinbin.storage.directories, "sync_directory", sync)
     monkeypatch.setattr(Path, "rename", renamed)
-    Store.create(tmp_path / "store", CONFIGURATION)
+    create_store(tmp_path / "store", CONFIGURATION)
     draft = events[0][1]
     assert draft.startswith(".new-store-")
     above = [("sync", parent.name) for parent in tmp_path.parents]
@@ -103,7 +104,7 @@ def test_a_name_is_taken_once(place: Path) -> None:
     add_row(store, 0)
     before = everything(store)
     with pytest.raises(FileExistsError):
-        Store.create(place, CONFIGURATION)
+        create_store(place, CONFIGURATION)
     assert everything(store) == before
     assert [entry.name for entry in place.parent.iterdir()] == ["store"]
     store.close()
@@ -118,9 +119,9 @@ def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr("kinbin.storage.format.encode_state", full)
         with pytest.raises(StorageError):
-            Store.create(tmp_path / "store", CONFIGURATION)
+            create_store(tmp_path / "store", CONFIGURATION)
     assert list(tmp_path.iterdir()) == []
-    Store.create(tmp_path / "store", CONFIGURATION)
+    create_store(tmp_path / "store", CONFIGURATION)
 
 
 def no_room(*_: Any) -> None:
@@ -150,9 +151,9 @@ def test_a_store_without_room_for_its_readers_is_not_made(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr("os.posix_fallocate", no_room, raising=False)
         with pytest.raises(StorageFull):
-            Store.create(tmp_path / "store", CONFIGURATION)
+            create_store(tmp_path / "store", CONFIGURATION)
     assert list(tmp_path.iterdir()) == []
-    Store.create(tmp_path / "store", CONFIGURATION)
+    create_store(tmp_path / "store", CONFIGURATION)
     Store(tmp_path / "store").close()
 
 

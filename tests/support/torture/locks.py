@@ -16,7 +16,7 @@ from torture.crashes import Verdicts
 from torture.held import LOCKS, SEED, VICTIM, WHERE
 from workload import Workload, findings, same, stored_items
 
-__all__ = ["PLANTS", "judge", "lock_campaign"]
+__all__ = ["PLANTS", "Beside", "judge", "lock_campaign"]
 
 PLANTS = {
     ("outlive", "write.lock"): ("does not go on",), ("outlive", "upkeep.lock"): ("not completed", "does not go on"),
@@ -32,7 +32,7 @@ _SECONDS = 30.0
 """Others that do not go on for so long wait for the dead, however busy the machine is."""
 
 
-class _Beside:
+class Beside:
     """A process that goes on, and what it has acknowledged."""
 
     def __init__(self, child: Child) -> None:
@@ -82,7 +82,7 @@ def lock_campaign(
     """
     rng, folder, out, began = random.Random(seed), work / "locks", Verdicts(), time.monotonic()
     nursery.start("torture.held:begin", str(folder)).receive(_PATIENCE)
-    beside = [_Beside(nursery.start("torture.held:go_on", str(folder), prefix, plant)) for prefix in SURVIVORS]
+    beside = [Beside(nursery.start("torture.held:go_on", str(folder), prefix, plant)) for prefix in SURVIVORS]
     edits, chosen = 0, [(name, where) for name in names or LOCKS for where in rng.sample(WHERE, moments)]
     rng.shuffle(chosen)
     for name, where in chosen:
@@ -125,7 +125,7 @@ def _killed(nursery: Nursery, folder: Path, what: tuple[str, tuple[str, int, int
     return edits, "it was not killed: nothing took the lock"
 
 
-def _at_the_end(nursery: Nursery, folder: Path, beside: list[_Beside], edits: int, patience: float) -> str:
+def _at_the_end(nursery: Nursery, folder: Path, beside: list[Beside], edits: int, patience: float) -> str:
     try:
         for one in beside:
             one.stop(patience)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import kinbin
 from kinbin.storage.datafile import DataFile
-from nursery import Child, Nursery
+from nursery import Nursery
 from torture.crashes import Verdicts
+from torture.locks import Beside
 
 __all__ = ["PLANT", "TAKEN", "judge", "taken_campaign", "write"]
 
@@ -78,27 +79,6 @@ def judge(connection: Connection, folder: str, done: dict[str, int]) -> None:
     connection.send(f"{len(lost)} of {len(ids)} lost: {lost[:3]}" if lost else f"check: {problems[:2]}" if problems else "")
 
 
-class _Writer:
-    """A process that writes, and how much it has acknowledged."""
-
-    def __init__(self, child: Child) -> None:
-        self.child, self.done = child, 0
-
-    def look(self) -> None:
-        """Take what it has told. Raises EOFError: it ended."""
-        while self.child.connection.poll(0):
-            self.done = self.child.connection.recv()
-
-    def moves(self, seconds: float) -> bool:
-        """Whether it stores some more in time."""
-        self.look()
-        wanted, deadline = self.done + _MOVES, time.monotonic() + seconds
-        while self.done < wanted and time.monotonic() < deadline:
-            self.child.connection.poll(0.1)
-            self.look()
-        return self.done >= wanted
-
-
 def taken_campaign(
     nursery: Nursery, work: Path, seed: int, count: int, *, plant: str = "", seconds: float = 1e9, patience: float = _PATIENCE
 ) -> Verdicts:
@@ -109,11 +89,11 @@ def taken_campaign(
     rng, folder, out, began = random.Random(seed), work / "taken", Verdicts(), time.monotonic()
     with kinbin.open(folder) as database:
         database.create_collection("c", dim=2)
-    writers: dict[str, _Writer] = {}
+    writers: dict[str, Beside] = {}
 
     def begin() -> None:
         prefix = f"w{len(writers)}-"
-        writers[prefix] = _Writer(nursery.start("torture.taken:write", str(folder), prefix, plant))
+        writers[prefix] = Beside(nursery.start("torture.taken:write", str(folder), prefix, plant))
 
     for _ in range(_BEGIN):
         begin()
@@ -134,20 +114,20 @@ def taken_campaign(
     return out
 
 
-def _told(writers: dict[str, _Writer], patience: float) -> str:
+def _told(writers: dict[str, Beside], patience: float) -> str:
     try:
-        stuck = [prefix for prefix, one in writers.items() if not one.moves(patience)]
+        stuck = [prefix for prefix, one in writers.items() if not one.has_moved(_MOVES, patience)]
     except (EOFError, ConnectionResetError):
         return "a writer ended"
     return f"writers do not go on: {stuck}" if stuck else ""
 
 
-def _at_the_end(nursery: Nursery, folder: Path, writers: dict[str, _Writer]) -> str:
+def _at_the_end(nursery: Nursery, folder: Path, writers: dict[str, Beside]) -> str:
     for one in writers.values():
-        one.child.connection.send(None)
+        one.stop(0.0)
     for one in writers.values():
         with suppress(EOFError, ConnectionResetError):
-            while one.child.connection.poll(_PATIENCE):
-                one.look()
-    verdict: str = nursery.start("torture.taken:judge", str(folder), {p: one.done for p, one in writers.items()}).receive(_PATIENCE)
+            while one.has_moved(1, 2.0):
+                pass
+    verdict: str = nursery.start("torture.taken:judge", str(folder), {p: one.edits for p, one in writers.items()}).receive(_PATIENCE)
     return verdict

@@ -1,0 +1,48 @@
+"""The directory of a database in which its collections lie: which there are, and what a crash left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from kinbin.rows.identity import is_name
+
+__all__ = ["holds", "listed", "odd_ones", "remove_leftovers"]
+
+_OLD_SECONDS = 3600.0
+"""After so long nobody works on a draft of a new collection any more."""
+
+
+def listed(folder: Path) -> list[str]:
+    """The names of all collections, sorted."""
+    return sorted(entry.name for entry in folder.iterdir() if is_name(entry.name) and holds(entry))
+
+
+def odd_ones(folder: Path) -> list[str]:
+    """What lies among the collections under a name that none can have, sorted: copies, most often."""
+    odd = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".") and not is_name(entry.name))
+    return [name.encode("utf-8", "backslashreplace").decode() for name in odd]
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a crash left: files of removed collections, and old drafts of new ones."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            dropped = entry.name.startswith(".dropped-")
+            if not dropped and not entry.name.startswith(".new-"):
+                continue
+            with suppress(FileNotFoundError):
+                if dropped or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def holds(folder: Path) -> bool:
+    """Whether a directory is that of a collection, whose file may be gone. An empty one is free."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
