@@ -61,6 +61,8 @@ __all__ = ["Database", "open"]
 
 _FOLDER = "collections"
 _ODD = "this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"
+_TRIES = 20
+"""Openings of a collection that others remove and make anew meanwhile."""
 """What a check says of a directory that lies among collections."""
 
 
@@ -268,13 +270,17 @@ class Database(Aliased, Restoring, BackingUp):
         return self._open(name, path)
 
     def _open(self, name: str, path: Path) -> Collection | FieldsCollection:
-        """Open or share the collection in a directory that may vanish meanwhile."""
-        try:
-            if self._is_there(name):
-                return SHARED.acquire(name, path)
-        except StorageError:
-            if self._is_there(name):
-                raise
+        """Open or share the collection in a directory that may vanish meanwhile, and come again."""
+        for _ in range(_TRIES):
+            there = _which(path)
+            try:
+                if self._is_there(name):
+                    return SHARED.acquire(name, path)
+            except StorageError:
+                if _which(path) == there:
+                    raise
+            else:
+                break
         raise self._not_found(name)
 
     def _not_found(self, name: str) -> CollectionNotFound:
@@ -469,6 +475,15 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
         StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
     """
     return Database(path, snapshots)
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which directory is at a path; None: there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _resolved(path: Path) -> Path:

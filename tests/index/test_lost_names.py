@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,59 @@ def test_whoever_holds_a_collection_sees_that_its_file_was_replaced(db: kinbin.D
     (db.path / "away").rename(folder)
     time.sleep(0.15)
     assert old.query([1.0, 2.0], k=1, mode="exact").ids == ["0"]
+
+
+def test_a_collection_that_was_made_anew_behind_a_shrunk_one_is_another(db: kinbin.Database) -> None:
+    """Shrunk, dropped and made anew by another process while a long read keeps the files of before open: they are not opened as its own."""
+    old = filled(db)
+    with ThreadPoolExecutor(1) as pool:
+        reading, go_on = threading.Event(), threading.Event()
+
+        def read() -> int:
+            with old._store.read() as reader:
+                reading.set()
+                assert go_on.wait(60)
+                return reader.state().items
+
+        reader = pool.submit(read)
+        assert reading.wait(60)
+        other(db, 'database.collection("c").compact(shrink=True)')
+        assert old._is_named()
+        other(db, 'database.drop_collection("c"); database.create_collection("c", dim=2).add(["new"], [[1.0, 1.0]])')
+        go_on.set()
+        assert reader.result() == 10
+    for use in (old.count, lambda: old.add(["x"], [[1.0, 1.0]]), lambda: old.query([1.0, 1.0]), old.compact):
+        with pytest.raises(kinbin.CollectionNotFound, match="removed"):
+            use()
+    new = db.collection("c")
+    assert (new.count(), new.get(["x"]), new.check().ok) == (1, [None], True)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_collection_that_was_dropped_behind_a_shrunk_one_is_removed(db: kinbin.Database, again: bool) -> None:
+    """The mark of a drop is in a file that was made of the one that is open here: it is not taken for damage."""
+    old = filled(db)
+    other(db, 'database.collection("c").compact(shrink=True); database.drop_collection("c")')
+    if again:
+        other(db, 'database.create_collection("c", dim=2).add(["new"], [[1.0, 1.0]])')
+    for use in (old.count, old.compact, lambda: old.add(["x"], [[1.0, 1.0]]), lambda: old.query([1.0, 1.0])):
+        with pytest.raises(kinbin.CollectionNotFound, match="removed"):
+            use()
+
+
+def test_whoever_reads_does_not_wait_for_itself(db: kinbin.Database) -> None:
+    """lock.mdb is removed during a read: what is read inside it is read of the same files, at once; then the files are opened anew."""
+    collection = filled(db)
+    opening = collection._store.opening
+    with collection._store.read():
+        (db.path / "collections" / "c" / "lock.mdb").unlink()
+        time.sleep(0.15)
+        began = time.monotonic()
+        assert collection.count() == 10
+        assert time.monotonic() - began < 5
+        assert collection._store.opening == opening
+    assert collection.count() == 10
+    assert collection._store.opening > opening
 
 
 def test_a_file_that_was_removed_is_read_on(db: kinbin.Database) -> None:

@@ -461,6 +461,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
         if hasattr(self, "_indexing"):
             self._indexing.close()
         for field in self._fields.values():
+            field._store.removed |= self._store.removed
             field.close()
         self._store.close()
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from kinbin.bands.build import Cancelled
 from kinbin.collection import Collection
-from kinbin.errors import Closed, KinbinError, StorageError
+from kinbin.errors import KinbinError, StorageError
 from kinbin.items.embedding import Embedder
 from kinbin.pools.building import calibrate, choose, embed
 from kinbin.pools.index import Index
@@ -238,7 +238,7 @@ class Pools:
         """Cover every object now, waiting for whoever is at it.
 
         Raises:
-            Closed: the collection was closed meanwhile.
+            Closed, CollectionNotFound: the collection was closed, or removed, meanwhile.
         """
         with self._collection._reading() as (_, view):
             if not view.live_rows:
@@ -246,7 +246,7 @@ class Pools:
         try:
             self._build(wait=True, progress=progress)
         except Cancelled:
-            raise Closed("the database was closed") from None
+            raise self._collection._store.over() from None
 
     def _build(self, *, wait: bool, progress: Progress | None) -> bool:
         """Build or extend, if this process is elected. Returns whether it was."""

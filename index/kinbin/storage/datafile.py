@@ -171,6 +171,14 @@ class DataFile:
                 raise
         return self._look(tries - 1)
 
+    def newest(self) -> Meta:
+        """The last meta page as it is now; the file may have lost its name.
+
+        Raises:
+            CorruptData: the two do not fit each other.
+        """
+        return self._look(_TRIES)[0]
+
     def is_same_as(self, other: DataFile) -> bool:
         """Whether both are one file."""
         return self._is == other._is

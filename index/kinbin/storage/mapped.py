@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
-from kinbin.errors import CorruptData
+from kinbin.errors import CorruptData, FormatMismatch, StorageError
 from kinbin.storage.datafile import DataFile
 from kinbin.storage.errors import translated
 from kinbin.storage.format import decode_json
 from kinbin.storage.lookups import META, Trees
 
-__all__ = ["address_of", "check_free", "is_successor", "look_at"]
+__all__ = ["address_of", "check_free", "is_another", "is_successor", "look_at"]
+
+T = TypeVar("T")
 
 _PAGE_HEADER, _NODE = 16, 8
 _BRANCH, _LEAF = 1, 2
 _MOST_DEPTH = 32
+_KEPT = 1
+"""Commits behind a transaction that leave all its pages as they are. The first lists pages as free, the third writes to them, and does so
+before it is committed."""
 
 
 def address_of(value: memoryview) -> int:
@@ -34,29 +40,48 @@ def look_at(folder: Path) -> tuple[DataFile, Trees]:
     Raises:
         CorruptData: one of them is damaged. FormatMismatch: it is no store, or the files are of a newer format.
     """
-    file = DataFile(folder)
-    while True:
-        try:
-            with _mapped(file) as trees:
-                return file, trees
-        except CorruptData:
-            # No snapshot keeps these pages as they are: was it a commit?
-            again = DataFile(folder)
-            if again.meta.transaction == file.meta.transaction:
-                raise
-            file = again
+    return _looked(folder, lambda trees: trees)
 
 
 def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool:
     """Whether the file in a folder was made of one with this identity record, when that was at this transaction (`shrinking`).
 
     Raises:
-        CorruptData: it is damaged. FormatMismatch: it is no store.
+        CorruptData: it is damaged.
     """
-    file, _ = look_at(folder)
-    with _mapped(file) as trees:
-        known, moved = trees.identity_record, trees.get(META, b"moved")
+    try:
+        _, (known, moved) = _looked(folder, lambda trees: (trees.identity_record, trees.get(META, b"moved")))
+    except FormatMismatch:
+        return False
     return moved is not None and known == identity and transaction in decode_json(moved, "the list of moves")
+
+
+def is_another(folder: Path, identity: bytes | None) -> bool:
+    """Whether the file in a folder has another identity record than this one. One that cannot be read has not."""
+    try:
+        _, known = _looked(folder, lambda trees: trees.identity_record)
+    except StorageError:
+        return False
+    return None is not known != identity
+
+
+def _looked(folder: Path, read: Callable[[Trees], T]) -> tuple[DataFile, T]:
+    """A store's file, and what was read of the trees of its last transaction."""
+    file = DataFile(folder)
+    while True:
+        try:
+            with _mapped(file) as trees:
+                found = read(trees)
+            # No snapshot keeps these pages as they are.
+            if file.newest().transaction - file.meta.transaction <= _KEPT:
+                return file, found
+            file = DataFile(folder)
+        except CorruptData:
+            # Was it a commit, or was the file made anew?
+            again = DataFile(folder)
+            if again.is_same_as(file) and again.meta.transaction == file.meta.transaction:
+                raise
+            file = again
 
 
 @contextmanager

@@ -24,15 +24,16 @@ from kinbin.storage.store import Store
 __all__ = ["remove_drafts", "shrink"]
 
 _DRAFT = ".shrunk-"
+"""Then the identity of the store: whoever had the upkeep lock of a collection that was dropped removes nothing of the next of its name."""
 _REMEMBERED = 64
 """Transactions at which the file was made anew: who has not looked since for so long takes it for another one's."""
 
 log = logging.getLogger("kinbin.upkeep")
 
 
-def remove_drafts(folder: Path) -> None:
+def remove_drafts(store: Store) -> None:
     """Remove what a crash left of new files. Only the holder of the upkeep lock makes them."""
-    for entry in folder.glob(f"{_DRAFT}*"):
+    for entry in store.path.glob(f"{_DRAFT}{store.identity}-*"):
         shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -45,9 +46,9 @@ def shrink(store: Store) -> None:
     Raises:
         CorruptData: something is damaged; the old file stays. StorageFull, StorageError: the same.
     """
-    remove_drafts(store.path)
+    remove_drafts(store)
     _count_on(store)
-    draft = store.path / f"{_DRAFT}{secrets.token_hex(8)}"
+    draft = store.path / f"{_DRAFT}{store.identity}-{secrets.token_hex(8)}"
     try:
         with translated():
             draft.mkdir()

@@ -26,6 +26,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import string_at
@@ -47,7 +48,7 @@ from kinbin.storage.errors import reraise, translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
-from kinbin.storage.mapped import address_of, check_free, is_successor, look_at
+from kinbin.storage.mapped import address_of, check_free, is_another, is_successor, look_at
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["Snapshot", "Store"]
@@ -56,6 +57,7 @@ _PATIENCE = 10.0
 """Seconds that a use waits for readers of files that were replaced."""
 LOOK_SECONDS = 0.1
 """Reads look so often whether the file still has its name."""
+_AWAITED = "the files were made anew, and are opened as soon as a long read of this process ends: try again"
 _TRIES = 20
 """Snapshots that are begun while others commit."""
 
@@ -68,14 +70,18 @@ class Snapshot(Reader):
 
     def __enter__(self) -> Snapshot:
         for _ in range(_TRIES):
-            self._store.enter()
+            self._user = self._store.enter()
             try:
                 super().__init__(*self._store.snapshot(), self._store.opening)
             except Replaced:
-                self._store.leave()
-                self._store.follow()
+                self._store.leave(self._user)
+                try:
+                    self._store.follow()
+                except CorruptData as error:
+                    self._store.tell_whose(error)
+                    raise
             except BaseException as error:
-                self._store.leave()
+                self._store.leave(self._user)
                 self._store.tell_whose(error)
                 reraise(error)
                 raise
@@ -90,7 +96,7 @@ class Snapshot(Reader):
         try:
             self.end()
         finally:
-            self._store.leave()
+            self._store.leave(self._user)
         self._store.tell_whose(error)
         reraise(error)
 
@@ -109,7 +115,8 @@ class Store:
         self._failed = False
         self._replaced = False
         """Whether a new file, made of this one, has taken its place (`shrinking`): it is opened as soon as nobody uses this one."""
-        self._users = 0
+        self._users: list[int] = []
+        """The threads of all uses: a thread that uses the map already waits for nobody to let go of it."""
         # Every read takes it twice: a condition passes each on by a call of its own.
         self._using = threading.RLock()
         self._idle = threading.Condition(self._using)
@@ -117,6 +124,8 @@ class Store:
         self._writes = 0
         self.opening = 0
         self._newest: Trees | None = None
+        self._identity: bytes | None = None
+        """The record; None: of files of format 1, which have none."""
         self._look_due = 0.0
         self.lost: CorruptData | None = None
         """Why what is open is read no more, unless it says that the collection was dropped."""
@@ -130,7 +139,7 @@ class Store:
                 # Made anew between two looks at it (`shrinking`): what was found in the one file says nothing of the other.
                 continue
             except CorruptData as error:
-                self.tell_whose(error)
+                self._name(error)
                 raise
             return
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
@@ -141,6 +150,7 @@ class Store:
         """Whether what has to hold before this process writes was seen to."""
         # Before LMDB follows the first page: it trusts them all.
         self._file, trees = look_at(self.path)
+        self._check_identity(trees)
         with translated():
             make_lock_file(self.path)
             lock = self._file.lock_named()
@@ -158,7 +168,6 @@ class Store:
                 with self._env.begin(write=True) as transaction:
                     self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
                 self._newest = self._find_base(trees, lock)
-                self._check_identity(self._newest)
                 self._env.reader_check()
             except BaseException:
                 self._env.close()
@@ -166,7 +175,16 @@ class Store:
                 raise
 
     def tell_whose(self, error: BaseException | None) -> None:
-        """Let an error of damage tell whose files are damaged."""
+        """Let an error of damage tell whose files are damaged.
+
+        Raises:
+            CollectionNotFound: in its place, where the files lost their name because the collection was dropped.
+        """
+        if isinstance(error, Gone | Replaced) and self._was_dropped():
+            raise CollectionNotFound("the collection was removed") from None
+        self._name(error)
+
+    def _name(self, error: BaseException | None) -> None:
         if isinstance(error, CorruptData) and not error.collection:
             error.collection = name_of(self.path)
 
@@ -196,10 +214,11 @@ class Store:
         raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
     def _check_identity(self, trees: Trees) -> None:
-        """See that these are the files of this collection, and remember which they are.
+        """See that these are the files of this collection, the same as before, and remember which they are.
 
         Raises:
-            CorruptData: they are another one's.
+            CorruptData: they are another one's. CollectionNotFound: of one that was made since these were opened: what is known of the
+            other's runs says nothing of its own.
         """
         name = name_of(self.path)
         have = trees.identity()
@@ -210,6 +229,9 @@ class Store:
                 f"these are the files of the collection {have.collection!r}: they were put in the place of its own",
                 "put each file back into the directory of its collection; `kinbin recover` goes on with these, under this name",
             )
+        if self._identity is not None and trees.identity_record != self._identity:
+            self.removed = True
+            raise CollectionNotFound("the collection was removed, and there is another one of its name")
         self._identity = trees.identity_record
         self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
         """What the first commit writes to files of format 1; another process may be faster."""
@@ -272,21 +294,28 @@ class Store:
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
-        self.enter()
+        # What is read inside is read of the same files.
+        self._look_due = 0.0
+        user = self.enter()
         try:
             yield
         finally:
-            self.leave()
+            self.leave(user)
 
-    def enter(self) -> None:
-        """Keep the map in memory until `leave`."""
+    def enter(self) -> int:
+        """Keep the map in memory until `leave`, which is given what this returns."""
         self.refuse_fork()
         if time.monotonic() > self._look_due:
             self._look()
+        return self._use()
+
+    def _use(self) -> int:
+        user = threading.get_ident()
         with self._using:
             if self._closed or self._replaced or self._failed:
-                self._check_open()
-            self._users += 1
+                self._check_open(user)
+            self._users.append(user)
+        return user
 
     def _look(self) -> None:
         """See, now and then, that the file that is read is still the one that has the name. One that was just removed is read on."""
@@ -303,10 +332,10 @@ class Store:
             self.tell_whose(error)
             self.lost = error
 
-    def leave(self) -> None:
+    def leave(self, user: int) -> None:
         """One user of the map less; the last one of a store that was closed lets go of the files."""
         with self._using:
-            self._users -= 1
+            self._users.remove(user)
             if self._closed or self._replaced:
                 if self._closed and not self._users:
                     self._env.close()
@@ -324,11 +353,10 @@ class Store:
         self.refuse_fork()
         with self._write_lock:
             self._writes += 1
-            pinned = False
+            user = None
             try:
                 with translated():
-                    transaction, writer = self._begin_writing()
-                    pinned = True
+                    transaction, writer, user = self._begin_writing()
                     with transaction:
                         yield writer
                         writer.finish(self._upgraded)
@@ -339,9 +367,7 @@ class Store:
                 tell_of_commit(took)
             except StorageError as error:
                 self.tell_whose(error)
-                if isinstance(error, Gone | Replaced) and self._was_dropped():
-                    raise CollectionNotFound("the collection was removed") from None
-                if not pinned or not self._refuses_everything():
+                if user is None or not self._refuses_everything():
                     raise
                 with self._idle:
                     self._failed = True
@@ -349,19 +375,30 @@ class Store:
                     "the store failed while writing; the outcome is unknown: repeat upserts and deletes, look for the rest"
                 ) from None
             finally:
-                if pinned:
-                    self.leave()
+                if user is not None:
+                    self.leave(user)
 
     def _was_dropped(self) -> bool:
-        """Whether the files that are open, and have lost their name, say that the collection was dropped."""
+        """Whether the collection was dropped whose files are open, and have lost their name.
+
+        The state in them says so; or the last commits went to a file that was made of them (`shrinking`) and is gone with its directory.
+        """
         try:
-            with self.pinned(), translated(), self._env.begin(buffers=True) as transaction:
+            user = self._use()
+        except KinbinError as error:
+            return isinstance(error, CollectionNotFound)
+        try:
+            with translated(), self._env.begin(buffers=True) as transaction:
                 trees = self._trees_at(transaction.id())
                 return trees is not None and trees.state.dropped
-        except CollectionNotFound:
-            return True
+        except Gone:
+            return not self.path.is_dir()
+        except Replaced:
+            return is_another(self.path, self._identity)
         except KinbinError:
             return False
+        finally:
+            self.leave(user)
 
     def _check_kept(self) -> None:
         """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
@@ -374,8 +411,8 @@ class Store:
         except Replaced:
             self.follow()
 
-    def _begin_writing(self) -> tuple[Any, Writer]:
-        """A write transaction in the file that has the name, and its writer; the map is kept in memory until `leave`."""
+    def _begin_writing(self) -> tuple[Any, Writer, int]:
+        """A write transaction in the file that has the name, its writer, and what `leave` is given: until then the map is in memory."""
         for _ in range(_TRIES):
             # Before LMDB's lock is taken, which is that of all files that have had this name: if its holder died, LMDB sets the lock
             # table to the last transaction of the file that is open here, which must not be an older one.
@@ -386,20 +423,22 @@ class Store:
             except CorruptData:
                 # Its name is gone: the state tells whether the collection was dropped; if not, the same is raised behind that.
                 pass
-            self.enter()
+            user = self.enter()
             try:
+                if self._replaced:
+                    raise StorageBusy(_AWAITED)
                 if self._writes % 64 == 1:
                     self._env.reader_check()
                 transaction = self._env.begin(write=True, buffers=True)
                 try:
-                    return transaction, self._writer(transaction)
+                    return transaction, self._writer(transaction), user
                 except BaseException:
                     transaction.abort()
                     raise
             except Replaced:
-                self.leave()
+                self.leave(user)
             except BaseException:
-                self.leave()
+                self.leave(user)
                 raise
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
 
@@ -423,6 +462,11 @@ class Store:
                 if not is_successor(self.path, self._identity, last):
                     raise
                 self._replaced = True
+
+    @property
+    def identity(self) -> str:
+        """A number of the identity record, hexadecimal: another one for another collection of the same name."""
+        return f"{zlib.crc32(self._identity or b''):08x}"
 
     def is_named(self) -> bool:
         """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 2 µs."""
@@ -478,28 +522,49 @@ class Store:
         if os.getpid() != self._pid:
             raise Closed("the database was opened before a fork, which it cannot: open it in each process, after the fork")
 
-    def _check_open(self) -> None:
+    def _check_open(self, user: int) -> None:
         if self._closed:
-            raise self._over()
-        if self._replaced and not self._idle.wait_for(lambda: self._users == 0 or not self._replaced or self._closed, timeout=_PATIENCE):
-            raise StorageBusy("the files were made anew, and are opened as soon as a long read of this process ends: try again")
+            raise self.over()
+        if self._replaced and user in self._users:
+            # It would wait for itself: inside it reads on in the files that it reads.
+            return
+        if self._replaced and not self._idle.wait_for(lambda: not (self._users and self._replaced) or self._closed, timeout=_PATIENCE):
+            raise StorageBusy(_AWAITED)
         if self._closed:
-            raise self._over()
+            raise self.over()
         if self._failed or self._replaced:
             # Nobody may be reading by address while the map goes away.
             if self._users:
                 raise StorageBusy("the store failed while writing and is being opened anew: try again")
             self._env.close()
             self._file.close()
-            self._open()
-            self._failed = self._replaced = False
+            self._reopen()
 
-    def _over(self) -> KinbinError:
+    def _reopen(self) -> None:
+        """Open the files that have the name now.
+
+        Raises:
+            CollectionNotFound: the collection was dropped meanwhile.
+        """
+        try:
+            self._open()
+        except (CollectionNotFound, StorageError):
+            self.removed = self.removed or not self.path.is_dir() or is_another(self.path, self._identity)
+            self._closed = self.removed
+            if self.removed:
+                raise self.over() from None
+            raise
+        self._failed = self._replaced = False
+
+    def over(self) -> KinbinError:
+        """The error of uses after `close`."""
         return CollectionNotFound("the collection was removed") if self.removed else Closed("the database was closed")
 
     def size_on_disk(self) -> int:
-        """Bytes that the files take on disk."""
-        with translated():
+        """Bytes that the files take on disk, those that are open. Waits for nobody."""
+        with self._using, translated():
+            if self._closed:
+                raise self.over()
             return os.fstat(self._file.descriptor).st_blocks * 512
 
     def used_bytes(self) -> int:
@@ -519,6 +584,6 @@ class Store:
             if self._closed:
                 return
             self._closed = True
-            if self._idle.wait_for(lambda: self._users == 0, timeout=60):
+            if self._idle.wait_for(lambda: not self._users, timeout=60):
                 self._env.close()
                 self._file.close()

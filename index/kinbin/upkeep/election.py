@@ -45,12 +45,16 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
         CollectionNotFound: its directory was removed meanwhile: before the block, or under it, where files that are gone fail work.
         StorageError: the file cannot be opened or locked.
     """
-    with _in(path.parent), translated():
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    _LOCKS.add(descriptor)
+    descriptor = _opened(path)
     try:
         try:
             _take(descriptor, path, wait=wait)
+            while not _is_named(descriptor, path):
+                # Its directory was removed, and maybe made anew, while it was waited for: others lock another file.
+                _LOCKS.remove(descriptor)
+                os.close(descriptor)
+                descriptor = _opened(path)
+                _take(descriptor, path, wait=wait)
         except BlockingIOError:
             yield False
             return
@@ -65,6 +69,26 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
         if descriptor in _LOCKS:
             _LOCKS.remove(descriptor)
             os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    with translated():
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            # The file is made where it is not there: its directory is gone.
+            raise CollectionNotFound("the collection was removed") from None
+    _LOCKS.add(descriptor)
+    return descriptor
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    """Whether an open lock file is the one that others find at `path`."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from kinbin.errors import Closed, CollectionNotFound, CorruptData, InvalidInput, StorageError, suggestion
+from kinbin.errors import CollectionNotFound, CorruptData, InvalidInput, StorageError, suggestion
 from kinbin.indexes.file import load, save, saved_sequence
 from kinbin.indexes.index import Index
 from kinbin.indexes.kinds import INDEX_KINDS
@@ -249,7 +249,7 @@ class Indexing:
         try:
             for self._done, (key, row, payload) in enumerate(reader.all_items(), 1):
                 if self._done % 1_024 == 0 and self._stop.is_set():
-                    raise Closed("the database was closed")
+                    raise self._store.over()
                 yield key, row, orjson.loads(payload) if payload else {}
         finally:
             self._done = 0
@@ -353,7 +353,7 @@ class Indexing:
                 raise StorageError(f"the payload indexes were not built within {seconds:g} s: {self.report()['last_failure']}")
             self._stop.wait(0.01)
             if self._stop.is_set():
-                raise Closed("the database was closed")
+                raise self._store.over()
 
     def close(self) -> None:
         """Stop building."""

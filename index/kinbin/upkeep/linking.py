@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kinbin.bands.build import Cancelled, Parts
-from kinbin.errors import Closed, CorruptData
+from kinbin.errors import CorruptData
 from kinbin.links.calibration import calibrate, uncalibrated
 from kinbin.links.linkset import Links
 from kinbin.links.widths import CalibrationTable
@@ -123,7 +123,7 @@ class Linker:
         What this process does in the background is not waited for, but gone on with here.
 
         Raises:
-            Closed: the collection was closed meanwhile.
+            Closed, CollectionNotFound: the collection was closed, or removed, meanwhile.
         """
         if not self._recipe.space.codes:
             return
@@ -132,7 +132,7 @@ class Linker:
                 if self._build(progress, self._check):
                     self._build(progress, self._check)
             except Cancelled:
-                raise Closed("the database was closed") from None
+                raise self._store.over() from None
 
     def _check(self) -> None:
         if self.stop.is_set():

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.bands.build import Cancelled, write_run
-from kinbin.errors import Closed
 from kinbin.query.view import View, Views
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
@@ -123,7 +122,7 @@ class Upkeep:
         """Everything into one run, without the dead rows.
 
         Raises:
-            Closed: the collection was closed meanwhile.
+            Closed, CollectionNotFound: the collection was closed, or removed, meanwhile.
         """
         with self.elected(wait=True):
             self.remove_orphans()
@@ -135,7 +134,7 @@ class Upkeep:
                 try:
                     self._perform(Task(0, len(runs), seal=fresh > 0))
                 except Cancelled:
-                    raise Closed("the database was closed") from None
+                    raise self._store.over() from None
 
     def rebuild(self, r: int | None, bands: int | None) -> None:
         """Everything into one run of so many bands of r hashes, as all runs that come later; None: chosen for each run.
@@ -143,7 +142,7 @@ class Upkeep:
         Queries go on; what they are answered from is the old runs until the swap. A crash before it leaves these, and the new choice.
 
         Raises:
-            Closed: the collection was closed meanwhile.
+            Closed, CollectionNotFound: the collection was closed, or removed, meanwhile.
         """
         with self.elected(wait=True):
             self.remove_orphans()
@@ -154,7 +153,7 @@ class Upkeep:
             try:
                 self._perform(Task(0, len(view.runs), seal=view.fresh.rows > 0))
             except Cancelled:
-                raise Closed("the database was closed") from None
+                raise self._store.over() from None
 
     def shrink(self) -> None:
         """Give disk back: see `storage.shrinking`."""
@@ -208,7 +207,7 @@ class Upkeep:
 
     def remove_orphans(self) -> None:
         """Remove runs, link sets and files that a crash left unfinished. Only the elected process writes them, so they are nobody's."""
-        remove_drafts(self._store.path)
+        remove_drafts(self._store)
         with self._store.read() as reader:
             orphans = reader.run_numbers() - set(reader.manifest()) - set(reader.link_sets())
         if orphans:

@@ -11,6 +11,8 @@ import pytest
 
 import kinbin
 import kinbin.storage.store as stores
+from kinbin.storage import mapped
+from kinbin.storage.lookups import Trees
 
 
 def test_a_file_that_grows_is_not_cut_off(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +28,32 @@ def test_a_file_that_grows_is_not_cut_off(db: kinbin.Database, monkeypatch: pyte
 
     monkeypatch.setattr(os, "stat", late)
     file.check_named()
+
+
+def test_a_file_that_is_written_while_it_is_compared_is_not_damaged(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has taken the place of another one is looked at without a snapshot: commits meanwhile make no damage of it."""
+    collection = db.create_collection("c", items="strings")
+    collection.add(["a"], ["x"])
+    collection.compact(shrink=True)
+    store = collection._store
+    with store.read() as reader:
+        last = reader.moved()[-1]
+    real, looks = Trees.get, 0
+
+    def late(trees: Any, tree: int, key: bytes) -> bytes | None:
+        nonlocal looks
+        looks += key == b"moved"
+        if looks == 1 and key == b"moved":
+            writer = threading.Thread(target=lambda: [collection.add([str(i)], [f"y{i}"]) for i in range(8)])
+            writer.start()
+            writer.join()
+        return real(trees, tree, key)
+
+    monkeypatch.setattr(Trees, "get", late)
+    assert mapped.is_successor(store.path, store._identity, last)
+    assert not mapped.is_successor(store.path, store._identity, last + 1)
+    assert not mapped.is_another(store.path, store._identity)
+    assert mapped.is_another(store.path, b"another")
 
 
 def test_a_meta_page_that_is_written_over_is_not_damaged(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,10 @@ def test_damage_leaves_the_old_file(database: Any, tmp_path: Path) -> None:
 
 
 def test_a_long_read_is_waited_for(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a snapshot is read for long, the file is shrunk, others of the process are told to try again, and afterwards all is well."""
+    """While a snapshot is read for long, the file is shrunk, others of the process are told to try again, and afterwards all is well.
+
+    Whoever reads reads on: it would wait for itself.
+    """
     collection = database.collection("c")
     monkeypatch.setattr(stores, "_PATIENCE", 0.1)
     with collection._store.read() as reader:
@@ -209,15 +213,18 @@ def test_a_long_read_is_waited_for(database: Any, monkeypatch: pytest.MonkeyPatc
         thread.start()
         thread.join()
         assert reader.state().items == 200
+        assert collection.count() == 200
+        with ThreadPoolExecutor(1) as pool, pytest.raises(kinbin.StorageBusy, match="try again"):
+            pool.submit(collection.count).result()
         with pytest.raises(kinbin.StorageBusy, match="try again"):
-            collection.count()
+            collection.add(["new"], X[:1])
     assert collection.count() == 200
     assert collection.add(["new"], X[:1]).count == 201
 
 
 def test_a_draft_that_a_crash_left_goes_away(database: Any, tmp_path: Path) -> None:
     """The next upkeep removes it."""
-    draft = tmp_path / "data" / "collections" / "c" / f"{shrinking._DRAFT}1"
+    draft = tmp_path / "data" / "collections" / "c" / f"{shrinking._DRAFT}{database.collection('c')._store.identity}-1"
     draft.mkdir()
     (draft / "data.mdb").write_bytes(b"x")
     database.collection("c").compact()

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import kinbin
 from nursery import Nursery
-from torture import locks
+from torture import locks, renewed
 from torture.background import background_campaign
 from torture.campaign import GRAVE, Case, Tally, damage_campaign
 from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
 from torture.disk import compile_disk
 from torture.locks import lock_campaign
 from torture.objects import object_campaign
+from torture.renewed import renewed_campaign
 from torture.served import served_campaign
 from torture.taken import PLANT, taken_campaign
 
@@ -145,6 +146,13 @@ def _taken(asked: argparse.Namespace, work: Path, seed: int) -> bool:
         )
 
 
+def _renewed(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    with Nursery() as nursery:
+        good = _again("renewed", asked, work, lambda work, seed, _: renewed_campaign(nursery, work, seed, 2), seed)
+        found = renewed_campaign(nursery, work, seed, 8, plant=renewed.PLANT)
+        return _control(renewed.PLANT, found, ("Gone", "Replaced")) and good
+
+
 def _objects(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     began = time.monotonic()
     with Nursery() as nursery:
@@ -182,6 +190,7 @@ _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults":
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
     "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
     "objects": _objects, "served": _served, "taken": _taken,
+    "renewed": _renewed,
 }  # fmt: skip
 
 
