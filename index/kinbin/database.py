@@ -277,7 +277,7 @@ class Database(Aliased, Restoring, BackingUp):
                 if self._is_there(name):
                     return SHARED.acquire(name, path)
             except StorageError:
-                if _which(path) == there:
+                if there is not None and _which(path) == there:
                     raise
             else:
                 break

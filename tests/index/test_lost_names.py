@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import kinbin
+from kinbin.storage import shrinking, transactions
 
 OTHER = """
 import sys, kinbin
@@ -139,15 +140,48 @@ def test_whoever_reads_does_not_wait_for_itself(db: kinbin.Database) -> None:
     """lock.mdb is removed during a read: what is read inside it is read of the same files, at once; then the files are opened anew."""
     collection = filled(db)
     opening = collection._store.opening
-    with collection._store.read():
-        (db.path / "collections" / "c" / "lock.mdb").unlink()
-        time.sleep(0.15)
-        began = time.monotonic()
-        assert collection.count() == 10
-        assert time.monotonic() - began < 5
-        assert collection._store.opening == opening
+    reading = collection._store.read()
+    reading.__enter__()
+    (db.path / "collections" / "c" / "lock.mdb").unlink()
+    time.sleep(0.15)
+    began = time.monotonic()
+    assert collection.count() == 10
+    assert time.monotonic() - began < 5
+    assert collection._store.opening == opening
+    with pytest.raises(kinbin.StorageBusy, match="written over what was read"):
+        reading.__exit__(None, None, None)
     assert collection.count() == 10
     assert collection._store.opening > opening
+
+
+def test_items_that_are_older_than_their_fields_are_refused(tmp_path: Path) -> None:
+    """An older copy of the first `data.mdb` of a collection with fields, of two commits before: nothing is answered, written or removed."""
+
+    def vectors(n: int) -> dict[str, list[list[float]]]:
+        return {"a": [[i + 1.0, 2.0] for i in range(n)]}
+
+    own = tmp_path / "data" / "collections" / "c" / "data.mdb"
+    with kinbin.open(tmp_path / "data") as database:
+        collection = database.create_collection("c", fields={"a": {"dim": 2}})
+        collection.add([str(i) for i in range(5)], vectors(5))
+    shutil.copy(own, tmp_path / "older")
+    with kinbin.open(tmp_path / "data") as database:
+        for one in ("late", "later"):
+            database.collection("c").add([one], vectors(1))
+    shutil.move(own, tmp_path / "own")
+    shutil.copy(tmp_path / "older", own)
+    with kinbin.open(tmp_path / "data") as database:
+        held = database.collection("c")
+        for use in (lambda: held.query({"a": [1.0, 1.0]}), lambda: held.add(["x"], vectors(1)), held.scroll, lambda: held.delete(["0"])):
+            with pytest.raises(kinbin.CorruptData, match=r"at commit 1, and field 'a' was written for commit 3: an older copy"):
+                use()
+        assert not held.check().ok
+    shutil.move(tmp_path / "own", own)
+    with kinbin.open(tmp_path / "data") as database:
+        held = database.collection("c")
+        assert held.count() == 7
+        assert all(held.get(["late", "later", "0"]))
+        assert held.check().ok
 
 
 def test_a_file_that_was_removed_is_read_on(db: kinbin.Database) -> None:
@@ -180,6 +214,127 @@ def test_writers_that_cannot_see_each_other_lose_nothing(db: kinbin.Database) ->
     other(db, 'database.collection("c").add(["later"], [[3.0, 1.0]])')
     time.sleep(0.15)
     assert collection.get(["later"])[0] is not None
+
+
+class Other:
+    """Another process that has the collection open; it adds one item for each line that it is sent, and says when it is acknowledged."""
+
+    PROGRAM = """
+import sys, kinbin
+with kinbin.open(sys.argv[1]) as database:
+    collection = database.collection("c")
+    print("open", collection.count(), flush=True)
+    for line in sys.stdin:
+        vector = [[1.0, 3.0]]
+        collection.add([line.strip()], {"a": vector} if sys.argv[2] else vector)
+        print("added", line.strip(), flush=True)
+"""
+
+    def __init__(self, db: kinbin.Database, fields: str = "") -> None:
+        command = [sys.executable, "-c", self.PROGRAM, str(db.path), fields]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, id: str) -> None:
+        """Let it add an item; it is not waited for."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{id}\n")
+        self._process.stdin.flush()
+
+    def told(self) -> str:
+        """The next line that it says."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def end(self) -> None:
+        """Let it end."""
+        self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
+
+
+@pytest.mark.parametrize("fields", ["", "fields"])
+def test_a_writer_whose_table_is_removed_loses_nothing_of_others(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch, fields: str) -> None:
+    """lock.mdb is removed between a writer's begin and its commit; another process opens the files, and writes when the first has ended."""
+    vector = [[1.0, 2.0]]
+    if fields:
+        collection = db.create_collection("c", fields={"a": {"dim": 2}})
+        collection.add(["0"], {"a": vector})
+    else:
+        collection = filled(db)
+    others: list[Other] = []
+    finish = transactions.Writer.finish
+
+    def late(writer: transactions.Writer, identity: bytes) -> None:
+        finish(writer, identity)
+        if writer.changed and not others:
+            for lock in (db.path / "collections" / "c").rglob("lock.mdb"):
+                lock.unlink()
+            others.append(Other(db, fields))
+            assert others[0].told().startswith("open")
+            others[0].ask("theirs")
+            # It waits, or it would have been quick.
+            time.sleep(1)
+
+    monkeypatch.setattr(transactions.Writer, "finish", late)
+    with pytest.raises(kinbin.StorageBusy, match="outcome is unknown"):
+        collection.add(["ours"], {"a": vector} if fields else vector)
+    assert others[0].told() == "added theirs"
+    others[0].ask("more")
+    assert others[0].told() == "added more"
+    collection.add(["late"], {"a": vector} if fields else vector)
+    others[0].end()
+    wanted = ["theirs", "more", "late"] if fields else ["ours", "theirs", "more", "late"]
+    assert all(collection.get(wanted))
+    assert collection.check().ok
+
+
+def test_a_table_that_is_behind_the_file_is_replaced(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes share a table that a writer of the removed one has committed past: neither writes over that commit."""
+    collection = filled(db)
+    others: list[Other] = []
+    finish = transactions.Writer.finish
+
+    def late(writer: transactions.Writer, identity: bytes) -> None:
+        finish(writer, identity)
+        if writer.changed and not others:
+            (db.path / "collections" / "c" / "lock.mdb").unlink()
+            others.extend([Other(db), Other(db)])
+            assert [one.told() for one in others] == ["open 10", "open 10"]
+
+    monkeypatch.setattr(transactions.Writer, "finish", late)
+    with pytest.raises(kinbin.StorageBusy, match="outcome is unknown"):
+        collection.add(["ours"], [[1.0, 2.0]])
+    for i, one in enumerate(others):
+        one.ask(f"theirs{i}")
+        assert one.told() == f"added theirs{i}"
+    for one in others:
+        one.end()
+    assert all(collection.get(["ours", "theirs0", "theirs1"]))
+    assert collection.count() == 13
+    assert collection.check().ok
+
+
+def test_a_shrink_whose_table_is_removed_loses_nothing(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """lock.mdb is removed while the copy is made; another process writes when the copy has its name, to the copy."""
+    collection = filled(db)
+    others: list[Other] = []
+    like = shrinking._like
+
+    def late(old: Path, new: Path) -> None:
+        (db.path / "collections" / "c" / "lock.mdb").unlink()
+        others.append(Other(db))
+        assert others[0].told() == "open 10"
+        others[0].ask("theirs")
+        time.sleep(1)
+        like(old, new)
+
+    monkeypatch.setattr(shrinking, "_like", late)
+    collection.compact(shrink=True)
+    assert others[0].told() == "added theirs"
+    others[0].end()
+    collection.add(["ours"], [[1.0, 2.0]])
+    assert all(collection.get(["ours", "theirs"]))
+    assert collection.count() == 12
+    assert collection.check().ok
 
 
 def test_an_older_copy_under_a_process_is_told(db: kinbin.Database) -> None:

@@ -83,7 +83,6 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
             self._writes = GroupCommit(self._commit)
             self._depths = Depths(self._store)
             self._duplicates = Opened()
-            self._writing.recover()
         except BaseException:
             self.close()
             raise

@@ -25,12 +25,13 @@ from kinbin.query.search import Masks
 from kinbin.query.view import View
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import read_records
+from kinbin.storage.datafile import DATA
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import State
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Moment", "Moments", "Part", "pending_rows", "places_of"]
+__all__ = ["Moment", "Moments", "Part", "check_not_older", "pending_rows", "places_of"]
 
 _PATIENCE = 8
 """So many moments are missed before writers are kept out while the stores are opened."""
@@ -175,16 +176,19 @@ class Moments:
         reader = stack.enter_context(self._store.read())
         if reader.state_record() != before:
             return None
-        known = self._known(reader, before, {name: view for name, (_, view) in opened.items()})
+        readers = {name: one for name, (one, _) in opened.items()}
+        known = self._known(reader, before, {name: view for name, (_, view) in opened.items()}, readers)
         parts = {
             name: Part(self._fields[name], one, view, known.masks[name]) for name, (one, view) in opened.items()
         }  # fmt: skip
         return Moment(reader, known, parts)
 
-    def _known(self, reader: Reader, record: bytes, views: Mapping[str, View]) -> Known:
+    def _known(self, reader: Reader, record: bytes, views: Mapping[str, View], readers: Mapping[str, Reader]) -> Known:
         newest = self._newest
         if newest is None or newest.record != record or any(newest.views[name] is not view for name, view in views.items()):
             newest = Known(record, _check_there(reader), pending_rows(reader), views, self._asked)
+            for name, field in readers.items():
+                check_not_older(newest.state, name, field)
             with self._lock:
                 self._newest = newest
         return newest
@@ -195,6 +199,22 @@ def _check_there(reader: Reader) -> State:
     if state.dropped:
         raise CollectionNotFound("the collection was removed")
     return state
+
+
+def check_not_older(state: State, name: str, field: Reader) -> None:
+    """See that a field was not written for a commit that the first store has not seen come. Cost: 2 µs.
+
+    Raises:
+        CorruptData: it was: the first store's file is an older copy. One that is older by one commit, of which no row was buried yet, is
+            not told: a write that did not end leaves the same.
+    """
+    written = field.written_for()
+    if written > state.sequence + 1:
+        raise CorruptData(
+            f"{DATA} of the items is at commit {state.sequence}, and field {name!r} was written for commit {written}: "
+            "an older copy was put in its place",
+            "put its own file back; or set the fields back as well (`kinbin recover NAME/FIELD`), or restore a snapshot",
+        )
 
 
 def pending_rows(reader: Reader) -> NDArray[np.uint64]:

@@ -5,8 +5,11 @@
     3  superseded rows die in the fields
 
 Of a crash after 1 there are rows beyond the first store's next number; of one after 2, superseded rows that live. Neither is ever
-answered (`moment` hides both), and whoever writes next or opens the collection removes them. One process at a time writes, elected by
-a file lock that dies with its holder; its threads share commits.
+answered (`moment` hides both), and whoever writes next removes them. One process at a time writes, elected by a file lock that dies with
+its holder; its threads share commits.
+
+Each field keeps the number of the commit that was last written for in it. A first store that is more than one commit behind is an older
+copy: nothing is answered or written then.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import ctypes
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +27,8 @@ from numpy.typing import NDArray
 
 from kinbin.collection import Collection
 from kinbin.edits import NewItems, append_rows, bury_rows, living_rows
-from kinbin.errors import CollectionNotFound, CorruptData, KinbinError
-from kinbin.fields.moment import pending_rows
+from kinbin.errors import CorruptData, KinbinError, StorageBusy
+from kinbin.fields.moment import check_not_older, pending_rows
 from kinbin.query.filters import Predicate
 from kinbin.query.view import View
 from kinbin.records import AddResult, DeleteResult
@@ -45,6 +48,18 @@ from kinbin.upkeep.sealing import current
 __all__ = ["Prepared", "Writing"]
 
 log = logging.getLogger("kinbin.upkeep")
+
+
+_TRIES = 8
+"""Commits that are begun again."""
+
+
+class _Behind(StorageBusy):
+    """What a batch was made of is not what is stored.
+
+    Nobody else writes meanwhile. But where `lock.mdb` was removed while somebody wrote, that commit is seen only by whoever writes next
+    (`Store.write`), not by reads before.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,43 +102,44 @@ class Writing:
     def commit(self, edits: list[Edit[Any]]) -> None:
         """Apply a group of edits, all in one commit; one that is refused does not touch the others."""
         with self._alone():
-            self._sweep()
-            with self._store.read() as reader:
-                batch = Batch(reader, self._fields, self._first(), self._used_bytes)
-                for edit in edits:
-                    try:
-                        edit.result = edit.apply(batch)
-                    except KinbinError as error:
-                        if batch.writing:
-                            raise
-                        edit.error = error
-            if batch.changed:
-                for name, field in self._fields.items():
-                    self._append(field, name, batch)
-                self._name_them(batch)
-                self._sweep_quietly()
+            for _ in range(_TRIES):
+                with suppress(_Behind):
+                    self._commit_once(edits)
+                    return
+        raise StorageBusy("the files are made anew faster than they can be written to: nothing was written, try again")
+
+    def _commit_once(self, edits: list[Edit[Any]]) -> None:
+        """The three steps, for what is stored now.
+
+        Raises:
+            _Behind: it was not what is stored: nobody sees what was written.
+        """
+        self._sweep()
+        with self._store.read() as reader:
+            batch = Batch(reader, self._fields, self._first(reader), self._used_bytes)
+            for edit in edits:
+                edit.error = None
+                try:
+                    edit.result = edit.apply(batch)
+                except KinbinError as error:
+                    if batch.writing:
+                        raise
+                    edit.error = error
+        if batch.changed:
+            for name, field in self._fields.items():
+                self._append(field, name, batch)
+            self._name_them(batch)
+            self._sweep_quietly()
 
     def _used_bytes(self) -> int:
         """Bytes of all pages in use, of all stores."""
         return sum(store.used_bytes() for store in (self._store, *(field._store for field in self._fields.values())))
 
-    def recover(self) -> None:
-        """Remove what a crash left, unless somebody writes just now, who does it as well."""
-        try:
-            with self._store.read() as reader:
-                # One whose removal was cut short is looked at by who removes it.
-                dropped = reader.state().dropped
-            with elected(self._lock, wait=False) as mine:
-                if mine and not dropped:
-                    self._sweep()
-        except KinbinError as error:
-            log.warning("%s: could not remove unfinished rows: %s", self._name, error)
-
-    def _first(self) -> int:
-        """The first number that no store has used."""
-        used = []
-        for store in (self._store, *(field._store for field in self._fields.values())):
-            with store.read() as reader:
+    def _first(self, first: Reader) -> int:
+        """The first number that no store has used. first: of the first one."""
+        used = [first.state().next_row]
+        for field in self._fields.values():
+            with field._store.read() as reader:
                 used.append(reader.state().next_row)
         return max(used)
 
@@ -132,6 +148,9 @@ class Writing:
         """Step 1, for one field."""
         if batch.new:
             with field._store.write() as writer:
+                if writer.state().next_row > batch.first:
+                    raise _Behind("rows came meanwhile")
+                writer.put_written_for(batch.committed + 1)
                 for numbers, items, which in batch.new:
                     append_rows(writer, numbers, items.rows[name], which)
 
@@ -139,6 +158,8 @@ class Writing:
         """Step 2: the commit."""
         with self._store.write() as writer:
             state = writer.state()
+            if state.sequence != batch.committed:
+                raise _Behind("a commit came meanwhile")
             if batch.kinds is not None:
                 put_declared(writer, batch.kinds, state.sequence)
             declared = writer.declared_indexes()
@@ -171,15 +192,17 @@ class Writing:
 
     def _sweep(self) -> None:
         """Remove rows of the fields that no item names: those of writes that were not committed, and superseded ones."""
+        # Or the rows of a commit that a reader may miss (`_Behind`) would be removed.
+        self._store.catch_up()
         with self._store.read() as reader:
             state, pending = reader.state(), pending_rows(reader)
-        if state.dropped:
-            raise CollectionNotFound("the collection was removed")
-        for field in self._fields.values():
-            with field._reading() as (_, view):
+        for name, field in self._fields.items():
+            with field._reading() as (at, view):
+                check_not_older(state, name, at)
                 unwanted = np.concatenate([_from_on(view, state), living_rows(view, pending)])
             if len(unwanted):
                 with field._store.write() as writer:
+                    writer.put_written_for(state.sequence + 1)
                     bury_rows(writer, current(field._views, writer), unwanted)
 
 
@@ -207,7 +230,10 @@ class Batch:
         self._more = 0
         self._fields = fields
         self.first = self.next = first
-        self.count = reader.state().items
+        state = reader.state()
+        self.count = state.items
+        self.committed = state.sequence
+        """Commits before this one."""
         self.items: dict[bytes, tuple[int, bytes] | None] = {}
         """By id, number and payload as the commit leaves them; None: it goes."""
         self.new: list[tuple[list[int], Prepared, list[int]]] = []

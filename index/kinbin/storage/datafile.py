@@ -7,6 +7,7 @@ always follow each other; where they do not, one of them is damaged, and which s
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import struct
@@ -27,6 +28,7 @@ __all__ = [
     "LockReplaced",
     "Meta",
     "Replaced",
+    "TableBehind",
     "behind",
     "gone",
     "head_of",
@@ -133,8 +135,25 @@ class LockReplaced(Replaced):
     """The table of readers and writers was removed: who opens the files now does not see this process, nor is it seen."""
 
 
+class TableBehind(LockReplaced):
+    """The table of readers and writers is not that of the last commit: whoever made that had another one, which was removed."""
+
+
 class Gone(CorruptData):
     """The file has lost its name, and no other one has it. What is open can still be read."""
+
+
+_HELD: set[DataFile] = set()
+"""Files that this process writes to just now."""
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: close the files, or a lock would outlive the parent that holds it."""
+    while _HELD:
+        _HELD.pop().close()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class DataFile:
@@ -192,6 +211,21 @@ class DataFile:
             with translated():
                 self.pages = max(self.pages, os.fstat(self.descriptor).st_size // self.meta.page_bytes)
         return self.pages
+
+    def hold(self) -> None:
+        """Be the only one of all processes that writes to this file; waits for the one that does. Cost: a microsecond.
+
+        LMDB's own lock is in `lock.mdb`: where that is removed, two processes hold two of them. This one lies on what is written to.
+        """
+        with translated():
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        _HELD.add(self)
+
+    def let_go(self) -> None:
+        """Let the next one write."""
+        if self in _HELD:
+            _HELD.remove(self)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def lock_named(self) -> tuple[int, int] | None:
         """Which file the table of readers is now; None: there is none."""

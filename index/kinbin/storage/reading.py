@@ -137,6 +137,16 @@ class Reader:
         what = "the list of moves"
         return [] if value is None else numbers(fmt.decode_json(value, what), what)
 
+    def written_for(self) -> int:
+        """In the store of a field: the commit of the first store that was last written for here, or that was done when rows were buried."""
+        value = self._get(META, b"commit")
+        if value is None:
+            return 0
+        found = fmt.decode_json(value, "the commit that was written for")
+        if not isinstance(found, int):
+            raise CorruptData("the commit that was written for is no number")
+        return found
+
     def items(self, ids: Sequence[bytes]) -> list[tuple[int, bytes] | None]:
         """Row and payload of each id; None where it is proved that there is none. Many may be given up (`cancelling`)."""
         if len(ids) > _ITEMS_AT_ONCE:

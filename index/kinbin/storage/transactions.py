@@ -141,6 +141,10 @@ class Writer(Reader):
         """Replace the configuration: only how many bands of how many hashes runs have may be another one."""
         self._put(META, b"config", fmt.encode_json(configuration.encode()))
 
+    def put_written_for(self, sequence: int) -> None:
+        """Say which commit of the first store is written for, in the store of a field."""
+        self._put(META, b"commit", fmt.encode_json(sequence))
+
     def put_depths(self, data: dict[str, Any]) -> None:
         """Replace what was measured of the depths of candidates."""
         self._put(META, b"depths", fmt.encode_json(data))

@@ -50,7 +50,7 @@ class _Worker:
 
     def __init__(self, database: kinbin.Database, number: int, seed: int, fields: bool) -> None:
         self._database, self._number, self._fields = database, number, fields
-        self._rng = random.Random(seed)
+        self._rng, self._name = random.Random(seed), str(seed)
         self._held: kinbin.Collection | None = None
         self._generation: str | None = None
         self._made = 0
@@ -97,7 +97,7 @@ class _Worker:
             self._generation = None
             self._acknowledged = set()
         held, vector = self._held, np.random.default_rng(self._rng.randrange(1 << 30)).random(_DIM)
-        mine = f"{id(self)}/{self._rng.randrange(_IDS)}"
+        mine = f"{self._name}/{self._rng.randrange(_IDS)}"
         vectors = {"a": vector[None], "b": vector[None]} if self._fields else vector[None]
         if x < 0.4:
             held.add([mine], vectors)
