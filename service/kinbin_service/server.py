@@ -13,10 +13,12 @@ import gc
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -112,6 +114,7 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
     if settings.tls_cert_file is not None:
         Certificate(settings.tls_cert_file, settings.tls_key_file)
     settings.export()
+    raise_file_limit()
     config = ServingConfig(settings, app, factory=True, **_uvicorn_options(settings))
     for name, near in Settings.misspelt(os.environ).items():
         log.warning("a variable is no setting", extra={"fields": {"name": name, "meant": near}})
@@ -132,6 +135,15 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         sys.exit(STARTUP_FAILURE)
+
+
+def raise_file_limit() -> None:
+    """Let this process, and the workers that it starts, open as many files as the system allows: a collection takes four."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # macOS says that there is no limit, and refuses it.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _told(field: tuple[int | str, ...], message: str) -> str:

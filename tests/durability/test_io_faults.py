@@ -71,7 +71,7 @@ def test_the_files_are_opened_anew_under_nobodys_feet(watched: Nursery, template
 def test_a_full_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the map is full, adds and deletes raise StorageFull and leave nothing, and answers go on; a larger map has room again."""
     monkeypatch.setattr("kinbin.storage.creation.MAP_SIZE", 3 << 20)
-    monkeypatch.setattr("kinbin.storage.store.MAP_SIZE", 3 << 20)
+    monkeypatch.setattr("kinbin.storage.addresses.MAP_SIZE", 3 << 20)
     rng = np.random.default_rng(1)
     with kinbin.open(tmp_path) as database:
         collection = database.create_collection("c", dim=DIM, bands=6, rows=2)
@@ -80,7 +80,7 @@ def test_a_full_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(StorageFull):
             collection.delete(list(kept)[::2])
         _still_works(collection, kept)
-    monkeypatch.setattr("kinbin.storage.store.MAP_SIZE", 30 << 20)
+    monkeypatch.setattr("kinbin.storage.addresses.MAP_SIZE", 30 << 20)
     with kinbin.open(tmp_path) as database:
         collection = database.collection("c")
         gone = [item.id for item in collection.scroll(limit=100).items]

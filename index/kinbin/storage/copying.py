@@ -14,6 +14,7 @@ import lmdb
 
 from kinbin.errors import CorruptData, StorageBusy
 from kinbin.storage import format as fmt
+from kinbin.storage.addresses import MAP_SIZE
 from kinbin.storage.answered import DUE, check_due
 from kinbin.storage.changes import CHANGES, decode_changes
 from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest, write_metas
@@ -27,7 +28,6 @@ from kinbin.storage.notes import NOTE, open_note
 from kinbin.storage.transactions import Reader
 
 __all__ = [
-    "MAP_SIZE",
     "TRANSACTION_BYTES",
     "NewFile",
     "Record",
@@ -38,8 +38,6 @@ __all__ = [
     "records",
 ]
 
-MAP_SIZE = 1 << 40
-"""Bytes of address space, not of disk: the map is never grown while it is open."""
 Record = tuple[int, bytes, bytes]
 """Number of the tree, key, value."""
 TRANSACTION_BYTES = 32 << 20

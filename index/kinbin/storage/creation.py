@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 
 from kinbin.storage import format as fmt
-from kinbin.storage.copying import MAP_SIZE
+from kinbin.storage.addresses import MAP_SIZE
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State

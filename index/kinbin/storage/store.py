@@ -39,8 +39,8 @@ import numpy as np
 
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError
 from kinbin.storage import format as fmt
+from kinbin.storage.addresses import is_outgrown, map_for
 from kinbin.storage.commits import tell_of_commit
-from kinbin.storage.copying import MAP_SIZE
 from kinbin.storage.creation import name_of
 from kinbin.storage.datafile import META_BYTES, Gone, LockReplaced, Meta, Replaced, TableBehind, behind
 from kinbin.storage.directories import sync_path
@@ -157,8 +157,9 @@ class Store:
         with translated():
             make_lock_file(self.path)
             lock = self._file.lock_named()
+            self._map_bytes = map_for(self._file.pages * self._file.meta.page_bytes)
             self._env = lmdb.open(
-                str(self.path), map_size=MAP_SIZE, max_dbs=len(NAMES), max_readers=MAX_READERS,
+                str(self.path), map_size=self._map_bytes, max_dbs=len(NAMES), max_readers=MAX_READERS,
                 sync=True, metasync=True, writemap=False, readahead=False, create=False,
             )  # fmt: skip
             try:
@@ -271,6 +272,18 @@ class Store:
         except lmdb.ReadersFullError:
             self._env.reader_check()
             return self._env.begin(buffers=True)
+        except lmdb.MapResizedError:
+            raise self._outgrown() from None
+
+    def _is_outgrown(self, *, alone: bool) -> bool:
+        trees = self._newest
+        return trees is not None and is_outgrown((trees.meta.last_page + 1) * self._file.meta.page_bytes, self._map_bytes, alone=alone)
+
+    def _outgrown(self) -> Replaced:
+        """What is raised where the file has grown out of its map; it is opened anew in a larger one."""
+        with self._using:
+            self._replaced = True
+        return Replaced("the file has grown out of the address space that it was opened in")
 
     def _trees_at(self, transaction: int) -> Trees | None:
         """The trees at a transaction that is seen just now; None if its meta page was written over already."""
@@ -306,8 +319,11 @@ class Store:
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
-        # What is read inside is read of the same files.
+        # What is read inside is read of the same files, and may write them full.
         self._look_due = 0.0
+        with self._using:
+            if threading.get_ident() not in self._users and self._is_outgrown(alone=True):
+                self._replaced = True
         user = self.enter()
         try:
             yield
@@ -487,9 +503,14 @@ class Store:
         self._file.check_named()
         if self._writes % 64 == 1:
             self._env.reader_check()
-        transaction = self._env.begin(write=True, buffers=True)
         try:
-            return transaction, self._writer(transaction)
+            transaction = self._env.begin(write=True, buffers=True)
+        except lmdb.MapResizedError:
+            raise self._outgrown() from None
+        try:
+            writer = self._writer(transaction)
+            if self._is_outgrown(alone=len(self._users) == 1):
+                raise self._outgrown()
         except TableBehind:
             # Nobody may write by it, and every process that has it open will look for another one.
             transaction.abort()
@@ -499,6 +520,7 @@ class Store:
         except BaseException:
             transaction.abort()
             raise
+        return transaction, writer
 
     def follow(self) -> None:
         """Open the file that has taken the place of this one, at the next use, if it was made of it (`shrinking`).
