@@ -49,7 +49,8 @@ def _convert(error: Exception) -> KinbinError:
     if isinstance(error, lmdb.Error) and ("Input/output" in str(error) or "No space" in str(error)):
         return StorageFull(f"the store could not be written ({error}): most often the disk is full; nothing was written")
     if (isinstance(error, OSError) and error.errno in _NO_FILES) or (isinstance(error, lmdb.Error) and "Too many open" in str(error)):
-        return StorageError("this process may open no more files, and an open collection takes four (a field as well): raise `ulimit -n`")
+        told = "this process may open no more files, and an open collection takes four (a field as well): raise `ulimit -n`"
+        return StorageError(f"{told} ({error})")
     if isinstance(error, lmdb.Error) and any(text in str(error) for text in _DENIED):
         return StorageError(READ_ONLY)
     if isinstance(error, lmdb.Error) and "already open" in str(error):
