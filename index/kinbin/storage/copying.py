@@ -109,6 +109,15 @@ class Tally:
             raise _damaged(f"the record {key.decode()!r} is missing")
         return fmt.decode_json(self._meta[key], key.decode())
 
+    def listed(self) -> set[int]:
+        """The runs and link sets that there have to be, once the first tree has passed.
+
+        Raises:
+            CorruptData: the list of runs is missing, or one of the lists is damaged.
+        """
+        listed = {*numbers(self.json(b"manifest"), "the list of runs")}
+        return listed | ({*numbers(self.json(b"links"), "the list of link sets")} if b"links" in self._meta else set())
+
     def finish(self) -> State:
         """See that every record was there. Returns the state.
 
@@ -127,8 +136,7 @@ class Tally:
             raise _damaged(f"{self.counts[OWNERS]} rows have ids, the state record says {state.rows}")
         if self._entries and self._entries != list(range(state.sequence - len(self._entries) + 1, state.sequence + 1)):
             raise _damaged("the journal lacks an entry")
-        listed = {*numbers(self.json(b"manifest"), "the list of runs")}
-        listed |= {*numbers(self.json(b"links"), "the list of link sets")} if b"links" in self._meta else set()
+        listed = self.listed()
         if missing := [run for run in listed if run not in self._parts or not self._parts[run][Part.HEADER]]:
             raise _damaged(f"run {min(missing)} is missing")
         if self._parts.keys() - listed:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from kinbin.errors import CorruptData, InvalidInput, StorageError
-from kinbin.storage import format as fmt
+from kinbin.storage.copying import Tally
 from kinbin.storage.creation import name_of
 from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
@@ -23,7 +23,7 @@ from kinbin.storage.errors import translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
 from kinbin.storage.store import Store
-from kinbin.storage.survey import proved_last_page
+from kinbin.storage.survey import has_sound_trees, proved_last_page
 
 __all__ = ["Recoverable", "recover", "recoverable"]
 
@@ -95,9 +95,11 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
     with translated():
         head, _ = head_of(folder / DATA)
         content = np.fromfile(folder / DATA, np.uint8)
+        with (folder / DATA).open("rb") as file:
+            sound = [has_sound_trees(file.fileno(), number) for number in (0, 1)]
     found = {}
     for number, meta in enumerate(metas_of(head)):
-        if meta is None:
+        if meta is None or not sound[number]:
             continue
         try:
             state = _looked_through(content, meta)
@@ -108,29 +110,25 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
 
 
 def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
-    """The state that a meta page leads to, if its items, ids of rows, journal and runs are sound. Other records are not decoded.
+    """The state that a meta page leads to, if all its records are sound, and none is missing.
 
     Raises:
-        CorruptData: they are not.
+        CorruptData: they are not. FormatMismatch: it is of a newer format.
     """
     pages = len(content) // meta.page_bytes
     trees = Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32), believed=True)
-    state, items = trees.state, 0
-    for _ in trees.scan(META, b""):
-        # Its pages are looked through.
-        pass
-    for key, record in trees.records(ITEMS, b""):
-        fmt.decode_item(key, record)
-        items += 1
-    for key, record in trees.records(OWNERS, b""):
-        fmt.decode_owners(fmt.row_of(key), record)
-    for _, record in trees.records(JOURNAL, b""):
-        fmt.decode_commit(record)
+    tally = Tally()
+    for tree in (META, ITEMS, OWNERS, JOURNAL):
+        for key, record in trees.records(tree, b""):
+            tally.pass_on((tree, key, record))
+    listed = tally.listed()
     for key, record in trees.records(RUNS, b""):
-        fmt.open_value(memoryview(record), key[4:5], verify=True)
-    if items not in (state.items, 0):
-        # The store of a field has no items of its own.
-        raise CorruptData(f"there are {items} items, the state record says {state.items}")
+        # What a crash left is listed nowhere.
+        if int.from_bytes(key[:4], "big") in listed:
+            tally.pass_on((RUNS, key, record))
+    state = tally.finish()
     identity = trees.identity()
+    if identity is None and state.transaction is not None:
+        raise CorruptData("the files do not say whose they are")
     transaction = meta.transaction if state.transaction is None else state.transaction
     return Recoverable(transaction, state.sequence, state.items, None if identity is None else identity.collection)

@@ -173,9 +173,12 @@ class Store:
                     self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
                 self._newest = self._find_base(trees, lock)
                 self._env.reader_check()
-            except BaseException:
+            except BaseException as error:
                 self._env.close()
                 self._file.close()
+                if isinstance(error, lmdb.InvalidError):
+                    # It is a store: its trees were looked at.
+                    raise damaged_pages() from None
                 raise
 
     def tell_whose(self, error: BaseException | None) -> None:

@@ -16,7 +16,7 @@ from kinbin.storage.lookups import NAMES
 from kinbin.storage.store import Store
 from kinbin.storage.trees import Leaf, Meta, Node, Pages, TreeRecord, walk
 
-__all__ = ["NOT_LOOKED", "TREES", "Survey", "proved_last_page", "survey", "survey_store"]
+__all__ = ["NOT_LOOKED", "TREES", "Survey", "has_sound_trees", "proved_last_page", "survey", "survey_store"]
 
 TREES = tuple(name.decode() for name in NAMES)
 """The trees that a store has."""
@@ -99,6 +99,16 @@ def proved_last_page(descriptor: int, number: int) -> int | None:
     return None if out.problems else meta.last_page
 
 
+def has_sound_trees(descriptor: int, number: int) -> bool:
+    """Whether the trees of the state of a meta page (0 or 1) are sound, and those that a store has. The list of free pages is left out."""
+    meta = Pages.metas(descriptor)[number]
+    if isinstance(meta, CorruptData):
+        return False
+    out = Survey()
+    _Surveyor(Pages(descriptor, meta.page_bytes, meta.last_page), meta, out).look(TREES, free=False)
+    return not out.problems
+
+
 def _compare_metas(metas: list[Meta], newest: Meta, out: Survey) -> None:
     """The other meta page is that of the transaction before, or after where writers went on."""
     for meta in metas:
@@ -118,8 +128,8 @@ class _Surveyor:
         self._used = bytearray(meta.last_page + 1 if meta.last_page < 2**31 else 0)
         """1: used by a tree, 2: free."""
 
-    def look(self, trees: tuple[str, ...]) -> None:
-        """Everything."""
+    def look(self, trees: tuple[str, ...], *, free: bool = True) -> None:
+        """Everything. free: also that each page that no tree uses is free, once."""
         size = os.fstat(self._pages._descriptor).st_size
         if not self._used or size < self._pages.page_bytes * 2:
             self._out.add(f"the file has {size} bytes, its meta page tells of {self._meta.last_page + 1} pages")
@@ -131,6 +141,8 @@ class _Surveyor:
                 self._out.add(f"there is no tree {name}")
         for key, record in found.items():
             self._tree(f"tree {key.decode(errors='replace')}", record)
+        if not free:
+            return
         self._free_list()
         if not self._out.problems and (lost := self._used.count(0)):
             self._out.add(f"{lost} pages are neither used nor free")

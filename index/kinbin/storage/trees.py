@@ -58,7 +58,10 @@ class TreeRecord:
         """From its 48 bytes."""
         if len(value) != _RECORD.size:
             raise damaged("the record of a tree has another size")
-        return cls(*_RECORD.unpack(value)[1:])
+        padding, *told = _RECORD.unpack(value)
+        if padding:
+            raise damaged("the record of a tree says how long its values are, which it does not for trees of Kinbin")
+        return cls(*told)
 
 
 @dataclass(frozen=True, slots=True)

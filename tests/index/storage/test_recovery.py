@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import kinbin
 from background import no_background
 from kinbin.errors import CorruptData, InvalidInput, StorageError
 from kinbin.storage.datafile import DATA, metas_of, newest
+from kinbin.storage.recovery import recover, recoverable
 
 PAGE = 4096
 TRANSACTION = 16 + 8 + 16 + 96 + 8
@@ -144,3 +147,32 @@ def test_the_store_of_a_field_is_named_with_its_collection(tmp_path: Path) -> No
         pytest.raises(CorruptData, match="collection 'c/a': these are the files of the collection 'c/b'"),
     ):
         database.collection("c")
+
+
+@pytest.mark.slow
+def test_what_is_offered_is_whole(path: Path) -> None:
+    """Bits flipped in and beside the keys of the first tree and of the trees themselves: no state is offered that is not content then."""
+    folder = path / "collections" / "c"
+    whole = (folder / DATA).read_bytes()
+    names = (b"identity", b"config", b"manifest", b"state", b"items", b"owners", b"runs", b"journal", b"meta")
+    sites = [found.start() + k for name in names for found in re.finditer(name, whole) for k in range(-16, len(name) + 48)]
+    rng, offered, refused = random.Random(3), 0, 0
+    for _ in range(120):
+        data, at = bytearray(whole), rng.choice(sites)
+        data[at] ^= 1 << rng.randrange(8)
+        for file in folder.iterdir():
+            if file.is_file():
+                file.unlink()
+        (folder / DATA).write_bytes(data)
+        states = recoverable(folder)
+        refused += len(states) < 2
+        for state in states:
+            (folder / DATA).write_bytes(data)
+            (folder / "data.mdb.damaged").unlink(missing_ok=True)
+            (folder / "lock.mdb").unlink(missing_ok=True)
+            recover(folder, state.transaction)
+            with kinbin.open(path) as database, no_background():
+                assert database.collection("c").check().problems == [], (at, state)
+            offered += 1
+    assert offered > 20
+    assert refused > 20
