@@ -193,6 +193,7 @@ def test_a_file_that_was_removed_is_read_on(db: kinbin.Database) -> None:
         collection.add(["x"], [[1.0, 1.0]])
     assert db.collection("c") is collection
     assert collection.stats()["count"] == 10
+    assert "removed while it was open" in collection.check().problems[0]
     assert collection.snapshot(db.path / "saved.kinbin").items == 10
     collection.close()
     with pytest.raises(kinbin.CorruptData, match="not there"):

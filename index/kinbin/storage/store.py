@@ -551,6 +551,22 @@ class Store:
         """A number of the identity record, hexadecimal: another one for another collection of the same name."""
         return f"{zlib.crc32(self._identity or b''):08x}"
 
+    @property
+    def descriptor(self) -> int:
+        """Of the file that is open, for who reads it besides LMDB inside of a `read()`."""
+        return self._file.descriptor
+
+    def loss(self) -> str | None:
+        """What happened to the file that is open, if it has lost its name, and not to one that was made of it."""
+        try:
+            try:
+                self._file.check_named()
+            except Replaced:
+                self.follow()
+        except CorruptData as error:
+            return error.what
+        return None
+
     def is_named(self) -> bool:
         """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 2 µs."""
         try:

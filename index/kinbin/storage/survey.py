@@ -52,10 +52,12 @@ def survey_store(store: Store) -> list[str]:
     LMDB's cursors are safe on trees that were found whole.
     """
     while True:
-        with store.read() as reader, (store.path / "data.mdb").open("rb", buffering=0) as file:
-            before = Pages.metas(file.fileno())
-            found = survey(file.fileno(), reader.transaction, TREES)
-            if found is not None and (not found.problems or Pages.metas(file.fileno()) == before):
+        with store.read() as reader:
+            if (lost := store.loss()) is not None:
+                return [lost]
+            before = Pages.metas(store.descriptor)
+            found = survey(store.descriptor, reader.transaction, TREES)
+            if found is not None and (not found.problems or Pages.metas(store.descriptor) == before):
                 # Else a meta page may have been read while it was written.
                 return found.problems
 
