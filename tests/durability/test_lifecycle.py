@@ -59,7 +59,7 @@ def test_fifty_openings_leak_nothing(folder: Path) -> None:
             if number % 10 == 0:
                 collection.compact()
             assert [thread.name for thread in upkeep_threads() - before] == ["kinbin-upkeep-c"]
-            until(lambda store=collection._store: store._env.readers().strip().count("\n") == 0)
+            until(lambda store=collection._store: store.files.env.readers().strip().count("\n") == 0)
             assert len(descriptors(folder)) >= 2
             assert maps(folder) > 0
         assert upkeep_threads() <= before
@@ -90,7 +90,7 @@ def test_two_hundred_reads_at_once_leave_no_slot(folder: Path) -> None:
             except InvalidInput as error:
                 kept.append(error)
         assert len(kept) == 300
-        assert collection._store._env.readers().strip().count("\n") == 0
+        assert collection._store.files.env.readers().strip().count("\n") == 0
 
 
 def test_databases_of_one_directory_share_its_files(folder: Path) -> None:

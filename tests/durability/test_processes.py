@@ -215,11 +215,11 @@ def test_a_reader_that_dies_leaves_no_slot(nursery: Nursery, folder: Path) -> No
         collection._upkeep_thread.wake = lambda: None  # type: ignore[method-assign]
         reader = nursery.start("sharing:hold_reader", str(folder))
         assert reader.receive() == 0
-        assert str(reader.pid) in collection._store._env.readers()
+        assert str(reader.pid) in collection._store.files.env.readers()
         reader.kill()
         for number in range(65):
             collection.add(["a"], np.arange(1.0, DIM + 1)[None] + number)
-        assert str(reader.pid) not in collection._store._env.readers()
+        assert str(reader.pid) not in collection._store.files.env.readers()
 
 
 # -- writers and a long merge

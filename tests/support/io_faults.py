@@ -122,9 +122,9 @@ def _try(shim: Shim, path: str, action: str, fault: Fault, skip: int) -> tuple[s
 
 def lose_the_map(connection: Connection, path: str) -> None:
     """Fail a meta page while readers are about; the files must be opened anew, at another address, under nobody's feet."""
-    import kinbin.storage.store
+    import kinbin.storage.opening
 
-    module: Any = kinbin.storage.store
+    module: Any = kinbin.storage.opening
     shim = Shim()
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

@@ -113,15 +113,15 @@ def _apply_some(content: bytearray, write: Event, rng: random.Random, chance: fl
 @contextmanager
 def opened_with(flags: dict[str, Any]) -> Iterator[None]:
     """Open environments with other flags than the store asks for."""
-    import kinbin.storage.store
+    import kinbin.storage.opening
 
-    store: Any = kinbin.storage.store
-    original = store.lmdb.open
-    store.lmdb.open = lambda *arguments, **options: original(*arguments, **options | flags)
+    opening: Any = kinbin.storage.opening
+    original = opening.lmdb.open
+    opening.lmdb.open = lambda *arguments, **options: original(*arguments, **options | flags)
     try:
         yield
     finally:
-        store.lmdb.open = original
+        opening.lmdb.open = original
 
 
 def record_history(connection: Connection, path: str, record: str, seed: int, steps: int, flags: dict[str, Any]) -> None:

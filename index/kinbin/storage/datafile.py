@@ -27,6 +27,7 @@ __all__ = [
     "Gone",
     "LockReplaced",
     "Meta",
+    "Outgrown",
     "Replaced",
     "TableBehind",
     "behind",
@@ -137,6 +138,10 @@ class LockReplaced(Replaced):
 
 class TableBehind(LockReplaced):
     """The table of readers and writers is not that of the last commit: whoever made that had another one, which was removed."""
+
+
+class Outgrown(Replaced):
+    """The file has grown out of the address space that it was opened in: it is opened anew."""
 
 
 class Gone(CorruptData):

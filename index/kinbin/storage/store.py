@@ -29,26 +29,22 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ctypes import string_at
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import lmdb
-import numpy as np
-
 from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError
 from kinbin.storage import format as fmt
-from kinbin.storage.addresses import is_outgrown, map_for
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.creation import name_of
-from kinbin.storage.datafile import META_BYTES, Gone, LockReplaced, Meta, Replaced, TableBehind, behind
+from kinbin.storage.datafile import Gone, LockReplaced, Replaced, TableBehind
 from kinbin.storage.directories import sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.headers import Identity
-from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
-from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
-from kinbin.storage.mapped import address_of, check_free, is_another, is_successor, look_at
+from kinbin.storage.lockfile import LOCK
+from kinbin.storage.lookups import Trees
+from kinbin.storage.mapped import check_free, is_another, is_successor
+from kinbin.storage.opening import Opening
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["Snapshot", "Store"]
@@ -72,7 +68,7 @@ class Snapshot(Reader):
         for _ in range(_TRIES):
             self._user = self._store.enter()
             try:
-                super().__init__(*self._store.snapshot(), self._store.opening)
+                super().__init__(*self._store.files.snapshot(), self._store.opening)
             except Replaced:
                 self._store.leave(self._user)
                 try:
@@ -125,8 +121,8 @@ class Store:
         self._idle = threading.Condition(self._using)
         self._write_lock = threading.RLock()
         self._writes = 0
+        self.files: Opening
         self.opening = 0
-        self._newest: Trees | None = None
         self._identity: bytes | None = None
         """The record; None: of files of format 1, which have none."""
         self._look_due = 0.0
@@ -135,9 +131,12 @@ class Store:
         self._open()
 
     def _open(self) -> None:
+        self._ready = False
+        """Whether what has to hold before this process writes was seen to."""
         for _ in range(_TRIES):
+            self.opening += 1
             try:
-                self._open_once()
+                self.files = Opening(self.path, self._check_identity)
             except Replaced:
                 # Made anew between two looks at it (`shrinking`): what was found in the one file says nothing of the other.
                 continue
@@ -146,40 +145,6 @@ class Store:
                 raise
             return
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
-
-    def _open_once(self) -> None:
-        self.opening += 1
-        self._ready = False
-        """Whether what has to hold before this process writes was seen to."""
-        # Before LMDB follows the first page: it trusts them all.
-        self._file, trees = look_at(self.path)
-        self._check_identity(trees)
-        with translated():
-            make_lock_file(self.path)
-            lock = self._file.lock_named()
-            self._map_bytes = map_for(self._file.pages * self._file.meta.page_bytes)
-            self._env = lmdb.open(
-                str(self.path), map_size=self._map_bytes, max_dbs=len(NAMES), max_readers=MAX_READERS,
-                sync=True, metasync=True, writemap=False, readahead=False, create=False,
-            )  # fmt: skip
-            try:
-                # Its descriptor is held, so that no other file gets its inode: LMDB has this one if it has the name now.
-                self._file.check_named()
-                if lock is None or self._file.lock_named() != lock:
-                    raise Replaced(f"{LOCK} was replaced while it was opened")
-                self._file.watch_lock(lock)
-                # Handles outlive only a transaction that may write; this one does not.
-                with self._env.begin(write=True) as transaction:
-                    self._handles = tuple(self._env.open_db(name, transaction, create=False) for name in NAMES)
-                self._newest = self._find_base(trees, lock)
-                self._env.reader_check()
-            except BaseException as error:
-                self._env.close()
-                self._file.close()
-                if isinstance(error, lmdb.InvalidError):
-                    # It is a store: its trees were looked at.
-                    raise damaged_pages() from None
-                raise
 
     def tell_whose(self, error: BaseException | None) -> None:
         """Let an error of damage tell whose files are damaged.
@@ -198,31 +163,6 @@ class Store:
     def _name(self, error: BaseException | None) -> None:
         if isinstance(error, CorruptData) and not error.collection:
             error.collection = name_of(self.path)
-
-    def _find_base(self, trees: Trees, lock: tuple[int, int]) -> Trees:
-        """Find where LMDB has mapped the file: the place of the state record in memory, less its place in the file.
-
-        Both are found by the same pages, of which every number was checked. Returns the trees, which are there now.
-        """
-        for _ in range(_TRIES):
-            with self._env.begin(buffers=True) as transaction:
-                if transaction.id() == self._file.meta.transaction:
-                    state = transaction.get(b"state", db=self._handles[META])
-                    if state is None:
-                        raise damaged_pages()
-                    self._base = address_of(state) - trees.state_at
-                    trees.moved(self._base)
-                    self._seen = trees.seen
-                    return trees
-                again, trees = look_at(self.path)
-                if not again.is_same_as(self._file):
-                    raise Replaced("another file has taken the place of the one that is being opened")
-                again.watch_lock(lock)
-                self._file = again
-                if again.meta.transaction < transaction.id():
-                    # A commit is in the file before it is in the table.
-                    raise behind(again.meta.transaction, transaction.id())
-        raise StorageBusy("the store is being written to faster than it can be opened: try again")
 
     def _check_identity(self, trees: Trees) -> None:
         """See that these are the files of this collection, the same as before, and remember which they are.
@@ -254,78 +194,13 @@ class Store:
         """
         return Snapshot(self)
 
-    def snapshot(self) -> tuple[Any, Trees]:
-        """A read transaction, and the trees that it sees; if all slots are taken, those of dead processes are freed first."""
-        for _ in range(_TRIES):
-            transaction = self._begin()
-            try:
-                trees = self._trees_at(transaction.id())
-            except BaseException:
-                transaction.abort()
-                raise
-            if trees is not None:
-                return transaction, trees
-            # Two commits came between the snapshot and the look at its meta page.
-            transaction.abort()
-        raise StorageBusy("the store is being written to faster than it can be read: try again")
-
-    def _begin(self) -> Any:
-        try:
-            return self._env.begin(buffers=True)
-        except lmdb.ReadersFullError:
-            self._env.reader_check()
-            return self._env.begin(buffers=True)
-        except lmdb.MapResizedError:
-            raise self._outgrown() from None
-
-    def _is_outgrown(self, *, alone: bool) -> bool:
-        trees = self._newest
-        return trees is not None and is_outgrown((trees.meta.last_page + 1) * self._file.meta.page_bytes, self._map_bytes, alone=alone)
-
-    def _outgrown(self) -> Replaced:
-        """What is raised where the file has grown out of its map; it is opened anew in a larger one."""
-        with self._using:
-            self._replaced = True
-        return Replaced("the file has grown out of the address space that it was opened in")
-
-    def _trees_at(self, transaction: int) -> Trees | None:
-        """The trees at a transaction that is seen just now; None if its meta page was written over already."""
-        newest = self._newest
-        if newest is not None and newest.transaction == transaction:
-            return newest
-        page_bytes = self._file.meta.page_bytes
-        place = self._base + (transaction & 1) * page_bytes
-        page = string_at(place, META_BYTES)
-        meta = Meta.of(page, transaction & 1)
-        if page != string_at(place, META_BYTES):
-            # Just now it is written over.
-            return None
-        if meta is None or meta.transaction != transaction:
-            if meta is not None and meta.transaction > transaction:
-                return None
-            # Others may commit to a file that has taken the place of this one.
-            self._file.check_named()
-            raise damaged_pages()
-        pages = self._file.grown(meta.last_page + 1)
-        if pages > len(self._seen):
-            self._seen = np.zeros(2 * pages, np.uint32)
-        trees = Trees(self._base, page_bytes, meta, pages, self._seen)
-        if newest is None or newest.transaction < transaction:
-            self._newest = trees
-        return trees
-
-    def _other_meta(self, transaction: int) -> int:
-        """The transaction of the meta page that is not that of a transaction."""
-        page = string_at(self._base + (~transaction & 1) * self._file.meta.page_bytes, META_BYTES)
-        return int.from_bytes(page[-8:], "little")
-
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Keep the map in memory for the block without a snapshot: for who reads runs that only it may remove."""
         # What is read inside is read of the same files, and may write them full.
         self._look_due = 0.0
         with self._using:
-            if threading.get_ident() not in self._users and self._is_outgrown(alone=True):
+            if threading.get_ident() not in self._users and not self.files.has_room(alone=True):
                 self._replaced = True
         user = self.enter()
         try:
@@ -353,7 +228,7 @@ class Store:
         self._look_due = time.monotonic() + LOOK_SECONDS
         try:
             try:
-                self._file.check_named()
+                self.files.file.check_named()
             except Replaced:
                 self.follow()
             self.lost = None
@@ -370,7 +245,7 @@ class Store:
             StorageBusy: they do not.
         """
         try:
-            self._file.check_named()
+            self.files.file.check_named()
         except LockReplaced:
             raise StorageBusy(f"{LOCK} was removed meanwhile, and others may have written over what was read: try again") from None
         except CorruptData:
@@ -382,8 +257,7 @@ class Store:
             self._users.remove(user)
             if self._closed or self._replaced:
                 if self._closed and not self._users:
-                    self._env.close()
-                    self._file.close()
+                    self.files.close()
                 self._idle.notify_all()
 
     @contextmanager
@@ -411,7 +285,7 @@ class Store:
                 tell_of_commit(took)
             except StorageError as error:
                 self.tell_whose(error)
-                if user is None or not self._refuses_everything():
+                if user is None or not self.files.refuses_everything():
                     raise
                 with self._idle:
                     self._failed = True
@@ -420,7 +294,7 @@ class Store:
                 ) from None
             finally:
                 if user is not None:
-                    self._file.let_go()
+                    self.files.file.let_go()
                     self.leave(user)
 
     def catch_up(self) -> None:
@@ -438,7 +312,7 @@ class Store:
                 self.tell_whose(error)
                 raise
             transaction.abort()
-            self._file.let_go()
+            self.files.file.let_go()
             self.leave(user)
 
     def _was_dropped(self) -> bool:
@@ -451,8 +325,8 @@ class Store:
         except KinbinError as error:
             return isinstance(error, CollectionNotFound)
         try:
-            with translated(), self._env.begin(buffers=True) as transaction:
-                trees = self._trees_at(transaction.id())
+            with translated(), self.files.env.begin(buffers=True) as transaction:
+                trees = self.files.trees_at(transaction.id())
                 return trees is not None and trees.state.dropped
         except Gone:
             return not self.path.is_dir()
@@ -466,7 +340,7 @@ class Store:
     def _check_kept(self) -> None:
         """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
         try:
-            self._file.check_named()
+            self.files.file.check_named()
         except LockReplaced:
             self.follow()
             # Another process may have written at the same time, not knowing of this one.
@@ -481,11 +355,11 @@ class Store:
             try:
                 if self._replaced:
                     raise StorageBusy(_AWAITED)
-                self._file.hold()
+                self.files.file.hold()
                 try:
                     return *self._begin_alone(), user
                 except BaseException:
-                    self._file.let_go()
+                    self.files.file.let_go()
                     raise
             except Replaced:
                 self.leave(user)
@@ -503,17 +377,13 @@ class Store:
         """
         # Before LMDB's lock is taken, which is that of all files that have had this name: if its holder died, LMDB sets the lock table to
         # the last transaction of the file that is open here, which must not be an older one. While it is held none takes its place.
-        self._file.check_named()
+        self.files.file.check_named()
         if self._writes % 64 == 1:
-            self._env.reader_check()
-        try:
-            transaction = self._env.begin(write=True, buffers=True)
-        except lmdb.MapResizedError:
-            raise self._outgrown() from None
+            self.files.env.reader_check()
+        transaction = self.files.begin_writing()
         try:
             writer = self._writer(transaction)
-            if self._is_outgrown(alone=len(self._users) == 1):
-                raise self._outgrown()
+            self.files.see_room(alone=len(self._users) == 1)
         except TableBehind:
             # Nobody may write by it, and every process that has it open will look for another one.
             transaction.abort()
@@ -532,17 +402,16 @@ class Store:
             CorruptData: it is another one.
         """
         with self._idle:
+            self._replaced = self._replaced or self.files.is_outgrown
             if self._replaced or self._closed:
                 return
             try:
-                self._file.check_named()
+                self.files.file.check_named()
             except LockReplaced:
                 # The same file: it is opened anew, with the table that others use.
                 self._replaced = True
             except Replaced:
-                metas = [Meta.of(string_at(self._base + page * self._file.meta.page_bytes, META_BYTES), page) for page in (0, 1)]
-                last = max((meta.transaction for meta in metas if meta is not None), default=-1)
-                if not is_successor(self.path, self._identity, last):
+                if not is_successor(self.path, self._identity, self.files.last_transaction()):
                     raise
                 self._replaced = True
 
@@ -554,13 +423,13 @@ class Store:
     @property
     def descriptor(self) -> int:
         """Of the file that is open, for who reads it besides LMDB inside of a `read()`."""
-        return self._file.descriptor
+        return self.files.file.descriptor
 
     def loss(self) -> str | None:
         """What happened to the file that is open, if it has lost its name, and not to one that was made of it."""
         try:
             try:
-                self._file.check_named()
+                self.files.file.check_named()
             except Replaced:
                 self.follow()
         except CorruptData as error:
@@ -570,7 +439,7 @@ class Store:
     def is_named(self) -> bool:
         """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 2 µs."""
         try:
-            self._file.check_named()
+            self.files.file.check_named()
         except Gone:
             return self.path.is_dir()
         except Replaced:
@@ -585,12 +454,12 @@ class Store:
     def _writer(self, transaction: Any) -> Writer:
         """The writer of a transaction that has just begun, if it may write."""
         last = transaction.id() - 1
-        trees = self._trees_at(last)
-        if trees is None or self._other_meta(last) > last:
+        trees = self.files.trees_at(last)
+        if trees is None or self.files.other_meta(last) > last:
             if is_another(self.path, self._identity):
                 raise _other_files()
             raise TableBehind(f"{LOCK} was removed while somebody wrote")
-        writer = Writer(transaction, trees, self.opening, self._handles)
+        writer = Writer(transaction, trees, self.opening, self.files.handles)
         if writer.state().dropped:
             raise CollectionNotFound("the collection was removed")
         identity = writer.identity_record()
@@ -600,21 +469,11 @@ class Store:
         elif identity != self._identity:
             raise _other_files()
         if not self._ready:
-            check_free(self._base, self._file, trees)
+            check_free(self.files.base, self.files.file, trees)
             # Whoever made the directories may have been killed before their names were on disk.
             sync_path(self.path)
             self._ready = True
         return writer
-
-    def _refuses_everything(self) -> bool:
-        """Whether a meta page could not be written: until it is opened anew the environment does nothing more."""
-        try:
-            self._env.begin().abort()
-        except lmdb.PanicError:
-            return True
-        except lmdb.Error:
-            return False
-        return False
 
     def refuse_fork(self) -> None:
         """Raise Closed in a forked child; takes no lock, for another thread may have held it at the fork, and so for ever."""
@@ -635,8 +494,7 @@ class Store:
             # Nobody may be reading by address while the map goes away.
             if self._users:
                 raise StorageBusy("the store failed while writing and is being opened anew: try again")
-            self._env.close()
-            self._file.close()
+            self.files.close()
             self._reopen()
 
     def _reopen(self) -> None:
@@ -661,16 +519,15 @@ class Store:
 
     def size_on_disk(self) -> int:
         """Bytes that the files take on disk, those that are open. Waits for nobody."""
-        with self._using, translated():
+        with self._using:
             if self._closed:
                 raise self.over()
-            return os.fstat(self._file.descriptor).st_blocks * 512
+            return self.files.size_on_disk()
 
     def used_bytes(self) -> int:
         """Bytes of all pages in use at the last commit; see `Writer.used_bytes`."""
-        with self.pinned(), translated(), self._env.begin() as transaction:
-            told = [transaction.stat(tree) for tree in self._handles]
-        return int(sum(one["psize"] * (one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"]) for one in told))
+        with self.pinned():
+            return self.files.used_bytes()
 
     def close(self) -> None:
         """Wait for open readers and writers, then let go of the files. Harmless when repeated.
@@ -684,8 +541,7 @@ class Store:
                 return
             self._closed = True
             if self._idle.wait_for(lambda: not self._users, timeout=60):
-                self._env.close()
-                self._file.close()
+                self.files.close()
 
 
 def _other_files() -> CorruptData:

@@ -189,7 +189,7 @@ def test_damage_in_the_source_is_told(database: Any, tmp_path: Path) -> None:
     """A flipped bit in a row, a code or an item of the collection: no snapshot is kept, and nothing is left of it."""
     collection, _ = filled(database)
     with collection._reading() as (_, view):
-        place = int(view.runs[0].places(np.array([0]))[0][0]) - collection._store._base
+        place = int(view.runs[0].places(np.array([0]))[0][0]) - collection._store.files.base
     file = tmp_path / "data" / "collections" / "c" / "data.mdb"
     with file.open("r+b") as opened:
         opened.seek(place + 9)

@@ -98,7 +98,7 @@ def test_a_file_that_grows_is_opened_anew(db: kinbin.Database, nursery: Nursery)
     assert wrong == []
     assert asked > 10
     assert collection._store.opening >= opening + 2
-    assert collection._store._env.info()["map_size"] >= 4 * MAP
+    assert collection._store.files.env.info()["map_size"] >= 4 * MAP
     assert collection.count() == other.call("count") == 30_001
     assert collection.check().ok
 

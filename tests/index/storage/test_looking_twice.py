@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import kinbin
-import kinbin.storage.store as stores
-from kinbin.storage import mapped
+from kinbin.storage import mapped, opening
 from kinbin.storage.lookups import Trees
 
 
 def test_a_file_that_grows_is_not_cut_off(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread sees that the file has grown while one that has committed looks at its size."""
-    file = db.create_collection("c", items="strings")._store._file
+    file = db.create_collection("c", items="strings")._store.files.file
     real = os.stat
 
     def late(path: Any, *others: Any, **named: Any) -> os.stat_result:
@@ -70,11 +69,11 @@ def test_a_meta_page_that_is_written_over_is_not_damaged(db: kinbin.Database, mo
             writer = threading.Thread(target=lambda: [collection.add([str(i)], [f"y{i}"]) for i in range(2)])
             writer.start()
             writer.join()
-            store._newest = None
+            store.files.newest = None
         return found
 
-    store._newest = None
-    monkeypatch.setattr(stores, "string_at", between)
+    store.files.newest = None
+    monkeypatch.setattr(opening, "string_at", between)
     with store.read() as reader:
         assert reader.state().items == 3
     assert looks > 2

@@ -189,7 +189,7 @@ def test_damage_leaves_the_old_file(database: Any, tmp_path: Path) -> None:
     collection = database.collection("c")
     collection.compact()
     with collection._reading() as (_, view):
-        place = int(view.runs[0].places(np.array([0]))[0][0]) - collection._store._base
+        place = int(view.runs[0].places(np.array([0]))[0][0]) - collection._store.files.base
     file = tmp_path / "data" / "collections" / "c" / "data.mdb"
     number = file.stat().st_ino
     with file.open("r+b") as opened:
@@ -258,7 +258,7 @@ def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch:
             (tmp_path / "new.mdb").replace(folder / "data.mdb")
         return opened(*arguments, **options)
 
-    monkeypatch.setattr("kinbin.storage.store.lmdb.open", open_late)
+    monkeypatch.setattr("kinbin.storage.opening.lmdb.open", open_late)
     with kinbin.open(tmp_path / "data") as database:
         collection = database.collection("c")
         assert replaced

@@ -35,7 +35,7 @@ class TestLmdbStore(StoreContract):
 
     def slots_in_use(self, store: Any) -> int:
         """Lines of lmdb's reader table, without its heading."""
-        return int(store._env.readers().strip().count("\n"))
+        return int(store.files.env.readers().strip().count("\n"))
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def place(tmp_path: Path) -> Path:
 def test_every_commit_is_synced(place: Path) -> None:
     """The environment is opened to put pages and meta pages on disk at every commit, and never to write through the map."""
     store = Store(place)
-    flags = store._env.flags()
+    flags = store.files.env.flags()
     assert flags["sync"]
     assert flags["metasync"]
     assert not flags["writemap"]
     assert not flags["map_async"]
     assert flags["lock"]
-    info = store._env.info()
+    info = store.files.env.info()
     assert info["map_size"] == map_for(0) >= 1 << 34
     assert info["max_readers"] == MAX_READERS >= 1024
     store.close()
@@ -213,8 +213,8 @@ def test_readers_of_dead_processes_are_swept_at_opening(place: Path, monkeypatch
                 raise lmdb.ReadersFullError("taken")
             return real.begin(**options)
 
-    real = store._env
-    monkeypatch.setattr(store, "_env", Environment())
+    real = store.files.env
+    monkeypatch.setattr(store.files, "env", Environment())
     with store.read() as reader:
         assert reader.state().items == 0
     assert swept == [True]

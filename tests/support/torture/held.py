@@ -323,7 +323,7 @@ def _unfinished(database: Any, seconds: float) -> list[str]:
 
 def _held_by_the_dead(store: Any) -> list[str]:
     """Reader slots whose process is gone."""
-    slots = [line.split()[0] for line in store._env.readers().splitlines()[1:]]
+    slots = [line.split()[0] for line in store.files.env.readers().splitlines()[1:]]
     return [f"a reader slot of the dead process {pid} is not freed" for pid in slots if not Path(f"/proc/{pid}").exists()]
 
 
