@@ -346,6 +346,17 @@ class Database(Aliased, Restoring, BackingUp):
         """
         recover(self._folder_of(name), transaction)
 
+    def stores_of_fields(self, name: str) -> list[str]:
+        """NAME/FIELD of each store of a field, which `recoverable` and `recover` take alone; none where the items have one vector.
+
+        Raises:
+            CollectionNotFound.
+        """
+        folder = self._folder_of(name)
+        with translated():
+            there = sorted(entry.name for entry in (folder / FIELDS).iterdir()) if (folder / FIELDS).is_dir() else []
+        return [f"{name}/{field}" for field in there]
+
     def _folder_of(self, name: str) -> Path:
         """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
         self._check_open()

@@ -71,6 +71,7 @@ def test_a_collection_whose_file_is_gone_is_not_forgotten(three: Path, run: Run)
     assert (dropped.exit_code, dropped.stdout) == (0, "b: dropped\n")
     assert run("check", "--data", three).stdout.count(": ok:") == 2
     assert run("drop", "nothing", "--data", three, "--yes", "--damaged").exit_code == 1
+    assert run("drop", "c", "--data", three, "--yes", "--damaged").stdout == "c: dropped, with 200 items\n"
     with kinbin.open(three) as database:
         assert database.create_collection("b", dim=8).count() == 0
 

@@ -338,6 +338,31 @@ def test_a_shrink_whose_table_is_removed_loses_nothing(db: kinbin.Database, monk
     assert collection.check().ok
 
 
+@pytest.mark.parametrize("fields", [False, True])
+def test_an_older_copy_is_not_taken_by_whoever_asks_by_name(db: kinbin.Database, fields: bool) -> None:
+    """The only process that had the newer file open, a service say, goes on refusing: opened anew the copy would be all there is."""
+    vectors = {"a": [[1.0, 1.0]]} if fields else [[1.0, 1.0]]
+    if fields:
+        db.create_collection("c", fields={"a": {"dim": 2}}).add(["0"], vectors)
+    else:
+        filled(db)
+    file = db.path / "collections" / "c" / "data.mdb"
+    shutil.copy(file, db.path / "older")
+    for i in range(3):
+        db.collection("c").add([f"late{i}"], vectors)
+    shutil.move(file, db.path / "own")
+    shutil.copy(db.path / "older", file)
+    uses = (lambda: db.collection("c").add(["x"], vectors), lambda: db.collection("c").count(), lambda: db.collection("c").scroll())
+    for use in (*uses, *uses):
+        time.sleep(0.06)
+        with pytest.raises(kinbin.CorruptData, match="replaced while it was open"):
+            use()
+    shutil.move(db.path / "own", file)
+    time.sleep(0.15)
+    assert all(db.collection("c").get([f"late{i}" for i in range(3)]))
+    assert db.collection("c").add(["x"], vectors).indexed == 1
+
+
 def test_an_older_copy_under_a_process_is_told(db: kinbin.Database) -> None:
     """Whoever opens it is not sent away to try again: what happened is said, and the collection is named."""
     collection = filled(db)

@@ -185,6 +185,11 @@ def test_fields_are_repaired(tmp_path: Path) -> None:
         words = [kinbin.Sparse([i, 100 + i], [1.0, 2.0]) for i in range(60)]
         made.add([f"i{i}" for i in range(60)], {"a": vectors, "b": words}, [{"n": i} for i in range(60)])
         made.compact()
+        made.add(["more"], {"a": vectors[:1] + 1, "b": words[:1]})
+        made.delete(["more"])
+        whole = database.repair("c", into="whole")
+        assert (whole.items, whole.lost, whole.problems) == (60, 0, [])
+        database.drop_collection("whole")
     file = tmp_path / "data" / "collections" / "c" / "fields" / "a" / "data.mdb"
     data = bytearray(file.read_bytes())
     # Old pages hold copies.

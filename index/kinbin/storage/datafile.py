@@ -222,15 +222,20 @@ class DataFile:
 
         LMDB's own lock is in `lock.mdb`: where that is removed, two processes hold two of them. This one lies on what is written to.
         """
-        with translated():
-            fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        # Before it is held, and until it is not: a child that another thread forks in between would keep it.
         _HELD.add(self)
+        try:
+            with translated():
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            _HELD.discard(self)
+            raise
 
     def let_go(self) -> None:
         """Let the next one write."""
         if self in _HELD:
-            _HELD.remove(self)
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            _HELD.discard(self)
 
     def lock_named(self) -> tuple[int, int] | None:
         """Which file the table of readers is now; None: there is none."""

@@ -389,7 +389,7 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
             out.manifest = numbers(data, "the list of runs") if out.manifest is None else out.manifest
     except CorruptData:
         return False
-    return isinstance(data, list | dict)
+    return isinstance(data, list | dict | int)
 
 
 def _take_object(data: dict[str, Any], out: Saved, *, others: bool) -> None:

@@ -437,7 +437,11 @@ class Store:
         return None
 
     def is_named(self) -> bool:
-        """Whether no other file has its name, but one that was made of it (`shrinking`), nor the directory is gone. Cost: 2 µs."""
+        """Whether the name is still that of this collection: neither is its directory gone, nor are there files of another one.
+
+        An older copy of its own file has the name, and is refused by every use: opened anew it would be taken for all there is.
+        Cost: 2 µs.
+        """
         try:
             self.files.file.check_named()
         except Gone:
@@ -446,7 +450,7 @@ class Store:
             try:
                 self.follow()
             except CorruptData:
-                return False
+                return not is_another(self.path, self._identity)
         except CorruptData:
             return False
         return True

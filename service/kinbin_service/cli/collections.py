@@ -175,7 +175,7 @@ def drop_command(
 ) -> None:
     """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        count = None if damaged else _count(there, name)
+        count = _count_if_any(there, name) if damaged else _count(there, name)
         if not yes:
             _ask(f'Drop "{name}" in {there.where}, with {"all that is left" if count is None else f"{count:,} items"}?')
         there.drop(name, damaged=damaged)
@@ -183,6 +183,14 @@ def drop_command(
         print_json({"dropped": name, "items": count})
     else:
         typer.echo(f"{name}: dropped" + ("" if count is None else f", with {count:,} items"))
+
+
+def _count_if_any(there: Place, name: str) -> int | None:
+    """The same; None where it cannot be opened."""
+    try:
+        return _count(there, name)
+    except Exception:  # noqa: BLE001 - whatever hinders it, the files are dropped
+        return None
 
 
 def _count(there: Place, name: str) -> int:

@@ -28,6 +28,7 @@ def recover_command(
         states = database.recoverable(collection)
         if transaction is not None:
             database.recover(collection, transaction)
+        fields = database.stores_of_fields(collection)
     if as_json:
         print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
     elif transaction is not None:
@@ -41,5 +42,7 @@ def recover_command(
             )
         if not states:
             typer.echo(f"{collection} has no sound state: kinbin repair {collection} saves what is whole; or restore a snapshot")
+    if fields and not as_json:
+        typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
     if not states:
         raise typer.Exit(1)
