@@ -52,7 +52,7 @@ from kinbin.storage.aliases import Aliases
 from kinbin.storage.creation import FIELDS, create_store
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
-from kinbin.storage.folder import holds, listed, odd_ones, remove_leftovers
+from kinbin.storage.folder import holds, listed, odd_ones, remove_leftovers, which
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.upkeep.indexing import checked_kinds
@@ -61,9 +61,9 @@ __all__ = ["Database", "open"]
 
 _FOLDER = "collections"
 _ODD = "this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"
+"""What a check says of a directory that lies among collections."""
 _TRIES = 20
 """Openings of a collection that others remove and make anew meanwhile."""
-"""What a check says of a directory that lies among collections."""
 
 
 class Database(Aliased, Restoring, BackingUp):
@@ -272,12 +272,12 @@ class Database(Aliased, Restoring, BackingUp):
     def _open(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open or share the collection in a directory that may vanish meanwhile, and come again."""
         for _ in range(_TRIES):
-            there = _which(path)
+            there = which(path)
             try:
                 if self._is_there(name):
                     return SHARED.acquire(name, path)
             except StorageError:
-                if there is not None and _which(path) == there:
+                if there is not None and which(path) == there:
                     raise
             else:
                 break
@@ -486,15 +486,6 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
         StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
     """
     return Database(path, snapshots)
-
-
-def _which(path: Path) -> tuple[int, int] | None:
-    """Which directory is at a path; None: there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _resolved(path: Path) -> Path:

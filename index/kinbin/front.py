@@ -136,7 +136,7 @@ class Front(Grouped, Generic[At]):
             return False
 
     def _is_named(self) -> bool:
-        """Whether no other files have the place of its own. Cost: 2 µs."""
+        """Whether the name is still this collection's: see `Store.is_named`."""
         named = self._store.is_named()
         if not named:
             # Who holds it still is told so.

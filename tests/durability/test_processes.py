@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -44,6 +46,39 @@ def pair(nursery: Nursery, folder: Path) -> Pair:
 def differences(child: Child, expected: Stored) -> Any:
     """How what a process sees differs from what must be stored."""
     return child.call("run", "sharing:find_differences", expected)
+
+
+FORKING = """
+import os, sys, time, kinbin
+database = kinbin.open(sys.argv[1])
+with database.collection("c")._store.write():
+    child = os.fork()
+    if not child:
+        time.sleep(120)
+        os._exit(0)
+    print(child, flush=True)
+    time.sleep(120)
+"""
+
+
+def test_a_lock_of_a_writer_does_not_live_on_in_a_child(folder: Path) -> None:
+    """A process forks while it writes, and is killed: the child keeps nobody from writing."""
+    writer = subprocess.Popen([sys.executable, "-c", FORKING, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    child = int(writer.stdout.readline())
+    try:
+        writer.kill()
+        writer.wait()
+        with kinbin.open(folder) as database, ThreadPoolExecutor(1) as pool:
+            vector = np.ones((1, DIM), np.float32)
+            adding = pool.submit(database.collection("c").add, ["x"], vector)
+            try:
+                assert adding.result(LONG).indexed == 1
+            finally:
+                # Or the add would wait for it.
+                os.kill(child, signal.SIGKILL)
+    finally:
+        writer.stdout.close()
 
 
 def test_what_one_acknowledged_the_other_finds(pair: Pair) -> None:

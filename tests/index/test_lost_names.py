@@ -252,6 +252,22 @@ with kinbin.open(sys.argv[1]) as database:
         assert self._process.returncode == 0
 
 
+def without_table_before_a_commit(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Let every lock.mdb be removed between the next writer's begin and its commit, and something be done then."""
+    finish, done = transactions.Writer.finish, False
+
+    def late(writer: transactions.Writer, identity: bytes) -> None:
+        nonlocal done
+        finish(writer, identity)
+        if writer.changed and not done:
+            done = True
+            for lock in (db.path / "collections" / "c").rglob("lock.mdb"):
+                lock.unlink()
+            then()
+
+    monkeypatch.setattr(transactions.Writer, "finish", late)
+
+
 @pytest.mark.parametrize("fields", ["", "fields"])
 def test_a_writer_whose_table_is_removed_loses_nothing_of_others(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch, fields: str) -> None:
     """lock.mdb is removed between a writer's begin and its commit; another process opens the files, and writes when the first has ended."""
@@ -262,20 +278,15 @@ def test_a_writer_whose_table_is_removed_loses_nothing_of_others(db: kinbin.Data
     else:
         collection = filled(db)
     others: list[Other] = []
-    finish = transactions.Writer.finish
 
-    def late(writer: transactions.Writer, identity: bytes) -> None:
-        finish(writer, identity)
-        if writer.changed and not others:
-            for lock in (db.path / "collections" / "c").rglob("lock.mdb"):
-                lock.unlink()
-            others.append(Other(db, fields))
-            assert others[0].told().startswith("open")
-            others[0].ask("theirs")
-            # It waits, or it would have been quick.
-            time.sleep(1)
+    def begin() -> None:
+        others.append(Other(db, fields))
+        assert others[0].told().startswith("open")
+        others[0].ask("theirs")
+        # It waits, or it would have been quick.
+        time.sleep(1)
 
-    monkeypatch.setattr(transactions.Writer, "finish", late)
+    without_table_before_a_commit(db, monkeypatch, begin)
     with pytest.raises(kinbin.StorageBusy, match="outcome is unknown"):
         collection.add(["ours"], {"a": vector} if fields else vector)
     assert others[0].told() == "added theirs"
@@ -292,16 +303,12 @@ def test_a_table_that_is_behind_the_file_is_replaced(db: kinbin.Database, monkey
     """Two processes share a table that a writer of the removed one has committed past: neither writes over that commit."""
     collection = filled(db)
     others: list[Other] = []
-    finish = transactions.Writer.finish
 
-    def late(writer: transactions.Writer, identity: bytes) -> None:
-        finish(writer, identity)
-        if writer.changed and not others:
-            (db.path / "collections" / "c" / "lock.mdb").unlink()
-            others.extend([Other(db), Other(db)])
-            assert [one.told() for one in others] == ["open 10", "open 10"]
+    def begin() -> None:
+        others.extend([Other(db), Other(db)])
+        assert [one.told() for one in others] == ["open 10", "open 10"]
 
-    monkeypatch.setattr(transactions.Writer, "finish", late)
+    without_table_before_a_commit(db, monkeypatch, begin)
     with pytest.raises(kinbin.StorageBusy, match="outcome is unknown"):
         collection.add(["ours"], [[1.0, 2.0]])
     for i, one in enumerate(others):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -249,6 +251,45 @@ def test_a_collection_dropped_by_one_worker_is_gone_for_the_other(two: ServerPro
     finally:
         for client in clients:
             client.close()
+
+
+def test_an_older_copy_of_a_file_under_a_server_is_refused(tmp_path: Path) -> None:
+    """By writes and reads, until the file is back: the server alone had it open, and nothing else remembers what was acknowledged."""
+    file = tmp_path / "data" / "collections" / "c" / "data.mdb"
+    with ServerProcess(tmp_path / "data") as server:
+        client, path = server.client, "/v1/collections/c"
+        client.put(path, json={"dim": 2})
+        for number in range(4):
+            assert client.post(f"{path}/index", json={"items": [{"id": f"{number}", "vector": [1, 1]}]}).status_code == 200
+            if not number:
+                shutil.copy(file, tmp_path / "older")
+        shutil.move(file, tmp_path / "own")
+        shutil.copy(tmp_path / "older", file)
+        for _ in range(3):
+            refused = client.post(f"{path}/index", json={"items": [{"id": "x", "vector": [1, 1]}]})
+            assert (refused.status_code, refused.json()["code"]) == (500, "corrupt_data")
+            assert "replaced while it was open" in refused.text
+            time.sleep(0.15)
+            assert client.get(path).json()["code"] == "corrupt_data"
+        shutil.move(tmp_path / "own", file)
+        time.sleep(0.15)
+        assert client.get(path).json()["count"] == 4
+
+
+def test_a_server_may_open_as_many_files_as_the_system_allows(tmp_path: Path) -> None:
+    """Whatever it was started with: each collection takes four."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    running = FreshServer(tmp_path / "data")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard // 2, hard))
+    try:
+        running.launch()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        until(lambda: bool(running.events("listening")), seconds=60)
+        assert resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        running.close()
 
 
 def test_the_port_takes_connections_once_it_is_said_to_listen(tmp_path: Path) -> None:

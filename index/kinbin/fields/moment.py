@@ -202,7 +202,7 @@ def _check_there(reader: Reader) -> State:
 
 
 def check_not_older(state: State, name: str, field: Reader) -> None:
-    """See that a field was not written for a commit that the first store has not seen come. Cost: 2 µs.
+    """See that a field was not written for a commit that the first store has not seen come. Cost: 3 µs.
 
     Raises:
         CorruptData: it was: the first store's file is an older copy. One that is older by one commit, of which no row was buried yet, is

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kinbin.rows.identity import is_name
 
-__all__ = ["holds", "listed", "odd_ones", "remove_leftovers"]
+__all__ = ["holds", "listed", "odd_ones", "remove_leftovers", "which"]
 
 _OLD_SECONDS = 3600.0
 """After so long nobody works on a draft of a new collection any more."""
@@ -37,6 +37,15 @@ def remove_leftovers(folder: Path) -> None:
             with suppress(FileNotFoundError):
                 if dropped or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
                     shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def which(folder: Path) -> tuple[int, int] | None:
+    """Which directory is at a path, so that one that is made anew is told from it; None: there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def holds(folder: Path) -> bool:

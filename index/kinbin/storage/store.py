@@ -1,9 +1,9 @@
-"""The store's contract, and its LMDB form; `creation` makes its files.
+"""The store's contract: who uses the files when. `opening` is one opening of them, in LMDB; `creation` makes them.
 
 Visibility   A commit is seen by every process at its next `read()`; a reader sees one moment.
 Durability   A commit is on disk before `write()` returns (sync=True, no writemap); an exception inside
              the block leaves no trace of it.
-Ordering     One writer at a time over all processes; commits are numbered without gaps.
+Ordering     One writer at a time over all processes, by LMDB's lock and one on the file itself; commits are numbered without gaps.
 Identity     The state record names the transaction that wrote it, the files name their collection. Where a snapshot's transaction
              is another one, CorruptData: commits were lost. A commit is acknowledged only while the file has its name, and the
              table of readers its own; reads look ten times a second.
@@ -55,7 +55,7 @@ LOOK_SECONDS = 0.1
 """Reads look so often whether the file still has its name."""
 _AWAITED = "the files were made anew, and are opened as soon as a long read of this process ends: try again"
 _TRIES = 20
-"""Snapshots that are begun while others commit."""
+"""Openings of files that others make anew meanwhile."""
 
 
 class Snapshot(Reader):
@@ -113,7 +113,8 @@ class Store:
         """Whether the collection is known to be dropped: said of uses after `close`, where the database is open."""
         self._failed = False
         self._replaced = False
-        """Whether a new file, made of this one, has taken its place (`shrinking`): it is opened as soon as nobody uses this one."""
+        """Whether the files are to be opened anew as soon as nobody uses these: another file was made of this one (`shrinking`), `lock.mdb`
+        is another one, or the map is too small (`addresses`)."""
         self._users: list[int] = []
         """The threads of all uses: a thread that uses the map already waits for nobody to let go of it."""
         # Every read takes it twice: a condition passes each on by a call of its own.
@@ -298,7 +299,7 @@ class Store:
                     self.leave(user)
 
     def catch_up(self) -> None:
-        """See that reads of this process miss no commit, also not of a writer whose `lock.mdb` was removed. Cost: 15 µs.
+        """See that reads of this process miss no commit, also not of a writer whose `lock.mdb` was removed. Cost: 10 µs.
 
         Raises:
             CollectionNotFound (it was removed), CorruptData, StorageBusy.

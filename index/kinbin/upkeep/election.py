@@ -20,6 +20,7 @@ __all__ = ["elected", "is_wanted"]
 
 _LOCKS: set[int] = set()
 """Open lock files of this process."""
+_NONE = -1
 _WANTED: Counter[Path] = Counter()
 """Threads of this process that wait for a lock file."""
 _WANTED_LOCK = threading.Lock()
@@ -53,6 +54,8 @@ def elected(path: Path, *, wait: bool) -> Iterator[bool]:
                 # Its directory was removed, and maybe made anew, while it was waited for: others lock another file.
                 _LOCKS.remove(descriptor)
                 os.close(descriptor)
+                # Another thread may have its number from now on.
+                descriptor = _NONE
                 descriptor = _opened(path)
                 _take(descriptor, path, wait=wait)
         except BlockingIOError:
