@@ -329,14 +329,17 @@ class Store:
             with translated(), self.files.env.begin(buffers=True) as transaction:
                 trees = self.files.trees_at(transaction.id())
                 return trees is not None and trees.state.dropped
-        except Gone:
-            return not self.path.is_dir()
-        except Replaced:
-            return is_another(self.path, self._identity)
+        except (Gone, Replaced):
+            return self._is_elsewhere()
         except KinbinError:
             return False
         finally:
             self.leave(user)
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the name leads to another collection, or to none."""
+        # In this order: another process may make and drop them in turns.
+        return is_another(self.path, self._identity) or not self.path.is_dir()
 
     def _check_kept(self) -> None:
         """See that what was just committed is in the file that has the name, maybe a new one, made of this one; else CorruptData."""
@@ -511,7 +514,7 @@ class Store:
         try:
             self._open()
         except (CollectionNotFound, StorageError):
-            self.removed = self.removed or not self.path.is_dir() or is_another(self.path, self._identity)
+            self.removed = self.removed or self._is_elsewhere()
             self._closed = self.removed
             if self.removed:
                 raise self.over() from None
