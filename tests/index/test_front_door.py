@@ -56,6 +56,7 @@ REFUSED = "(*_, **__)"
 PARAMETERS = {
     "Database.recover": "(name, transaction)",
     "Database.recoverable": "(name)",
+    "Database.stores_of_fields": "(name)",
     "Database.create_collection": (
         "(name, *, kernel=None, dim=None, items='vectors', distance=None, exist_ok=False, fields=None, indexes=None, **options)"
     ),
