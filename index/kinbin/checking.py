@@ -12,7 +12,6 @@ from functools import partial
 
 from kinbin.apart import PROGRESS, REPORT
 from kinbin.database import open as open_database
-from kinbin.errors import CorruptData, KinbinError
 from kinbin.records import CheckReport
 
 __all__: list[str] = []
@@ -24,12 +23,8 @@ def _main(path: str, *names: str) -> None:
         for name in names:
             try:
                 report = database.collection(name).check(partial(_say, PROGRESS, name))
-            except CorruptData as error:
-                report = CheckReport(False, 0, 0, 0, [f"{error.what}; {error.advice}" if "advice" in vars(error) else error.what])
-            except KinbinError as error:
-                report = CheckReport(False, 0, 0, 0, [str(error)])
             except Exception as error:  # noqa: BLE001 - damage may break any assumption; whoever asked is to be told of it
-                report = CheckReport(False, 0, 0, 0, [f"reading it failed: {type(error).__name__}: {error}"])
+                report = CheckReport.of(error)
             _say(REPORT, name, asdict(report))
 
 

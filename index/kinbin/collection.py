@@ -248,7 +248,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
                 report = check_store(reader, self._recipe, progress)
             return report.with_problems(self._indexing.problems())
         except CorruptData as error:
-            return CheckReport(False, 0, 0, 0, [error.what])
+            return CheckReport.of(error)
 
     def link(self, progress: Progress | None = None) -> None:
         """Seal and merge everything, and link every row, now; waits for whoever is at it. progress(linked, to link) is told of it.

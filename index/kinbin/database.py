@@ -391,7 +391,7 @@ class Database(Aliased, Restoring, BackingUp):
         found = check_apart(self.path, wanted, progress)
         with translated():
             odd = odd_ones(self._folder) if names is None else []
-        return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD]))
+        return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD], checked=False))
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
         """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
@@ -403,7 +403,7 @@ class Database(Aliased, Restoring, BackingUp):
         Cost: that of adding the items; ids and payloads are held in memory.
 
         Raises:
-            CollectionNotFound. CollectionExists: `into` is there. CorruptData: what the collection was created with is lost.
+            CollectionNotFound. CollectionExists: `into` is there. CorruptData: nothing can be saved; there is no new collection then.
         """
         name = self._aliases.target(check_name(name))
         into = f"{name}-repaired" if into is None else into

@@ -221,6 +221,12 @@ class StorageError(KinbinError):
     """The store could not do what was asked; nothing was acknowledged."""
 
     code = "storage_error"
+    collection = ""
+    """Whose files these are, where that is told; of the store of a field NAME/FIELD."""
+
+    def __str__(self) -> str:
+        whose = f"collection {self.collection!r}: " if self.collection else ""
+        return f"{whose}{super().__str__()}"
 
 
 class StorageFull(StorageError):
@@ -243,8 +249,6 @@ class CorruptData(StorageError):
 
     code = "corrupt_data"
     advice = "`kinbin check` lists the damage, `kinbin repair` saves what is whole; or restore a snapshot"
-    collection = ""
-    """Whose files these are, where that is known; of the store of a field NAME/FIELD."""
 
     def __init__(self, what: str = "what is stored is damaged", advice: str | None = None) -> None:
         super().__init__(what)
@@ -253,8 +257,12 @@ class CorruptData(StorageError):
             self.advice = advice
 
     def __str__(self) -> str:
-        whose = f"collection {self.collection!r}: " if self.collection else ""
-        return f"{whose}{super().__str__()}{f' ({self.advice})' if self.advice else ''}"
+        return f"{super().__str__()}{f' ({self.advice})' if self.advice else ''}"
+
+    @property
+    def own_advice(self) -> str:
+        """What to do about this damage, where that is not what is done about most."""
+        return self.advice if "advice" in vars(self) else ""
 
 
 class FormatMismatch(StorageError):

@@ -108,7 +108,7 @@ def check_store(
         view = Views(recipe.space.geometry).at(reader)
         assert view is not None
     except CorruptData as error:
-        return CheckReport(False, 0, 0, 0, [error.what])
+        return CheckReport(False, 0, 0, 0, [error.what], advice=error.own_advice)
     if view.state.dropped:
         raise CollectionNotFound("the collection was removed")
     living: list[NDArray[np.uint64]] = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinbin.errors import Problem
+from kinbin.errors import CorruptData, FormatMismatch, KinbinError, Problem
 from kinbin.options import QueryOptions
 from kinbin.parameters import Value
 
@@ -381,10 +381,25 @@ class CheckReport:
     rows: int
     runs: int
     problems: list[str] = field(default_factory=list)
+    checked: bool = True
+    """False: the files could not be read, which says nothing of what is in them: `problems` say why."""
+    advice: str = ""
+    """What to do about the problems, where `Database.repair` is not the first thing."""
 
     def with_problems(self, more: list[str]) -> CheckReport:
         """The same with more problems."""
         return replace(self, ok=self.ok and not more, problems=[*self.problems, *more])
+
+    @classmethod
+    def of(cls, error: Exception) -> CheckReport:
+        """What an error tells that ended a check."""
+        if isinstance(error, CorruptData):
+            _, _, field_name = error.collection.partition("/")
+            where = f"field {field_name}: " if field_name else ""
+            return cls(False, 0, 0, 0, [where + error.what], advice=error.own_advice)
+        if isinstance(error, KinbinError):
+            return cls(False, 0, 0, 0, [str(error)], checked=isinstance(error, FormatMismatch))
+        return cls(False, 0, 0, 0, [f"reading it failed: {type(error).__name__}: {error}"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.collection import Collection
-from kinbin.errors import CorruptData
+from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.fields.collection import FieldsCollection
 from kinbin.records import RepairReport
 from kinbin.rows.rows import Rows
@@ -39,19 +39,15 @@ class Damaged:
     def __init__(self, path: Path) -> None:
         self._stack = ExitStack()
         with ExitStack() as stack:
-            self._first = stack.enter_context(closing(SavedStore(path)))
-            if self._first.saved.config is None:
-                raise CorruptData(
-                    "what the collection was created with is lost: its rows cannot be told from other bytes, and nothing can be saved",
-                    "restore a snapshot, or import it again from its source",
-                )
+            self._first = stack.enter_context(_opened(path))
             self._stores: dict[str, SavedStore] = {}
             self.fields: dict[str, Configuration] | None = None
             self.configuration: Configuration | FieldNames
             if (path / FIELDS).is_dir():
                 self.configuration = FieldNames.decode(self._first.saved.config)
                 for name in self.configuration.names:
-                    self._stores[name] = stack.enter_context(closing(SavedStore(path / FIELDS / name)))
+                    self._stores[name] = stack.enter_context(_opened(path / FIELDS / name))
+                    _refuse_foreign(self._stores[name])
                 self.fields = {name: Configuration.decode(store.saved.config) for name, store in self._stores.items()}
             else:
                 self.configuration = Configuration.decode(self._first.saved.config)
@@ -65,6 +61,9 @@ class Damaged:
         """Add everything that is whole to a new collection of the same configuration.
 
         progress(done, items) is called after each thousand rows. Cost: that of adding the items.
+
+        Raises:
+            CorruptData: there are items, and none of them is whole.
         """
         items = self._first.items
         by_row: dict[int, list[bytes]] = {}
@@ -83,6 +82,9 @@ class Damaged:
             done += len(keys)
             if progress is not None:
                 progress(done, len(items.rows))
+        if lost and not done:
+            why = "; ".join([f"{len(lost):,} items are known, and no checksum proves a vector of them", *self._problems()])
+            raise _nothing_saved(self._first.path, why)
         self._declare(target)
         # Of an item that is saved without its record the payload, if it had one, is lost.
         gone = set(lost)
@@ -124,12 +126,55 @@ class Damaged:
                 out.append(f"{where}pages that are named and cannot be read: {saved.pages_lost:,}")
             if saved.entries_lost:
                 out.append(f"{where}entries of pages that no checksum proves: {saved.entries_lost:,}")
+            if saved.adds_lost:
+                told = "rows of adds that were not sealed into runs yet: one checksum proves a whole add, and does not hold"
+                out.append(f"{where}{told} ({saved.adds_lost:,} adds)")
             if saved.identity is not None and saved.identity.collection != name_of(store.path):
                 out.append(f"{where}the files say that they are those of {saved.identity.collection!r}: these are its items")
             if saved.manifest is None:
                 out.append(f"{where}the list of runs is lost; rows were looked for in all of them")
             out += [where + problem for problem in store.problems]
         return out
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[SavedStore]:
+    """One store of a damaged collection.
+
+    Raises:
+        CorruptData: nothing can be saved of it.
+    """
+    try:
+        store = SavedStore(path)
+    except CorruptData as error:
+        error.collection = name_of(path)
+        if error.own_advice:
+            raise
+        raise _nothing_saved(path, error.what) from None
+    except FormatMismatch as error:
+        raise _nothing_saved(path, str(error)) from None
+    with closing(store):
+        if store.saved.config is None:
+            raise _nothing_saved(path, "what it was created with is lost, and its rows cannot be told from other bytes")
+        yield store
+
+
+def _nothing_saved(path: Path, why: str) -> CorruptData:
+    error = CorruptData(f"nothing can be saved: {why}", "restore a snapshot, or import the collection again from its source")
+    error.collection = name_of(path)
+    return error
+
+
+def _refuse_foreign(store: SavedStore) -> None:
+    """Raise where the files of a field are those of another one: its rows would be given to items by the numbers of others."""
+    identity = store.saved.identity
+    if identity is not None and identity.collection != name_of(store.path):
+        error = CorruptData(
+            f"these are the files of {identity.collection!r}: the vectors in them are of other items",
+            "put each file back into its directory",
+        )
+        error.collection = name_of(store.path)
+        raise error
 
 
 def _slices(numbers: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:

@@ -58,6 +58,7 @@ COLLECTION_METRICS = (
     Described("snapshot_time_seconds", "gauge", "when the newest snapshot was begun, in seconds since 1970", ("collection",)),
     Described("disk_free_bytes", "gauge", "bytes that the server may still write, where collections and where snapshots lie", ("place",)),
     Described("certificate_expires_seconds", "gauge", "end of the TLS certificate in its file, in seconds since 1970; absent without TLS"),
+    Described("collections_damaged", "gauge", "collections that are seen to be damaged by a look at what they count"),
     Described("collections_unread", "gauge", "collections that could not be read, or are more than are told of"),
 )
 """What is told of the first collections by name, and of the server. `field` is empty but where items have several vectors."""
@@ -85,7 +86,7 @@ class Stored(Collector):
     def _look(self) -> list[Metric]:
         names = self._database.collections()
         families = [_family(one) for one, _ in _VALUES]
-        unread = max(0, len(names) - self._most)
+        unread, damaged = max(0, len(names) - self._most), 0
         for name in names[: self._most]:
             try:
                 stats = self._database.collection(name).stats()
@@ -93,6 +94,7 @@ class Stored(Collector):
                 continue
             except (kinbin.KinbinError, OSError) as error:
                 unread += 1
+                damaged += isinstance(error, kinbin.CorruptData)
                 log.warning("no metrics of a collection", extra={"fields": {"collection": name, "reason": type(error).__name__}})
                 continue
             for field, told in _told(stats):
@@ -100,8 +102,9 @@ class Stored(Collector):
                     number = value(told)
                     if number is not None:
                         family.add_metric([name, field], number)
-        counts = [_number("collections", len(names)), _number("collections_unread", unread)]
-        return [*families, *counts, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
+        counts = {"collections": len(names), "collections_unread": unread, "collections_damaged": damaged}
+        told = [_number(name, count) for name, count in counts.items()]
+        return [*families, *told, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
 
     def _snapshots(self, names: list[str]) -> Metric:
         """The newest snapshot of each collection that has one."""

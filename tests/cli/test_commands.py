@@ -253,7 +253,10 @@ def test_check_of_a_good_database(filled: Path, run: Run) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == ["photos: ok: 300 items, 300 rows, 0 runs", "words: ok: 2 items, 2 rows, 0 runs"]
     told = orjson.loads(run("check", "--data", filled, "--collection", "words", "--json").stdout)
-    assert told == {"ok": True, "collections": {"words": {"ok": True, "items": 2, "rows": 2, "runs": 0, "problems": []}}}
+    assert told == {
+        "ok": True,
+        "collections": {"words": {"ok": True, "items": 2, "rows": 2, "runs": 0, "problems": [], "checked": True, "advice": ""}},
+    }
     assert run("check", "--data", filled, "--collection", "nothing").exit_code == 1
 
 

@@ -156,3 +156,88 @@ def test_a_state_whose_records_are_damaged_is_not_sound(three: Path, run: Run) -
     harmed(three, "b")
     told = orjson.loads(run("recover", "b", "--data", three, "--json").stdout)
     assert [state["items"] for state in told["states"]] in ([], [0])
+
+
+def with_fields(data: Path) -> Path:
+    """A database of a collection `f` of two fields, of which each add is one entry of the journal."""
+    with still(), kinbin.open(data) as database:
+        collection = database.create_collection("f", fields={"colour": {"dim": 8}, "shape": {"dim": 8}})
+        rows = np.random.default_rng(1).random((2, 50, 8))
+        collection.add([f"f{i}" for i in range(50)], {"colour": rows[0], "shape": rows[1]})
+    return data / "collections" / "f" / "fields"
+
+
+def test_check_and_repair_name_the_field(data: Path, run: Run) -> None:
+    """A field's file that is gone: which field it is, and what to do; nothing is left beside the damaged collection."""
+    fields = with_fields(data)
+    kept = (fields / "shape" / FILE).read_bytes()
+    (fields / "shape" / FILE).unlink()
+    checked = run("check", "--data", data)
+    assert checked.exit_code == 1
+    assert checked.stdout.splitlines() == [
+        "f: DAMAGED",
+        "  field shape: data.mdb is not there: it was removed or moved away",
+        "  What to do: put it back; or restore a snapshot",
+    ]
+    repair = run("repair", "f", "--data", data)
+    assert (repair.exit_code, repair.stderr.startswith("Error: collection 'f/shape': data.mdb is not there")) == (1, True)
+    (fields / "shape" / FILE).write_bytes(kept)
+    assert run("check", "--data", data).exit_code == 0
+    assert run("check", "--data", data, "--collection", "f-repaired").exit_code == 1
+
+
+def test_a_field_is_not_repaired_from_the_files_of_another(data: Path, run: Run) -> None:
+    """Rows are found by their numbers: those of another field would be given to items that never had them."""
+    fields = with_fields(data)
+    (fields / "shape" / FILE).write_bytes((fields / "colour" / FILE).read_bytes())
+    repair = run("repair", "f", "--data", data)
+    assert repair.exit_code == 1
+    assert repair.stderr.startswith(
+        "Error: collection 'f/shape': these are the files of 'f/colour': the vectors in them are of other items (put"
+    )
+    with kinbin.open(data) as database:
+        assert database.collections() == ["f"]
+
+
+def test_an_empty_file_is_not_sent_in_circles(three: Path, run: Run) -> None:
+    """Nothing can be saved of it: repair says so, and names what can be done."""
+    (three / "collections" / "b" / FILE).write_bytes(b"")
+    assert "data.mdb is empty" in run("check", "--data", three).stdout
+    repair = run("repair", "b", "--data", three)
+    assert repair.stderr.startswith("Error: collection 'b': nothing can be saved: data.mdb is empty (restore a snapshot, or import")
+    (three / "collections" / "b" / FILE).write_bytes(bytes(100_000))
+    repair = run("repair", "b", "--data", three)
+    assert repair.stderr.startswith("Error: collection 'b': nothing can be saved: what it was created with is lost")
+    with kinbin.open(three) as database:
+        assert database.collections() == ["a", "b", "c"]
+
+
+def test_a_repair_that_saves_nothing_leaves_nothing(three: Path, run: Run) -> None:
+    """All rows came with one add, whose checksum does not hold: why they are lost is told, and there is no empty collection."""
+    file = three / "collections" / "b" / FILE
+    content = bytearray(file.read_bytes())
+    rows = np.random.default_rng(1).random((200, 8)).astype(np.float32)
+    for place in (20, 150):
+        content[content.index(rows[place, :4].tobytes())] ^= 1
+    file.write_bytes(content)
+    repair = run("repair", "b", "--data", three)
+    assert repair.exit_code == 1
+    assert "200 items are known, and no checksum proves a vector of them" in repair.stderr
+    assert "one checksum proves a whole add, and does not hold (1 adds)" in repair.stderr
+    with kinbin.open(three) as database:
+        assert database.collections() == ["a", "b", "c"]
+
+
+def test_what_could_not_be_looked_at_is_not_called_damaged(three: Path, run: Run) -> None:
+    """A directory of another name, and files that may not be read: `repair` is no advice there."""
+    (three / "collections" / "a copy").mkdir()
+    checked = run("check", "--data", three)
+    assert checked.exit_code == 1
+    assert "a copy: NOT CHECKED\n  this is no name" in checked.stdout
+    assert "kinbin repair" not in checked.stdout
+    told = orjson.loads(run("check", "--data", three, "--json").stdout)["collections"]
+    assert {name: report["checked"] for name, report in told.items()} == {"a": True, "b": True, "c": True, "a copy": False}
+    assert not kinbin.CheckReport.of(kinbin.StorageError("permission denied")).checked
+    assert not kinbin.CheckReport.of(kinbin.StorageBusy("try again")).checked
+    assert kinbin.CheckReport.of(kinbin.FormatMismatch("of another version")).checked
+    assert kinbin.CheckReport.of(ZeroDivisionError("no")).checked

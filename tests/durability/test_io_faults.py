@@ -231,7 +231,8 @@ def _fill(collection: kinbin.Collection, rng: np.random.Generator) -> dict[str, 
         ids = [f"b{batch}i{i}" for i in range(50)]
         try:
             collection.add(ids, vectors)
-        except StorageFull:
+        except StorageFull as error:
+            assert str(error).startswith("collection 'c': the ")
             assert collection.get(ids) == [None] * 50
             return kept
         kept |= dict(zip(ids, vectors, strict=True))

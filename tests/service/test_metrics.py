@@ -150,6 +150,19 @@ async def test_only_the_first_collections_are_told_by_name(tmp_path: Path) -> No
     assert (value(told, "collections"), value(told, "collections_unread")) == (3, 2)
 
 
+async def test_damaged_collections_are_counted(tmp_path: Path) -> None:
+    """Of a collection whose file is gone nothing is told but that there is one, and of the others everything."""
+    async with running_app(tmp_path / "data") as app:
+        for name in ("a", "b"):
+            await app.put(f"/v1/collections/{name}", {"dim": 2})
+        assert value(await metrics(app), "collections_damaged") == 0
+    (tmp_path / "data" / "collections" / "a" / "data.mdb").unlink()
+    async with running_app(tmp_path / "data") as app:
+        told = await metrics(app)
+    assert (value(told, "collections"), value(told, "collections_unread"), value(told, "collections_damaged")) == (2, 1, 1)
+    assert value(told, "collection_items", collection="b", field="") == 0
+
+
 async def test_the_queue_is_told_while_it_is_full(tmp_path: Path) -> None:
     """/metrics answers while all threads are held, and tells how many requests run and wait."""
     async with running_app(tmp_path / "data", threads=1, queue_length=3) as app:

@@ -379,6 +379,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
         """Verify every checksum, that every item has its row in every field, and what `Collection.check` does of each. Reads everything."""
         problems: list[str] = []
+        advice = ""
         rows = runs = items = 0
         try:
             problems = survey_store(self._store)
@@ -397,8 +398,8 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
                     rows, runs = rows + report.rows, runs + report.runs
             problems += self._indexing.problems()
         except CorruptData as error:
-            problems.append(error.what)
-        return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS])
+            problems, advice = [*problems[: MOST_PROBLEMS - 1], *CheckReport.of(error).problems], error.own_advice
+        return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS], advice=advice)
 
     @staticmethod
     def _checked_items(moment: Moment, problems: list[str]) -> NDArray[np.uint64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,18 @@ _OWN = "objects"
 """Of the library alone: what an encoder of the user's makes of objects, for a distance of the user's."""
 
 
+@cache
+def _imported(home: str) -> Kind:
+    module, _, attribute = home.partition(":")
+    kind: Kind = getattr(import_module(module), attribute)
+    return kind
+
+
 class _Kinds(Mapping[str, "Kind"]):
     """Kinds are imported when they are looked up: their names alone need no numpy."""
 
     def __getitem__(self, name: str) -> Kind:
-        module, _, attribute = _HOMES[name].partition(":")
-        kind: Kind = getattr(import_module(module), attribute)
-        return kind
+        return _imported(_HOMES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_HOMES)

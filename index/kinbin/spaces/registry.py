@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ _TOLD = 1e15
 _MOST_PARTS = 3
 
 
+@cache
 def _imported(home: str) -> Space:
     module, _, attribute = home.partition(":")
     space: Space = getattr(import_module(module), attribute)

@@ -71,6 +71,8 @@ class Saved:
     """Items that there are, as the state record says; None: it is lost."""
     entries_lost: int = 0
     """Entries of leaves that no checksum proves."""
+    adds_lost: int = 0
+    """Those among them that are the rows of an add, not sealed into a run yet: one checksum proves all of them."""
     pages_lost: int = 0
     """Pages that are named and cannot be read."""
 
@@ -269,6 +271,7 @@ class Salvage:
                     break
             else:
                 out.entries_lost += 1
+                out.adds_lost += tree == b"journal"
 
     def _save(self, tree: bytes, key: bytes, value: bytes, first: int, out: Saved, *, right: bool) -> bool:
         """Save one entry, if it verifies; right: put a flipped bit right. Returns whether it did."""

@@ -33,7 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError, StorageFull
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
 from kinbin.storage.creation import name_of
@@ -148,7 +148,7 @@ class Store:
         raise StorageBusy("the store is made anew faster than it can be opened: try again")
 
     def tell_whose(self, error: BaseException | None) -> None:
-        """Let an error of damage tell whose files are damaged.
+        """Let an error of damage, or of a full disk, tell whose files they are.
 
         Raises:
             CollectionNotFound: in its place, where the files lost their name because the collection was dropped.
@@ -162,7 +162,7 @@ class Store:
         self._name(error)
 
     def _name(self, error: BaseException | None) -> None:
-        if isinstance(error, CorruptData) and not error.collection:
+        if isinstance(error, CorruptData | StorageFull) and not error.collection:
             error.collection = name_of(self.path)
 
     def _check_identity(self, trees: Trees) -> None:

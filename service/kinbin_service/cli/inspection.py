@@ -41,27 +41,32 @@ def stats_command(
         _show_stats(collection, found)
 
 
+_OF_ONE_COLLECTION = ("corrupt_data", "format_mismatch", "storage_error", "storage_busy")
+"""Errors that say nothing of the other collections."""
+
+
 def _overview(there: Place, as_json: bool) -> None:
     """A line about every collection; of damaged ones what is damaged."""
     found: dict[str, dict[str, Any]] = {}
-    damaged: dict[str, str] = {}
+    failed: dict[str, dict[str, str]] = {}
     for name in there.names():
         try:
             found[name] = there.collection(name).stats()
         except Exception as error:
-            if getattr(error, "code", "") != "corrupt_data":
+            code = getattr(error, "code", "")
+            if code not in _OF_ONE_COLLECTION:
                 raise
-            damaged[name] = str(error)
+            failed[name] = {"code": code, "message": str(error)}
     if as_json:
-        print_json(found | {name: {"error": {"code": "corrupt_data", "message": text}} for name, text in damaged.items()})
+        print_json(found | {name: {"error": error} for name, error in failed.items()})
     else:
-        _show_overview(there.where, found, damaged)
-    if damaged:
+        _show_overview(there.where, found, failed)
+    if failed:
         raise typer.Exit(1)
 
 
-def _show_overview(where: str, found: dict[str, dict[str, Any]], damaged: dict[str, str]) -> None:
-    if not found and not damaged:
+def _show_overview(where: str, found: dict[str, dict[str, Any]], failed: dict[str, dict[str, str]]) -> None:
+    if not found and not failed:
         typer.echo(f"{where} holds no collections")
         return
     table = Table("collection", "items", "of", "kernel", "dim", "runs", "size", box=None, pad_edge=False)
@@ -79,9 +84,9 @@ def _show_overview(where: str, found: dict[str, dict[str, Any]], damaged: dict[s
     console = output_console()
     if found:
         console.print(table)
-    for name, text in damaged.items():
-        tell(console, f"{name}: DAMAGED", "bold red")
-        tell(console, f"  {one_line(text)}")
+    for name, error in failed.items():
+        tell(console, f"{name}: {'DAMAGED' if error['code'] == 'corrupt_data' else 'NOT READ'}", "bold red")
+        tell(console, f"  {one_line(error['message'])}")
 
 
 def _count(about: dict[str, Any]) -> str:
@@ -193,7 +198,8 @@ def _told(report: kinbin.CheckReport) -> dict[str, Any]:
     """A report as plain data; without counts, where a collection was too damaged to count."""
     counts = {"items": report.items, "rows": report.rows, "runs": report.runs}
     known = report.ok or any(counts.values())
-    return {"ok": report.ok, **(counts if known else dict.fromkeys(counts)), "problems": list(report.problems)}
+    told = {"problems": list(report.problems), "checked": report.checked, "advice": report.advice}
+    return {"ok": report.ok, **(counts if known else dict.fromkeys(counts)), **told}
 
 
 def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
@@ -204,10 +210,12 @@ def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
         if report["ok"]:
             tell(console, f"{name}: ok: {report['items']:,} items, {report['rows']:,} rows, {report['runs']:,} runs")
             continue
-        tell(console, f"{name}: DAMAGED", "bold red")
+        tell(console, f"{name}: {'DAMAGED' if report['checked'] else 'NOT CHECKED'}", "bold red")
         for problem in report["problems"]:
             tell(console, f"  {one_line(problem)}")
-    if any(not report["ok"] for report in reports.values()):
+        if report["advice"]:
+            tell(console, f"  What to do: {one_line(report['advice'])}")
+    if any(report["checked"] and not report["ok"] and not report["advice"] for report in reports.values()):
         tell(
             console,
             "kinbin repair NAME saves what is whole into a new collection. Or restore a snapshot, or import again from the source.",
