@@ -143,7 +143,7 @@ def work(connection: Connection, folder: str, number: int, seed: int, asked: tup
 
 
 def renewed_campaign(nursery: Nursery, work: Path, seed: int, rounds: int, *, plant: str = "", seconds: float = 3.0) -> Verdicts:
-    """So many rounds of some seconds, every second one with fields; a verdict each."""
+    """So many rounds of some seconds, every second one with fields; a verdict each. A planted bug that is told ends them."""
     out = Verdicts()
     for number in range(rounds):
         folder, fields = work / "renewed", number % 2 == 1
@@ -160,4 +160,6 @@ def renewed_campaign(nursery: Nursery, work: Path, seed: int, rounds: int, *, pl
         out.add(f"seed {seed + number}, {'fields' if fields else 'one vector'}", "; ".join(wrong[:2]), "fields" if fields else "one vector")
         nursery.end_children()
         shutil.rmtree(folder)
+        if plant and out.wrong:
+            break
     return out
