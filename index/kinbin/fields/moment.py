@@ -52,6 +52,24 @@ class Part:
     masks: Masks
     """Hide the rows that are not of the moment; None: those that live are just its rows."""
 
+    def verify_rows(self, cancel: threading.Event | None) -> None:
+        """See that rows are what was written, as `View.verify_rows` does.
+
+        Raises:
+            CorruptData, SearchCancelled.
+        """
+        with self.telling():
+            self.view.verify_rows(self.reader, cancel)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let damage that is found inside tell which field it is."""
+        try:
+            yield
+        except CorruptData as error:
+            self.field._store.tell_whose(error)
+            raise
+
 
 class Known:
     """What is worked out of one state of all stores, once. Holds no snapshot; places are used inside of one of the same state."""

@@ -100,7 +100,8 @@ class Search:
         spans[:, 1], spans[:, 2] = n, np.arange(len(which)) * n
         parts = np.empty((len(self.combination.names), len(which), n))
         for name, out in zip(self.combination.names, parts, strict=True):
-            known = self.moment.known
+            known, part = self.moment.known, self.moment.parts[name]
+            part.verify_rows(self.wanted.cancel)
             places = known.everything(name) if self.passing is None else places_of(known.views[name], numbers)
             self._score(name, which, places, spans, out.reshape(-1))
         return parts
@@ -111,7 +112,8 @@ class Search:
         queries = self.queries[name] if len(which) == self.m else self.queries[name].take(which)
         desk = field._searcher.borrow(queries)
         if score_rows(field._space.record, queries_record(queries), *places, spans, desk.scratch.record, out):
-            raise _damaged()
+            with self.moment.parts[name].telling():
+                raise _damaged()
         field._searcher.give_back(desk)
         out[:] = field._space.printed(out)
 
@@ -263,8 +265,9 @@ class Search:
         numbers = np.unique(found.numbers[found.numbers >= 0]).astype(np.uint64)
         for name in self.combination.names:
             part = self.moment.parts[name]
-            if not are_sound(*places_of(part.view, numbers), part.field._wide):
-                raise _damaged()
+            with part.telling():
+                if not are_sound(*places_of(part.view, numbers), part.field._wide):
+                    raise _damaged()
 
 
 def _least(combination: Combination) -> float:

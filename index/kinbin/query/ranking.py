@@ -35,7 +35,8 @@ class AllRows:
 
     def __init__(self, searcher: Searcher, at: tuple[Reader, View], masks: Masks, cancel: threading.Event | None) -> None:
         self.searcher = searcher
-        self.reader, view = at
+        self.reader, self._view = at
+        view = self._view
         self.cancel = cancel
         dead = [*(run.dead for run in view.runs), view.fresh.dead] if masks is None else masks
         local = [mask.living() for mask in dead]
@@ -63,6 +64,8 @@ class AllRows:
         Raises:
             CorruptData: a row is damaged. SearchCancelled.
         """
+        if which is None:
+            self._view.verify_rows(self.reader, self.cancel)
         addresses, rooms = (self.addresses, self.rooms) if which is None else (self.addresses[which], self.rooms[which])
         space, m, n = self.searcher.space, len(queries), len(addresses)
         out = np.empty((m, n))

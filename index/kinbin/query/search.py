@@ -374,7 +374,7 @@ class _Run:
     def scan(self, which: NDArray[np.int64]) -> None:
         """Answer some of the queries exactly; codes, where there are any, spare most rows."""
         plan = self.call.plan
-        self.verify_rows()
+        self.call.view.verify_rows(self.call.reader, self.call.wanted.cancel)
         queries, asked, part = self.some(which)
         part.answers.candidates[:] = 0
         coded = plan.links is not None and self.call.wanted.share >= _SPARSE and self.scan_codes(queries, asked, part)
@@ -417,12 +417,6 @@ class _Run:
         self.scan_rows(asked, part, self.call.masked(plan.links.rest), more=True)
         part.answers.certificates[:] = certificates
         self.put(which, part)
-
-    def verify_rows(self) -> None:
-        """See that rows are what was written, once for each run: an answer by a scan is complete only then."""
-        for run in self.call.view.runs:
-            look(self.call.wanted.cancel)
-            run.verify_rows(self.call.reader)
 
     def scan_rows(self, asked: Record, part: Found, segments: Record, *, more: bool) -> None:
         """Score all rows of some segments. more: besides what was found already."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kinbin.cancelling import look
 from kinbin.errors import CorruptData
 from kinbin.links.linkset import Links, LinkSet
 from kinbin.segments.fresh import Fresh, gone_in
@@ -50,6 +51,16 @@ class View(Segments):
         if state.rows not in (live, None):
             raise CorruptData(f"{live:,} rows are alive, the state record says {state.rows:,}")
         return cls(runs, fresh, live, total, state, links, unlisted=unlisted)
+
+    def verify_rows(self, reader: Reader, cancel: threading.Event | None) -> None:
+        """See that rows are what was written, once for each run in a process: an answer of all rows is complete only then.
+
+        Raises:
+            CorruptData. SearchCancelled.
+        """
+        for run in self.runs:
+            look(cancel)
+            run.verify_rows(reader)
 
     @property
     def unlinked_rows(self) -> int:
