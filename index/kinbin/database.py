@@ -32,9 +32,12 @@ from kinbin.errors import (
     Closed,
     CollectionExists,
     CollectionNotFound,
+    CorruptData,
     FormatMismatch,
     InvalidInput,
+    StorageBusy,
     StorageError,
+    StorageFull,
     nearest,
     suggestion,
 )
@@ -54,6 +57,8 @@ from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.folder import holds, listed, odd_ones, remove_leftovers, which
 from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.mapped import refuse_files_of_others
+from kinbin.storage.opening import INHERITED
 from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.upkeep.indexing import checked_kinds
 
@@ -360,14 +365,15 @@ class Database(Aliased, Restoring, BackingUp):
     def _folder_of(self, name: str) -> Path:
         """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
         self._check_open()
-        collection, _, field = str(name).partition("/")
+        collection, _, field = name.partition("/") if isinstance(name, str) else (name, "", "")
         collection = self._aliases.target(check_name(collection))
         folder = self._folder / collection
         if field:
             check_name(field, "field")
             folder = folder / FIELDS / field
-        if not holds(folder):
-            raise self._not_found(name)
+        with translated():
+            if not holds(folder):
+                raise self._not_found(name)
         return folder
 
     def background(self) -> dict[str, dict[str, Any]]:
@@ -384,12 +390,12 @@ class Database(Aliased, Restoring, BackingUp):
             CollectionNotFound.
         """
         there = self.collections()
-        wanted = there if names is None else list(dict.fromkeys(map(self._aliases.target, names)))
+        wanted = there if names is None else list(dict.fromkeys(self._aliases.target(check_name(name)) for name in names))
         for name in wanted:
             if name not in there:
                 raise self._not_found(name)
-        found = check_apart(self.path, wanted, progress)
         with translated():
+            found = check_apart(self.path, wanted, progress)
             odd = odd_ones(self._folder) if names is None else []
         return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD], checked=False))
 
@@ -405,6 +411,8 @@ class Database(Aliased, Restoring, BackingUp):
         Raises:
             CollectionNotFound. CollectionExists: `into` is there. CorruptData: nothing can be saved; there is no new collection then.
         """
+        if isinstance(name, str) and "/" in name:
+            raise InvalidInput.of("bad_name", f"a field is repaired with its collection: {name.partition('/')[0]}", field="name")
         name = self._aliases.target(check_name(name))
         into = f"{name}-repaired" if into is None else into
         check_name(into)
@@ -428,17 +436,18 @@ class Database(Aliased, Restoring, BackingUp):
     def drop_collection(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
 
-        damaged: also one whose files cannot be opened, or written. Other processes are not told then: writes of theirs fail, and who
-        holds the `Collection` reads what it had, until other files have the name or it asks for it anew (`collection`).
+        damaged: also one whose files are damaged, or cannot be written as the disk is full. Other processes are not told then: writes of
+        theirs fail, and who holds the `Collection` reads what it had, until other files have the name or it asks for it anew.
 
         Raises:
-            CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it. CorruptData: see damaged.
+            CollectionNotFound. AliasConflict: it is an alias, or aliases lead to it. CorruptData: see damaged; or these are the files of
+            another collection, which has lost them. StorageError: this user may not read or write them.
         """
         check_name(name)
         self._check_open()
         with self._lock:
             self._aliases.refuse_alias(name)
-            refused = (StorageError,) if damaged else ()
+            refused = (CorruptData, FormatMismatch, StorageFull, StorageBusy) if damaged else ()
             there = None
             with suppress(*refused):
                 there = self.collection(name)
@@ -448,6 +457,8 @@ class Database(Aliased, Restoring, BackingUp):
                 if there is not None:
                     with suppress(*refused):
                         there._mark_dropped()
+                if damaged:
+                    refuse_files_of_others(self._folder / name)
                 self._bury(name)
             self._used.pop(name, None)
             if there is not None:
@@ -468,7 +479,7 @@ class Database(Aliased, Restoring, BackingUp):
         if self._closed:
             raise Closed("the database was closed")
         if os.getpid() != self._pid:
-            raise Closed("the database was opened before a fork, which it cannot: open it in each process, after the fork")
+            raise Closed(INHERITED)
 
     def __enter__(self) -> Database:
         return self

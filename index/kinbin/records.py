@@ -432,6 +432,8 @@ class SnapshotInfo:
     """Of the whole file, as `sha256sum` prints it."""
     grown_bytes: int = 0
     """What the collection's files grew by while it was made: what others wrote meanwhile found no free pages."""
+    problem: str = ""
+    """What is wrong with the file, as far as its size and its beginning show; `Snapshots.verify` reads all of it."""
 
 
 @dataclass(frozen=True, slots=True)

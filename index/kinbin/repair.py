@@ -113,28 +113,45 @@ class Damaged:
 
     def _problems(self) -> list[str]:
         """What was lost besides items, and what was worked out."""
+        doubts = [_doubts(f"field {name}: " if name else "", store) for name, store in {"": self._first, **self._stores}.items()]
+        return [*self._miscounted(), *(doubt for some in doubts for doubt in some)]
+
+    def _miscounted(self) -> list[str]:
+        """Whether there are other items than the state record counts, or than the fields were written for."""
         out = []
-        unknown = (self._first.saved.counted or 0) - len(self._first.items.rows)
-        if unknown > 0:
-            out.append(f"{unknown:,} more items were stored, as the state record says: nothing is known of them")
-        for name, store in {"": self._first, **self._stores}.items():
-            where = f"field {name}: " if name else ""
-            saved = store.saved
-            if not saved.newest_known:
-                out.append(f"{where}a meta page is damaged: this may be the state before the last commit")
-            if saved.pages_lost:
-                out.append(f"{where}pages that are named and cannot be read: {saved.pages_lost:,}")
-            if saved.entries_lost:
-                out.append(f"{where}entries of pages that no checksum proves: {saved.entries_lost:,}")
-            if saved.adds_lost:
-                told = "rows of adds that were not sealed into runs yet: one checksum proves a whole add, and does not hold"
-                out.append(f"{where}{told} ({saved.adds_lost:,} adds)")
-            if saved.identity is not None and saved.identity.collection != name_of(store.path):
-                out.append(f"{where}the files say that they are those of {saved.identity.collection!r}: these are its items")
-            if saved.manifest is None:
-                out.append(f"{where}the list of runs is lost; rows were looked for in all of them")
-            out += [where + problem for problem in store.problems]
+        counted, found, at = self._first.saved.counted, len(self._first.items.rows), self._first.saved.sequence
+        if counted is None:
+            out.append("the state record is lost: how many items there were is not known")
+        elif counted > found:
+            out.append(f"{counted - found:,} more items were stored, as the state record says: nothing is known of them")
+        elif counted < found:
+            out.append(f"{found - counted:,} items fewer were stored, as the state record says: so many may have been deleted before")
+        for name, store in self._stores.items():
+            written = store.saved.written_for
+            if written is not None and at is not None and written > at + 1:
+                told = f"field {name}: it was written for commit {written}, and the items are at commit {at}"
+                out.append(f"{told}: an older copy of their file was put in its place, and later items are not here")
         return out
+
+
+def _doubts(where: str, store: SavedStore) -> list[str]:
+    """What is lost of one store, or was worked out. where: what stands before each."""
+    saved = store.saved
+    out = []
+    if not saved.newest_known:
+        out.append("a meta page is damaged: this may be the state before the last commit")
+    if saved.pages_lost:
+        out.append(f"pages that are named and cannot be read: {saved.pages_lost:,}")
+    if saved.entries_lost:
+        out.append(f"entries of pages that no checksum proves: {saved.entries_lost:,}")
+    if saved.adds_lost:
+        told = "rows of adds that were not sealed into runs yet: one checksum proves a whole add, and does not hold"
+        out.append(f"{told} ({saved.adds_lost:,} adds)")
+    if saved.identity is not None and saved.identity.collection != name_of(store.path):
+        out.append(f"the files say that they are those of {saved.identity.collection!r}: these are its items")
+    if saved.manifest is None:
+        out.append("the list of runs is lost; rows were looked for in all of them")
+    return [where + problem for problem in (*out, *store.problems)]
 
 
 @contextmanager

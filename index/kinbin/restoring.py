@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kinbin.collection import Collection
-from kinbin.errors import CollectionExists
+from kinbin.errors import CollectionExists, CorruptData
 from kinbin.fields.collection import FieldsCollection
 from kinbin.parameters import path_of
 from kinbin.records import SnapshotInfo
@@ -58,7 +58,10 @@ class Restoring:
         path = self.snapshots.path(source.collection, source.id) if stored else path_of(source)  # type: ignore[union-attr, arg-type]
         if name in self.collections():
             raise _in_the_way(name)
-        proved(path, check_known)
+        found = proved(path, check_known)
+        if stored and found.collection != path.parent.name:
+            what = f"the snapshot is one of the collection {found.collection!r}, whose file was put in the place of its own"
+            raise CorruptData(what, "put it back; or restore it by its path")
 
         def existing(_: bool) -> Collection:
             self.collection(name)  # or it is half removed, and gone now

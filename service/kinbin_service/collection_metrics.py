@@ -103,8 +103,8 @@ class Stored(Collector):
                     if number is not None:
                         family.add_metric([name, field], number)
         counts = {"collections": len(names), "collections_unread": unread, "collections_damaged": damaged}
-        told = [_number(name, count) for name, count in counts.items()]
-        return [*families, *told, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
+        numbers = [_number(name, count) for name, count in counts.items()]
+        return [*families, *numbers, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
 
     def _snapshots(self, names: list[str]) -> Metric:
         """The newest snapshot of each collection that has one."""

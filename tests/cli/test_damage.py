@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import orjson
@@ -12,6 +18,7 @@ import pytest
 from typer.testing import Result
 
 import kinbin
+from kinbin.storage.salvage import Salvage
 from linked import still
 
 Run = Callable[..., Result]
@@ -241,3 +248,123 @@ def test_what_could_not_be_looked_at_is_not_called_damaged(three: Path, run: Run
     assert not kinbin.CheckReport.of(kinbin.StorageBusy("try again")).checked
     assert kinbin.CheckReport.of(kinbin.FormatMismatch("of another version")).checked
     assert kinbin.CheckReport.of(ZeroDivisionError("no")).checked
+
+
+def swapped(one: Path, other: Path) -> None:
+    """Let two files change places."""
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+
+
+def test_fields_whose_files_were_swapped_are_not_taken_over(data: Path, run: Run) -> None:
+    """Alike as they are, nothing would ever show it: neither recover nor repair makes one of the other, and no advice leads there."""
+    fields = with_fields(data)
+    swapped(fields / "colour" / FILE, fields / "shape" / FILE)
+    told = run("check", "--data", data).stdout.splitlines()
+    assert told[0] == "f: DAMAGED"
+    assert "these are the files of the collection 'f/" in told[1]
+    assert told[2:] == ["  What to do: put each file back into the directory of its collection"]
+    for field in ("colour", "shape"):
+        refused = run("recover", f"f/{field}", "--transaction", "2", "--data", data)
+        assert (refused.exit_code, "what is in them is of other items (put each file back" in refused.stderr) == (1, True)
+        assert not (fields / field / "data.mdb.damaged").exists()
+    assert run("repair", "f", "--data", data).exit_code == 1
+    assert "a field is repaired with its collection: f" in run("repair", "f/shape", "--data", data).stderr
+    swapped(fields / "colour" / FILE, fields / "shape" / FILE)
+    assert run("check", "--data", data).exit_code == 0
+
+
+def test_the_only_files_of_another_collection_are_not_dropped(three: Path, run: Run) -> None:
+    """Two collections changed places: dropping one of them as damaged would remove what the other has nowhere else."""
+    files = [three / "collections" / name / FILE for name in "ab"]
+    swapped(*files)
+    refused = run("drop", "a", "--data", three, "--yes", "--damaged")
+    assert refused.exit_code == 1
+    assert "collection 'a': these are the files of 'b', which has them nowhere else: they are not removed (put each file" in refused.stderr
+    files[1].write_bytes(files[0].read_bytes())
+    assert run("drop", "a", "--data", three, "--yes", "--damaged").exit_code == 0
+    assert "b: ok: 200 items" in run("check", "--data", three).stdout
+
+
+def test_repair_tells_that_the_items_are_older_than_their_fields(data: Path, run: Run) -> None:
+    """What was written since is not in the file that is there: repair says so, and ends with 1."""
+    fields = with_fields(data)
+    items = fields.parent / FILE
+    older = items.read_bytes()
+    with still(), kinbin.open(data) as database:
+        collection = database.fields_collection("f")
+        for one in "xyz":
+            collection.add([one], {"colour": np.ones((1, 8)), "shape": np.ones((1, 8))})
+    items.write_bytes(older)
+    repair = run("repair", "f", "--data", data)
+    assert repair.exit_code == 1
+    assert "field colour: it was written for commit 4, and the items are at commit 1: an older copy" in repair.stdout
+
+
+def test_repair_tells_of_more_items_than_there_were(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of before, in the place of others, may hold what was deleted: the state record counts fewer, or is lost."""
+    original = Salvage.records
+    for counted, told in (
+        (198, "2 items fewer were stored"),
+        (None, "the state record is lost"),
+        (203, "3 more items were stored"),
+        (200, ""),
+    ):
+        monkeypatch.setattr(Salvage, "records", lambda self, counted=counted: replace(original(self), counted=counted))
+        with kinbin.open(three) as database:
+            problems = database.repair("a", "new").problems
+            assert (len(problems), "".join(problems).startswith(told)) == (int(bool(told)), True)
+            database.drop_collection("new")
+
+
+def test_a_field_that_is_gone_is_named_and_the_others_go_on(data: Path, run: Run) -> None:
+    """Its whole directory was removed: that is no file of another version."""
+    fields = with_fields(data)
+    with kinbin.open(data) as database:
+        database.create_collection("whole", dim=4)
+    shutil.rmtree(fields / "shape")
+    with kinbin.open(data) as database, pytest.raises(kinbin.CorruptData, match=r"collection 'f/shape': data\.mdb is not there"):
+        database.collection("f")
+    shown = run("stats", "--data", data)
+    assert (shown.exit_code, "whole" in shown.stdout, "f: DAMAGED" in shown.stdout) == (1, True, True)
+    assert "field shape: data.mdb is not there" in run("check", "--data", data).stdout
+    dropped = run("drop", "f", "--data", data, "--yes", "--damaged")
+    assert dropped.stdout == "f: dropped\n"
+
+
+def test_a_directory_that_may_not_be_read_is_not_damaged(three: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on; it is not dropped as damaged, for its files may be whole."""
+    scandir = os.scandir
+
+    def refusing(path: Any = ".") -> Any:
+        if str(path).endswith("/b"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with kinbin.open(three) as database:
+        assert database.collections() == ["a", "b", "c"]
+    denied = kinbin.StorageError("permission denied")
+    monkeypatch.setattr(kinbin.Database, "collection", Mock(side_effect=denied))
+    refused = run("drop", "b", "--data", three, "--yes", "--damaged")
+    assert (refused.exit_code, "permission denied" in refused.stderr) == (1, True)
+    assert (three / "collections" / "b" / FILE).exists()
+
+
+def test_a_recovery_that_finds_the_disk_full_can_be_repeated(three: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was copied of the file has not its name, and is removed."""
+    original = shutil.copyfile
+
+    def half(source: Path, target: Path) -> None:
+        Path(target).write_bytes(Path(source).read_bytes()[:5_000])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", half)
+    before = (three / "collections" / "a" / FILE).read_bytes()
+    refused = run("recover", "a", "--transaction", "2", "--data", three)
+    assert (refused.exit_code, "full" in refused.stderr) == (1, True)
+    assert (three / "collections" / "a" / FILE).read_bytes() == before
+    assert not [entry for entry in (three / "collections" / "a").iterdir() if "damaged" in entry.name]
+    monkeypatch.setattr(shutil, "copyfile", original)
+    assert run("recover", "a", "--transaction", "2", "--data", three).exit_code == 0

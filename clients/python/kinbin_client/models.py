@@ -473,6 +473,8 @@ class Snapshot(_Model):
     bytes: int
     sha256: str
     grown_bytes: int = 0
+    problem: str = ""
+    """What is wrong with its file, as far as its size and its beginning show."""
 
 
 class SnapshotReport(_Model):

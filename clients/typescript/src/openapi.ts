@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 ecb116ade7afa42ca85876fc6323d7acb852e3e501cc466d8e7999c5909f9884, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 3f4b80b9001897563504481f1c52437ad7426b5e3982ccb3b335146008cd8ff1, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -3864,7 +3864,7 @@ export interface components {
         };
         /**
          * SnapshotAnswer
-         * @description A snapshot that is whole, on disk.
+         * @description A snapshot on disk.
          */
         SnapshotAnswer: {
             /**
@@ -3893,6 +3893,11 @@ export interface components {
              * @description what the collection's files grew by while it was made
              */
             grown_bytes: number;
+            /**
+             * Problem
+             * @description what is wrong with its file, as far as size and beginning show; empty: nothing. verify reads all
+             */
+            problem: string;
         };
         /**
          * SnapshotDeletedAnswer

@@ -77,13 +77,14 @@ class Snapshots:
         made: SnapshotInfo = replace(collection.snapshot(folder / f"{number}{_FILE}", cancel=cancel), id=number)
         self._tell(made)
         if keep is not None:
-            for old in self.list(name)[:-keep]:
+            # One that is damaged is none of those that are kept, and is left for whoever looks at it.
+            for old in [one for one in self.list(name) if not one.problem][:-keep]:
                 with contextlib.suppress(SnapshotNotFound):
                     self.delete(name, str(old.id))
         return made
 
     def list(self, name: str) -> list[SnapshotInfo]:
-        """The snapshots of a collection, which need not be there any more, the oldest first."""
+        """The snapshots of a collection, which need not be there any more, the oldest first; damaged ones have a `problem`."""
         name = self._of(name)
         with translated():
             there = self.folder / name
@@ -102,7 +103,7 @@ class Snapshots:
         """What is told of one snapshot.
 
         Raises:
-            SnapshotNotFound: there is none, or its file cannot be read at all.
+            SnapshotNotFound: there is none.
         """
         self.path(name, id)
         told = self._told(self._of(name), id)
@@ -151,8 +152,10 @@ class Snapshots:
             found = proved(path)
         except KinbinError as error:
             return SnapshotReport(False, 0, [str(error)])
-        if known is not None and known.sha256 != found.sha256:
+        if known is not None and known.sha256 not in ("", found.sha256):
             return SnapshotReport(False, found.items, ["its SHA-256 is another than when it was made"])
+        if found.collection != self._of(name):
+            return SnapshotReport(False, found.items, [f"it is one of the collection {found.collection!r}"])
         return SnapshotReport(True, found.items, [])
 
     @contextlib.contextmanager
@@ -183,20 +186,34 @@ class Snapshots:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""
         path = self.folder / name / f"{number}{_FILE}"
         try:
-            told = SnapshotInfo(**orjson.loads(path.with_suffix(_TOLD).read_bytes()))
-            if told.bytes == path.stat().st_size:
-                return replace(told, id=number)
+            told = replace(SnapshotInfo(**orjson.loads(path.with_suffix(_TOLD).read_bytes())), id=number)
         except (OSError, ValueError, TypeError):
-            pass
+            return self._read(path, name, number)
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return None
+        # What is told stays as it was: it says what the file was.
+        if told.collection != name:
+            return self._read(path, name, number)
+        return told if told.bytes == size else replace(told, problem=f"it has {size:,} bytes, and had {told.bytes:,} when it was made")
+
+    def _read(self, path: Path, name: str, number: str) -> SnapshotInfo | None:
+        """The same from the file itself; None: it is gone."""
         try:
             with path.open("rb") as file:
                 head = SnapshotReader(file, path.stat().st_size).head
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            return None
         except (OSError, KinbinError) as error:
             log.warning("the snapshot %s of %s cannot be read: %s", number, name, error)
-            return None
+            size = path.stat().st_size if path.exists() else 0
+            return SnapshotInfo(name, number, "", 0, size, "", problem=str(error))
         found = SnapshotInfo(head.collection, number, head.created, head.items, path.stat().st_size, digest)
+        if head.collection != name:
+            return replace(found, collection=name, problem=f"it is one of the collection {head.collection!r}")
         self._tell(found)
         return found
 

@@ -19,7 +19,7 @@ from kinbin.storage.headers import Configuration, FieldNames, Identity
 from kinbin.storage.lockfile import make_lock_file
 from kinbin.storage.lookups import NAMES
 
-__all__ = ["FIELDS", "create_store", "give_name", "name_of"]
+__all__ = ["FIELDS", "create_store", "give_name", "is_renamed", "name_of"]
 
 FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
@@ -50,6 +50,11 @@ def create_store(path: Path, configuration: Configuration | FieldNames, fields: 
 def name_of(path: Path) -> str:
     """The name of the collection whose files lie here; of the store of a field NAME/FIELD."""
     return f"{path.parent.parent.name}/{path.name}" if path.parent.name == FIELDS else path.name
+
+
+def is_renamed(name: str, before: str) -> bool:
+    """Whether files of the one name may go on under the other: those of a field only as the same field, whatever its collection."""
+    return name.partition("/")[1:] == before.partition("/")[1:]
 
 
 def _write_new(path: Path, configuration: Configuration | FieldNames, name: str, rows: int | None) -> None:

@@ -203,6 +203,11 @@ class DataFile:
         """
         return self._look(_TRIES)[0]
 
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is."""
+        return self._is
+
     def is_same_as(self, other: DataFile) -> bool:
         """Whether both are one file."""
         return self._is == other._is
@@ -272,7 +277,10 @@ class DataFile:
                     told, "put it back; or make a snapshot or an export by this process, which still reads what it had, before it ends"
                 )
             told = f"{DATA} was replaced while it was open: nothing is acknowledged any more"
-            raise Replaced(told, "put the file back; or end every process that has it open, and begin again with the other file")
+            raise Replaced(
+                told,
+                "put back the very file, which a copy of it is not; or end every process that has it open, and begin again with the other",
+            )
         if found.st_size < pages * self.meta.page_bytes:
             raise CorruptData(f"{DATA} was cut off while it was open: nothing is acknowledged any more")
         if self._lock is not None and self.lock_named() != self._lock:

@@ -55,3 +55,6 @@ def holds(folder: Path) -> bool:
             return next(entries, None) is not None
     except (FileNotFoundError, NotADirectoryError):
         return False
+    except PermissionError:
+        # Whatever is in it: whoever uses it is told, and the others go on.
+        return True

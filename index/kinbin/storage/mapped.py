@@ -12,12 +12,13 @@ from typing import TypeVar
 import numpy as np
 
 from kinbin.errors import CorruptData, FormatMismatch, StorageError
+from kinbin.storage.creation import FIELDS
 from kinbin.storage.datafile import DataFile
 from kinbin.storage.errors import translated
 from kinbin.storage.format import decode_json
 from kinbin.storage.lookups import META, Trees
 
-__all__ = ["address_of", "check_free", "is_another", "is_successor", "look_at"]
+__all__ = ["address_of", "check_free", "is_another", "is_successor", "look_at", "refuse_files_of_others"]
 
 T = TypeVar("T")
 
@@ -63,6 +64,35 @@ def is_another(folder: Path, identity: bytes | None) -> bool:
     except StorageError:
         return False
     return None is not known != identity
+
+
+def refuse_files_of_others(folder: Path) -> None:
+    """See that the files in a collection's directory are its own, or are those of another one that has its own as well.
+
+    Raises:
+        CorruptData: they are all that another collection has.
+    """
+    whose = _collection_in(folder)
+    if whose is None or whose == folder.name:
+        return
+    collection, _, field = whose.partition("/")
+    other = folder.parent / collection
+    if other.is_dir() and _collection_in(other / FIELDS / field if field else other) != whose:
+        error = CorruptData(
+            f"these are the files of {whose!r}, which has them nowhere else: they are not removed",
+            "put each file back into the directory of its collection",
+        )
+        error.collection = folder.name
+        raise error
+
+
+def _collection_in(folder: Path) -> str | None:
+    """Whose files lie in a folder, as they say: NAME, or NAME/FIELD; None: they do not say it, or cannot be read."""
+    try:
+        _, identity = _looked(folder, lambda trees: trees.identity())
+    except StorageError:
+        return None
+    return None if identity is None else identity.collection
 
 
 def _looked(folder: Path, read: Callable[[Trees], T]) -> tuple[DataFile, T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from ctypes import string_at
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import lmdb
 import numpy as np
 
-from kinbin.errors import StorageBusy
+from kinbin.errors import Closed, StorageBusy
 from kinbin.storage.addresses import is_outgrown, map_for
 from kinbin.storage.datafile import META_BYTES, Meta, Outgrown, Replaced, behind
 from kinbin.storage.errors import translated
@@ -19,10 +20,29 @@ from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, look_at
 
-__all__ = ["Opening"]
+__all__ = ["INHERITED", "Opening"]
 
+INHERITED = (
+    "a process that had this database open was forked, and its child cannot open it again: fork before it is opened, open it only in the "
+    'children, or start them by multiprocessing\'s "spawn"'
+)
 _TRIES = 20
 """Snapshots that are begun while others commit."""
+
+
+_OPEN: weakref.WeakSet[Opening] = weakref.WeakSet()
+"""Those of this process."""
+_INHERITED: set[tuple[int, int]] = set()
+"""Files that LMDB has open in this process because it had them in the one that was forked: it opens them no second time."""
+
+
+def _inherit() -> None:
+    """In a forked child: nothing of the parent's openings is used."""
+    _INHERITED.update(one.file.inode for one in _OPEN if not one.is_closed)
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_inherit)
 
 
 class Opening:
@@ -40,6 +60,10 @@ class Opening:
         # Before LMDB follows the first page: it trusts them all.
         self.file, trees = look_at(path)
         check(trees)
+        if self.file.inode in _INHERITED:
+            self.file.close()
+            raise Closed(INHERITED)
+        self.is_closed = False
         with translated():
             make_lock_file(path)
             lock = self.file.lock_named()
@@ -59,6 +83,7 @@ class Opening:
                     self.handles = tuple(self.env.open_db(name, transaction, create=False) for name in NAMES)
                 self.newest: Trees | None = self._find_base(trees, lock)
                 self.env.reader_check()
+                _OPEN.add(self)
             except BaseException as error:
                 self.close()
                 if isinstance(error, lmdb.InvalidError):
@@ -68,6 +93,7 @@ class Opening:
 
     def close(self) -> None:
         """Let go of the files. Harmless when repeated."""
+        self.is_closed = True
         self.env.close()
         self.file.close()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kinbin.errors import CorruptData, InvalidInput, StorageError
 from kinbin.storage.copying import Tally
-from kinbin.storage.creation import name_of
+from kinbin.storage.creation import is_renamed, name_of
 from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
@@ -62,13 +62,12 @@ def recover(folder: Path, transaction: int) -> None:
     if transaction not in there:
         raise InvalidInput.of("bad_parameter", f"there is no sound state of transaction {transaction}", field="transaction")
     state, page, page_bytes = there[transaction]
+    if state.collection is not None and not is_renamed(name_of(folder), state.collection):
+        what = f"these are the files of {state.collection!r}: what is in them is of other items"
+        raise CorruptData(what, "put each file back into its directory; or restore a snapshot")
     number = _PAGE_NUMBER.unpack_from(page)[0]
     with translated():
-        if (folder / DAMAGED_COPY).exists():
-            raise StorageError(f"{folder / DAMAGED_COPY} is there: it is never overwritten; put it elsewhere first")
-        shutil.copyfile(folder / DATA, folder / DAMAGED_COPY)
-        with (folder / DAMAGED_COPY).open("rb") as copied:
-            os.fsync(copied.fileno())
+        _keep_damaged(folder)
         with (folder / DATA).open("rb") as file:
             # Up to the end of the file would be safe as well, but pages of the state that is given up would never be used again.
             last = proved_last_page(file.fileno(), number)
@@ -78,6 +77,21 @@ def recover(folder: Path, transaction: int) -> None:
         sync_directory(folder)
     if state.collection not in (name_of(folder), None):
         _rename(folder)
+
+
+def _keep_damaged(folder: Path) -> None:
+    """Copy the file as it is now; under its name only when it is whole."""
+    kept = folder / DAMAGED_COPY
+    if kept.exists():
+        raise StorageError(f"{kept} is there: it is never overwritten; put it elsewhere first")
+    draft = kept.with_name(f".new-{DAMAGED_COPY}")
+    try:
+        shutil.copyfile(folder / DATA, draft)
+        with draft.open("rb") as copied:
+            os.fsync(copied.fileno())
+        draft.rename(kept)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _rename(folder: Path) -> None:
@@ -92,8 +106,15 @@ def _rename(folder: Path) -> None:
 
 def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
     """Each sound state with its meta page and the size of a page, the last first."""
+    try:
+        with translated():
+            head, _ = head_of(folder / DATA)
+    except CorruptData as error:
+        error.collection = name_of(folder)
+        if not error.own_advice:
+            error.advice = "restore a snapshot, or import the collection again from its source"
+        raise
     with translated():
-        head, _ = head_of(folder / DATA)
         content = np.fromfile(folder / DATA, np.uint8)
         with (folder / DATA).open("rb") as file:
             sound = [has_sound_trees(file.fileno(), number) for number in (0, 1)]

@@ -71,6 +71,10 @@ class Saved:
     """Items that there are, as the state record says; None: it is lost."""
     entries_lost: int = 0
     """Entries of leaves that no checksum proves."""
+    sequence: int | None = None
+    """The commit that the state record tells of; None: it is lost."""
+    written_for: int | None = None
+    """Of a field: the commit of the items that it was last written for; None: it is lost, or none."""
     adds_lost: int = 0
     """Those among them that are the rows of an add, not sealed into a run yet: one checksum proves all of them."""
     pages_lost: int = 0
@@ -381,10 +385,14 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
     if key == b"state" and len(value) >= 4 and zlib.crc32(value[4:]) == int.from_bytes(value[:4], "little"):
         # All that it says is worked out from the other records; how many items there were tells whether all were found.
         with suppress(KinbinError):
-            out.counted = fmt.decode_state(value).items if out.counted is None else out.counted
+            state = fmt.decode_state(value)
+            if out.counted is None:
+                out.counted, out.sequence = state.items, state.sequence
         return True
     try:
         data = fmt.decode_json(value, "a record")
+        if key == b"commit" and isinstance(data, int) and only is None and out.written_for is None:
+            out.written_for = data
         # The key of a record may be damaged: its content tells what it is.
         if isinstance(data, dict):
             _take_object(data, out, others=only is None)

@@ -33,18 +33,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kinbin.errors import Closed, CollectionNotFound, CorruptData, KinbinError, StorageBusy, StorageError, StorageFull
+from kinbin.errors import Closed, CollectionNotFound, CorruptData, FormatMismatch, KinbinError, StorageBusy, StorageError
 from kinbin.storage import format as fmt
 from kinbin.storage.commits import tell_of_commit
-from kinbin.storage.creation import name_of
-from kinbin.storage.datafile import Gone, LockReplaced, Replaced, TableBehind
+from kinbin.storage.creation import is_renamed, name_of
+from kinbin.storage.datafile import Gone, LockReplaced, Replaced, TableBehind, gone
 from kinbin.storage.directories import sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lockfile import LOCK
 from kinbin.storage.lookups import Trees
 from kinbin.storage.mapped import check_free, is_another, is_successor
-from kinbin.storage.opening import Opening
+from kinbin.storage.opening import INHERITED, Opening
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["Snapshot", "Store"]
@@ -141,7 +141,11 @@ class Store:
             except Replaced:
                 # Made anew between two looks at it (`shrinking`): what was found in the one file says nothing of the other.
                 continue
-            except CorruptData as error:
+            except FormatMismatch as error:
+                missing = error if self.path.is_dir() else gone()
+                self._name(missing)
+                raise missing from None
+            except StorageError as error:
                 self._name(error)
                 raise
             return
@@ -162,7 +166,7 @@ class Store:
         self._name(error)
 
     def _name(self, error: BaseException | None) -> None:
-        if isinstance(error, CorruptData | StorageFull) and not error.collection:
+        if isinstance(error, StorageError) and not isinstance(error, StorageBusy) and not error.collection:
             error.collection = name_of(self.path)
 
     def _check_identity(self, trees: Trees) -> None:
@@ -177,9 +181,10 @@ class Store:
         if have is None and trees.state.transaction is not None:
             raise CorruptData("the files do not say whose they are")
         if have is not None and have.collection != name and not self._adopt:
+            back = "put each file back into the directory of its collection"
             raise CorruptData(
                 f"these are the files of the collection {have.collection!r}: they were put in the place of its own",
-                "put each file back into the directory of its collection; `kinbin recover` goes on with these, under this name",
+                f"{back}; `kinbin recover` goes on with these, under this name" if is_renamed(name, have.collection) else back,
             )
         if self._identity is not None and trees.identity_record != self._identity:
             self.removed = True
@@ -486,7 +491,7 @@ class Store:
     def refuse_fork(self) -> None:
         """Raise Closed in a forked child; takes no lock, for another thread may have held it at the fork, and so for ever."""
         if os.getpid() != self._pid:
-            raise Closed("the database was opened before a fork, which it cannot: open it in each process, after the fork")
+            raise Closed(INHERITED)
 
     def _check_open(self, user: int) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ from kinbin_service.cli.place import Place, place
 __all__ = ["restore_command", "snapshot_command", "snapshots_command"]
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The collection.")]
-_TOLD = ("id", "collection", "created", "items", "bytes", "sha256", "grown_bytes")
+_TOLD = ("id", "collection", "created", "items", "bytes", "sha256", "grown_bytes", "problem")
 
 
 def _plain(made: Any) -> dict[str, Any]:
@@ -89,11 +89,13 @@ def snapshots_command(
         listed = kept.list(name)
     if as_json:
         print_json({"snapshots": [_plain(one) for one in listed]})
-        return
-    for one in listed:
-        typer.echo(f"{one.id}: {one.items:,} items, {one.bytes:,} bytes")
-    if not listed:
-        typer.echo(f"{name} has no snapshots")
+    else:
+        for one in listed:
+            typer.echo(f"{one.id}: {f'DAMAGED: {one.problem}' if one.problem else f'{one.items:,} items, {one.bytes:,} bytes'}")
+        if not listed:
+            typer.echo(f"{name} has no snapshots")
+    if any(one.problem for one in listed):
+        raise typer.Exit(1)
 
 
 def restore_command(

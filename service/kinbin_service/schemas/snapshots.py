@@ -52,7 +52,7 @@ class RestoreOptions(BaseModel):
 
 
 class SnapshotAnswer(BaseModel):
-    """A snapshot that is whole, on disk."""
+    """A snapshot on disk."""
 
     id: Annotated[str, Field(description="among the snapshots of the collection, ascending with time")]
     collection: str
@@ -61,6 +61,9 @@ class SnapshotAnswer(BaseModel):
     bytes: int
     sha256: Annotated[str, Field(description="of the file, hexadecimal")]
     grown_bytes: Annotated[int, Field(description="what the collection's files grew by while it was made")]
+    problem: Annotated[
+        str, Field(description="what is wrong with its file, as far as size and beginning show; empty: nothing. verify reads all")
+    ]
 
 
 class SnapshotsAnswer(BaseModel):

@@ -352,5 +352,5 @@ def test_damage_is_told(tmp_path: Path, quiet: None, X: dict[str, Any]) -> None:
         assert c.add(["i0002"], some(X, [2]), [{"i": 2}]).updated == 1
         _holds(c, _of(X, 0, 6))
     shutil.rmtree(tmp_path / "collections" / "c" / "fields" / "words")
-    with kinbin.open(tmp_path) as db, pytest.raises(kinbin.FormatMismatch):
+    with kinbin.open(tmp_path) as db, pytest.raises(kinbin.CorruptData, match=r"collection 'c/words': data\.mdb is not there"):
         db.collection("c")

@@ -364,3 +364,31 @@ def test_a_kill_leaves_nothing_that_is_listed(database: Any, tmp_path: Path, mon
     third = database.snapshots.create("c")
     assert drafts(tmp_path) == []
     assert database.snapshots.list("c") == [first, second, third]
+
+
+def test_a_damaged_one_is_listed_as_that(database: Any) -> None:
+    """Cut, emptied, or of another collection: it is told, what was written of it stays, and it is none of those that are to be kept."""
+    for name in "ab":
+        database.create_collection(name, dim=3).add(["x", name], [[1, 2, 3], [3, 2, 1]])
+    kept = [database.snapshots.create("a") for _ in range(4)]
+    cut, empty, foreign, sound = kept
+    paths = [database.snapshots.path("a", one.id) for one in kept]
+    beside = paths[0].with_suffix(".json").read_bytes()
+    paths[0].write_bytes(paths[0].read_bytes()[:40])
+    paths[1].write_bytes(b"")
+    paths[1].with_suffix(".json").unlink()
+    paths[2].write_bytes(database.snapshots.path("b", database.snapshots.create("b").id).read_bytes())
+    paths[2].with_suffix(".json").unlink()
+    told = database.snapshots.list("a")
+    assert [one.id for one in told] == [one.id for one in kept]
+    assert told[0].problem == f"it has 40 bytes, and had {cut.bytes:,} when it was made"
+    assert [bool(one.problem) for one in told] == [True, True, True, False]
+    assert told[2].problem == "it is one of the collection 'b'"
+    assert paths[0].with_suffix(".json").read_bytes() == beside
+    assert [database.snapshots.verify("a", one.id).ok for one in kept] == [False, False, False, True]
+    for one in (cut, empty, foreign):
+        with pytest.raises((kinbin.CorruptData, kinbin.FormatMismatch)):
+            database.restore(one, "again")
+    last = database.snapshots.create("a", keep=2)
+    assert [one.id for one in database.snapshots.list("a")] == [*(one.id for one in kept), last.id]
+    assert sound.problem == ""
