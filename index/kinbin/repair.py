@@ -63,7 +63,7 @@ class Damaged:
         progress(done, items) is called after each thousand rows. Cost: that of adding the items.
 
         Raises:
-            CorruptData: there are items, and none of them is whole.
+            CorruptData: there are items, or may be, and none of them is whole.
         """
         items = self._first.items
         by_row: dict[int, list[bytes]] = {}
@@ -82,9 +82,9 @@ class Damaged:
             done += len(keys)
             if progress is not None:
                 progress(done, len(items.rows))
-        if lost and not done:
-            why = "; ".join([f"{len(lost):,} items are known, and no checksum proves a vector of them", *self._problems()])
-            raise _nothing_saved(self._first.path, why)
+        if not done and (lost or self._first.saved.counted != 0):
+            known = [f"{len(lost):,} items are known, and no checksum proves a vector of them"] if lost else []
+            raise _nothing_saved(self._first.path, "; ".join([*known, *self._problems()]))
         self._declare(target)
         # Of an item that is saved without its record the payload, if it had one, is lost.
         gone = set(lost)
