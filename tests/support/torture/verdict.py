@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -90,6 +91,7 @@ class _User:
             self.verdict.silent.append(f"{when}filter: {even}, not {right}")
         for mode in ("exact", "bands", "links", "auto"):
             self._searches(collection, mode, when)
+        self._by_examples(collection, when)
 
     def _silent(self, what: str, found: list[str], wanted: list[str]) -> None:
         lost, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
@@ -136,6 +138,18 @@ class _User:
         for name, place, answer in zip(names, places, answers, strict=False):
             if answer is not None:
                 self._search(f"{when}{mode}", name, self._kernel[place], answer, everything)
+
+    def _by_examples(self, collection: Any, when: str) -> None:
+        """Exact searches by two examples, which are scored by a way of their own."""
+        names = sorted(set(self.known) - self.open)
+        for pair in list(pairwise(names))[::9]:
+            answer = self.attempt(f"{when}examples", partial(collection.query_examples, pair, k=3, mode="exact"))
+            if answer is None or self.open:
+                continue
+            mean = self._kernel[[self.known[name][0] for name in pair]].mean(axis=0)
+            best = np.sort(mean[[place for name, (place, _) in self.known.items() if name not in pair]])[::-1][:3]
+            if len(answer.scores) != 3 or not np.allclose(answer.scores, best, rtol=0, atol=1e-5):
+                self.verdict.silent.append(f"{when}examples: a neighbour of {pair[0]} and {pair[1]} is left out")
 
     def _is_right(self, batch: Any, places: list[int]) -> bool:
         """Whether all answers are just what they should be; what is not is looked at one by one."""
