@@ -44,6 +44,7 @@ from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.searching import Searched
 from kinbin.segments.source import Recipe
+from kinbin.storage.errors import translated
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
 from kinbin.storage.survey import NOT_LOOKED, survey_store
@@ -255,10 +256,11 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
 
         Cost: 60 to 90 µs a row that is not linked yet (165 beyond 131,072 rows). Raises Closed if the collection is closed meanwhile.
         """
-        self._upkeep.merge_all()
-        if self._pools is not None:
-            self._pools.build(progress)
-        self._linker.link_all(progress)
+        with translated():
+            self._upkeep.merge_all()
+            if self._pools is not None:
+                self._pools.build(progress)
+            self._linker.link_all(progress)
 
     def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
         """Write everything, as it is at this moment, to a new file, while others read and write (`Database.restore` takes it).
@@ -293,9 +295,10 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         """
         with self._reading():
             before = self._store.size_on_disk()
-        self._upkeep.merge_all()
-        if shrink:
-            self._upkeep.shrink()
+        with translated():
+            self._upkeep.merge_all()
+            if shrink:
+                self._upkeep.shrink()
         return CompactReport(before, self._store.size_on_disk())
 
     def _reading(self) -> Reading:

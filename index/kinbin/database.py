@@ -32,12 +32,9 @@ from kinbin.errors import (
     Closed,
     CollectionExists,
     CollectionNotFound,
-    CorruptData,
     FormatMismatch,
     InvalidInput,
-    StorageBusy,
     StorageError,
-    StorageFull,
     nearest,
     suggestion,
 )
@@ -55,7 +52,7 @@ from kinbin.storage.aliases import Aliases
 from kinbin.storage.creation import FIELDS, create_store
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
-from kinbin.storage.folder import holds, listed, odd_ones, remove_leftovers, which
+from kinbin.storage.folder import holds, listed, odd_ones, refuse_denied, remove_leftovers, which
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.mapped import refuse_files_of_others
 from kinbin.storage.opening import INHERITED
@@ -447,7 +444,9 @@ class Database(Aliased, Restoring, BackingUp):
         self._check_open()
         with self._lock:
             self._aliases.refuse_alias(name)
-            refused = (CorruptData, FormatMismatch, StorageFull, StorageBusy) if damaged else ()
+            refused = (StorageError,) if damaged else ()
+            if damaged:
+                refuse_denied(self._folder / name)
             there = None
             with suppress(*refused):
                 there = self.collection(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -218,13 +219,18 @@ def test_a_creation_whose_last_sync_failed_can_be_repeated(tmp_path: Path, monke
 def test_what_the_system_forbids_is_told_as_a_storage_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the operating system, wherever a path is looked at, reaches the caller as Kinbin's."""
 
-    def forbidden(path: object) -> object:
+    def forbidden(path: object, *_: object) -> object:
         raise PermissionError(13, "Permission denied")
 
     with kinbin.open(folder) as database:
         with monkeypatch.context() as patch:
             patch.setattr(os, "scandir", forbidden)
-            for use in (lambda: database.collection("c"), lambda: database.create_collection("d"), database.collections):
+            # Which there are is told by their directories alone: those that may be read are used.
+            assert database.collections() == ["c"]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", forbidden)
+            uses: list[Callable[[], object]] = [lambda: database.collection("c"), lambda: database.create_collection("d")]
+            for use in uses:
                 with pytest.raises(kinbin.StorageError, match="Permission denied"):
                     use()
         assert database.collection("c").count() == 0

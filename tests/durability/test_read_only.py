@@ -68,7 +68,7 @@ def test_a_database_that_may_not_be_written_is_refused_with_the_reason(closed_fo
     command = [*as_others(), sys.executable, "-c", OPENING, *map(str, closed_folders)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["['c']", f"StorageError {READ_ONLY}"] * 2
+    assert done.stdout.splitlines() == ["['c']", f"StorageError collection 'c': {READ_ONLY}"] * 2
     assert contents(tmp_path) == before
 
 

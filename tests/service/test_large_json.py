@@ -40,9 +40,11 @@ def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 def plain(value: Any) -> Any:
-    """A value with lists in the place of arrays."""
+    """A value with lists in the place of arrays, and integers as arrays hold them: 64-bit floats, which not all are."""
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, int) and abs(value) > 2**53:
+        return float(value)
     if isinstance(value, list):
         return [plain(one) for one in value]
     return {name: plain(one) for name, one in value.items()} if isinstance(value, dict) else value
@@ -92,6 +94,12 @@ class TestPieces:
     def test_awkward_texts(self, text: bytes) -> None:
         """Commas too many or too few, keys that occur twice, other arrays, and escapes at every border."""
         same(text)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_an_integer_that_no_float_is_becomes_the_nearest_one() -> None:
+    """Of vectors, whose values are floats."""
+    same(b'{"items":[' + b"0," * 16 + b"11805916207174113034]}")
 
 
 def test_vectors_become_arrays_and_nothing_else_does() -> None:

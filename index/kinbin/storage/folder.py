@@ -8,9 +8,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from kinbin.errors import StorageError
 from kinbin.rows.identity import is_name
+from kinbin.storage.datafile import DATA
 
-__all__ = ["holds", "listed", "odd_ones", "remove_leftovers", "which"]
+__all__ = ["holds", "listed", "odd_ones", "refuse_denied", "remove_leftovers", "which"]
 
 _OLD_SECONDS = 3600.0
 """After so long nobody works on a draft of a new collection any more."""
@@ -46,6 +48,17 @@ def which(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def refuse_denied(folder: Path) -> None:
+    """See that this user may read and write the files of a collection: whether they are damaged cannot be said of others.
+
+    Raises:
+        StorageError: it may not.
+    """
+    for path in (folder, folder / DATA):
+        if path.parent.is_dir() and os.access(path, os.F_OK) and not os.access(path, os.R_OK | os.W_OK):
+            raise StorageError(f"this user may not read or write {path}, whose content may be whole: it is not removed")
 
 
 def holds(folder: Path) -> bool:

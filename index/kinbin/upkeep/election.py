@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kinbin.errors import CollectionNotFound, CorruptData, StorageError
-from kinbin.storage.errors import reraise, translated
+from kinbin.storage.errors import translated
 
 __all__ = ["elected", "is_wanted"]
 
@@ -101,11 +101,10 @@ def _in(folder: Path) -> Iterator[None]:
         yield
     except CorruptData:
         raise
-    except (OSError, StorageError) as error:
+    except (OSError, StorageError):
         with translated():
             there = folder.exists()
         if there:
-            reraise(error)
             raise
         raise CollectionNotFound("the collection was removed") from None
 
