@@ -38,6 +38,7 @@ BENCHMARKS = (
     "payload_index",
     "restart",
     "service",
+    "snapshots",
     "cluster",
     "capacity",
     "capacity_check",
