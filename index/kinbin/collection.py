@@ -77,10 +77,10 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         self._store = Store(path)
         try:
             data = configuration_of(self._store)
+            self._kind, self._space, self._form = what_is_stored(data)
         except BaseException:
             self._store.close()
             raise
-        self._kind, self._space, self._form = what_is_stored(data)
         dim = self._form.dim
         self.config = CollectionConfig(data.kernel, dim, data.sampler, data.bands, data.r, dict(self._form.parameters), data.items,
                                        data.feature_names)  # fmt: skip

@@ -17,7 +17,7 @@ from kinbin.rows.identity import check_name
 from kinbin.snapshots.kept import Snapshots
 from kinbin.snapshots.making import proved, restored
 from kinbin.storage.creation import give_name
-from kinbin.stored import check_known
+from kinbin.stored import what_is_stored
 
 __all__ = ["Restoring"]
 
@@ -58,7 +58,7 @@ class Restoring:
         path = self.snapshots.path(source.collection, source.id) if stored else path_of(source)  # type: ignore[union-attr, arg-type]
         if name in self.collections():
             raise _in_the_way(name)
-        found = proved(path, check_known)
+        found = proved(path, what_is_stored)
         if stored and found.collection != path.parent.name:
             what = f"the snapshot is one of the collection {found.collection!r}, whose file was put in the place of its own"
             raise CorruptData(what, "put it back; or restore it by its path")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kinbin.errors import FormatMismatch, InvalidInput
+from collections.abc import Callable
+from typing import TypeVar
+
+from kinbin.errors import FormatMismatch, InvalidInput, StorageError
 from kinbin.hashing import HASH_VERSION
 from kinbin.items.functions import CALLABLE, Functions
 from kinbin.items.kind import Form, Kind
@@ -10,20 +13,36 @@ from kinbin.items.kinds import kind_named
 from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of
 from kinbin.spaces.space import Space
-from kinbin.storage.headers import Configuration
+from kinbin.storage.format import decode_json
+from kinbin.storage.headers import CONFIGURATION, Configuration, FieldNames
 from kinbin.storage.store import Store
 
-__all__ = ["check_known", "configuration_of", "field_names_of", "what_is_stored"]
+__all__ = ["configuration_of", "field_names_of", "what_is_stored"]
+
+
+T = TypeVar("T")
 
 
 def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
-    """What items of a collection are, how they are compared, and what else is said of them."""
-    kind = kind_named(data.items)
+    """What items of a collection are, how they are compared, and what else is said of them.
+
+    Raises:
+        FormatMismatch: it has other hashes, or a kernel that this version does not know.
+    """
+    _check_hashes(data)
     if data.kernel == CALLABLE:
-        functions = Functions()
+        kind, functions = kind_named(data.items), Functions()
         form = Form(data.dim, functions=functions)
         return kind, own_space(kind, form, functions), form
-    space = object_space_of(kind, data.kernel, data.parameters, data.dim).hashed_by(data.sampler)
+    try:
+        kind = kind_named(data.items)
+        space = object_space_of(kind, data.kernel, data.parameters, data.dim)
+    except InvalidInput as error:
+        what = f"{data.items} under the kernel {data.kernel!r}"
+        raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None
+    if space.samplers and data.sampler not in space.samplers:
+        raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
+    space = space.hashed_by(data.sampler)
     # What is stored is the length of rows.
     dim = data.dim if space.pyramid is None else space.pyramid.dim
     return kind, space, Form(dim, space.signed, dict(space.parameters))
@@ -33,42 +52,31 @@ def configuration_of(store: Store) -> Configuration:
     """What a collection was created with.
 
     Raises:
-        FormatMismatch: it was written in another format, with other hashes, or has a kernel that this version does not know.
+        CorruptData: the record is damaged.
     """
-    with store.read() as reader:
-        reader.state()
-        data = reader.configuration()
-    check_known(data)
-    return data
-
-
-def check_known(data: Configuration) -> None:
-    """See that this Kinbin knows the hashes and the kernel of a collection.
-
-    Raises:
-        FormatMismatch: it does not.
-    """
-    if data.hash_version != HASH_VERSION:
-        raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
-    if data.kernel == CALLABLE:
-        return
-    try:
-        samplers = object_space_of(kind_named(data.items), data.kernel, data.parameters).samplers
-    except InvalidInput as error:
-        what = f"{data.items} under the kernel {data.kernel!r}"
-        raise FormatMismatch(f"the collection has {what}, which this Kinbin does not know: {error}") from None
-    if samplers and data.sampler not in samplers:
-        raise FormatMismatch(f"the collection is hashed by {data.sampler!r}, which this Kinbin does not know for the kernel {data.kernel}")
+    return _decoded(store, Configuration.decode)
 
 
 def field_names_of(store: Store) -> tuple[str, ...]:
     """The fields a collection was created with.
 
     Raises:
-        FormatMismatch: it was written with other hashes.
+        CorruptData: the record is damaged. FormatMismatch: it was written with other hashes.
     """
-    with store.read() as reader:
-        data = reader.field_names()
+    data = _decoded(store, FieldNames.decode)
+    _check_hashes(data)
+    return data.names
+
+
+def _decoded(store: Store, decode: Callable[[object], T]) -> T:
+    """What the record of a store's configuration says."""
+    try:
+        return decode(decode_json(store.files.configured, CONFIGURATION))
+    except StorageError as error:
+        store.tell_whose(error)
+        raise
+
+
+def _check_hashes(data: Configuration | FieldNames) -> None:
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")
-    return data.names

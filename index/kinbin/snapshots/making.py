@@ -20,7 +20,7 @@ from kinbin.storage.creation import FIELDS
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State
-from kinbin.storage.headers import Configuration, FieldNames
+from kinbin.storage.headers import CONFIG, Configuration, FieldNames
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
@@ -135,7 +135,7 @@ class _Proof:
             CorruptData: some are missing, or they are another collection's.
         """
         state, head = self._tally.finish(), self._head
-        config, names = self._tally.json(b"config"), None
+        config, names = self._tally.json(CONFIG), None
         if not self._field and head.fields is not None:
             names = list(FieldNames.decode(config).names)
         else:

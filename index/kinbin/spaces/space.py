@@ -242,7 +242,14 @@ class Space:
 
     def hashed_by(self, sampler: str) -> Space:
         """The same space, hashed by one of its samplers."""
-        return replace(self, sampler=sampler)
+        if sampler not in self._hashed:
+            self._hashed[sampler] = replace(self, sampler=sampler)
+        return self._hashed[sampler]
+
+    @cached_property
+    def _hashed(self) -> dict[str, Space]:
+        """The same space by its samplers, as far as somebody asked for them."""
+        return {}
 
     @property
     def _law(self) -> Law | None:

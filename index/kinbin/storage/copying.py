@@ -21,7 +21,7 @@ from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest,
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Part, State
-from kinbin.storage.headers import Identity, numbers
+from kinbin.storage.headers import CONFIG, Identity, numbers
 from kinbin.storage.lockfile import make_lock_file
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
 from kinbin.storage.notes import NOTE, open_note
@@ -127,7 +127,7 @@ class Tally:
         state = self.state
         if state is None:
             raise _damaged("the state record is missing")
-        self.json(b"config")
+        self.json(CONFIG)
         # The store of a field has items' rows, and no items of its own.
         if self.counts[ITEMS] not in ({state.items} if self.counts[ITEMS] else {0, state.items}) or self.counts[ITEMS] != self._owned:
             told = f"{self.counts[ITEMS]} items, {self._owned} of which rows name"

@@ -15,7 +15,7 @@ from kinbin.storage.addresses import MAP_SIZE
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State
-from kinbin.storage.headers import Configuration, FieldNames, Identity
+from kinbin.storage.headers import CONFIG, Configuration, FieldNames, Identity
 from kinbin.storage.lockfile import make_lock_file
 from kinbin.storage.lookups import NAMES
 
@@ -66,7 +66,7 @@ def _write_new(path: Path, configuration: Configuration | FieldNames, name: str,
         with env.begin(write=True) as txn:
             meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
             txn.put(b"identity", fmt.encode_json(Identity.new(name).encode()), db=meta)
-            txn.put(b"config", fmt.encode_json(configuration.encode()), db=meta)
+            txn.put(CONFIG, fmt.encode_json(configuration.encode()), db=meta)
             txn.put(b"manifest", fmt.encode_json([]), db=meta)
             txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)
     finally:

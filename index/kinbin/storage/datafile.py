@@ -170,11 +170,11 @@ class DataFile:
         Raises:
             FormatMismatch: there is none, or it is something else. CorruptData: its meta pages do not fit each other.
         """
-        self._path = folder / DATA
-        self._name, self._lock_name = str(self._path), str(folder / LOCK)
+        # A path made of parts takes as long as opening the file.
+        self._name, self._lock_name = f"{folder}/{DATA}", f"{folder}/{LOCK}"
         self._lock: tuple[int, int] | None = None
         with translated():
-            self.descriptor = opened(self._path)
+            self.descriptor = opened(self._name)
         self.close = weakref.finalize(self, os.close, self.descriptor)
         """Let go of the descriptor."""
         self.meta, found = self._look(_TRIES)
@@ -287,7 +287,7 @@ class DataFile:
             raise LockReplaced(f"{LOCK} was removed or replaced while it was open", "end every process that has the database open")
 
 
-def opened(path: Path) -> int:
+def opened(path: str | Path) -> int:
     """A descriptor of a store's file.
 
     Raises:
@@ -297,7 +297,7 @@ def opened(path: Path) -> int:
         # Whoever opens what is no file, but waits to be written to, would wait as well.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno == errno.ENOENT and path.parent.is_dir():
+        if error.errno == errno.ENOENT and Path(path).parent.is_dir():
             # A collection that is dropped loses its name before its files.
             raise gone() from None
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):

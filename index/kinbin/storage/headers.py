@@ -18,10 +18,12 @@ from kinbin.errors import CorruptData
 from kinbin.parameters import Value
 
 __all__ = [
-    "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "Identity", "LinkSetHeader", "ProjectionHeader",
-    "RunHeader", "numbers",
+    "CONFIG", "CONFIGURATION", "CoderHeader", "Configuration", "ContrastHeader", "FieldNames", "Fields", "Identity", "LinkSetHeader",
+    "ProjectionHeader", "RunHeader", "numbers",
 ]  # fmt: skip
 
+CONFIG, CONFIGURATION = b"config", "the collection's configuration"
+"""The key of what a collection was created with, and what messages call it."""
 _MOST = 2**63 - 1
 _MOST_SHIFT = 31
 """Local rows are 32-bit numbers: no block holds more of them than this shift says."""
@@ -173,7 +175,7 @@ class Configuration:
         Raises:
             CorruptData: a field is absent or malformed.
         """
-        fields = Fields(data, "the collection's configuration")
+        fields = Fields(data, CONFIGURATION)
         seed = fields.text("seed")
         if not (seed.isascii() and seed.isdigit()) or int(seed[:21]) >= 2**64:
             raise fields.refuse("seed", "a string of digits below 2**64")
@@ -216,7 +218,7 @@ class FieldNames:
         Raises:
             CorruptData: a field is absent or malformed.
         """
-        fields = Fields(data, "the collection's configuration")
+        fields = Fields(data, CONFIGURATION)
         names = fields.texts("fields")
         if not names or len(set(names)) < len(names):
             raise fields.refuse("fields", "a list of different names")

@@ -16,6 +16,7 @@ from kinbin.errors import Closed, StorageBusy
 from kinbin.storage.addresses import is_outgrown, map_for
 from kinbin.storage.datafile import META_BYTES, Meta, Outgrown, Replaced, behind
 from kinbin.storage.errors import translated
+from kinbin.storage.headers import CONFIG
 from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
 from kinbin.storage.mapped import address_of, look_at
@@ -65,8 +66,10 @@ class Opening:
             raise Closed(INHERITED)
         self.is_closed = False
         with translated():
-            make_lock_file(path)
             lock = self.file.lock_named()
+            if lock is None:
+                make_lock_file(path)
+                lock = self.file.lock_named()
             self._map_bytes = map_for(self.file.pages * self.file.meta.page_bytes)
             self.env = lmdb.open(
                 str(path), map_size=self._map_bytes, max_dbs=len(NAMES), max_readers=MAX_READERS,
@@ -81,6 +84,8 @@ class Opening:
                 # Handles outlive only a transaction that may write; this one does not.
                 with self.env.begin(write=True) as transaction:
                     self.handles = tuple(self.env.open_db(name, transaction, create=False) for name in NAMES)
+                self.configured = b""
+                """The record of what the collection was created with, as it was then."""
                 self.newest: Trees | None = self._find_base(trees, lock)
                 self.env.reader_check()
                 _OPEN.add(self)
@@ -110,6 +115,7 @@ class Opening:
                         raise damaged_pages()
                     self.base = address_of(state) - trees.state_at
                     trees.moved(self.base)
+                    self.configured = trees.get(META, CONFIG) or b""
                     self._seen = trees.seen
                     return trees
                 again, trees = look_at(self._path)

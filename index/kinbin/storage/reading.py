@@ -15,7 +15,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.changes import CHANGES, INDEXES, Changes, Declared, change_key, count_of, decode_changes, mark_of
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
-from kinbin.storage.headers import Configuration, FieldNames, Identity, LinkSetHeader, RunHeader, numbers
+from kinbin.storage.headers import CONFIG, CONFIGURATION, Configuration, FieldNames, Identity, LinkSetHeader, RunHeader, numbers
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees, view_of
 
 __all__ = ["DEAD_BYTES", "Reader"]
@@ -81,11 +81,11 @@ class Reader:
 
     def configuration(self) -> Configuration:
         """What the collection was created with, or has been rebuilt with."""
-        return Configuration.decode(self._json(b"config", "the collection's configuration"))
+        return Configuration.decode(self._json(CONFIG, CONFIGURATION))
 
     def field_names(self) -> FieldNames:
         """The same of the first store of a collection with several fields."""
-        return FieldNames.decode(self._json(b"config", "the collection's configuration"))
+        return FieldNames.decode(self._json(CONFIG, CONFIGURATION))
 
     def depths(self) -> dict[str, Any]:
         """What was measured of the depths of candidates of fields (`fields.depths`); nothing if it is absent or damaged."""

@@ -24,7 +24,7 @@ from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
 from kinbin.storage.datafile import opened
 from kinbin.storage.format import Commit
-from kinbin.storage.headers import Identity, numbers
+from kinbin.storage.headers import CONFIG, Identity, numbers
 from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
@@ -35,7 +35,7 @@ PartKey = tuple[int, bytes, int]
 """Run, part, index."""
 _BIG = 0x01
 _RUN_KEY = struct.Struct(">IcI")
-_META_KEYS = (b"config", b"manifest", b"state", INDEXES, QUOTA)
+_META_KEYS = (CONFIG, b"manifest", b"state", INDEXES, QUOTA)
 
 
 @dataclass
@@ -321,7 +321,7 @@ class Salvage:
         if first:
             value = self._large(first, int.from_bytes(value, "little"))
         if key in _META_KEYS:
-            return _save_meta(key, value, out, right=False, only=b"config" if free else None)
+            return _save_meta(key, value, out, right=False, only=CONFIG if free else None)
         if free:
             return False
         if len(key) == 8 and (_save_commit(key, value, out, right=False) or _save_owners(key, value, out.doubtful_owners, right=False)):

@@ -14,7 +14,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.changes import CHANGES, INDEXES, Declared, change_key, encode_changes
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import Commit, Part, State
-from kinbin.storage.headers import Configuration, Identity, LinkSetHeader, RunHeader
+from kinbin.storage.headers import CONFIG, Configuration, Identity, LinkSetHeader, RunHeader
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
 from kinbin.storage.reading import DEAD_BYTES, Reader
 
@@ -139,7 +139,7 @@ class Writer(Reader):
 
     def put_configuration(self, configuration: Configuration) -> None:
         """Replace the configuration: only how many bands of how many hashes runs have may be another one."""
-        self._put(META, b"config", fmt.encode_json(configuration.encode()))
+        self._put(META, CONFIG, fmt.encode_json(configuration.encode()))
 
     def put_written_for(self, sequence: int) -> None:
         """Say which commit of the first store is written for, in the store of a field."""

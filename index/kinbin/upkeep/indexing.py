@@ -113,14 +113,20 @@ class Indexing:
     def __init__(self, name: str, store: Store) -> None:
         self._name = name
         self._store = store
-        self._file: Path = store.path / FILE
-        self._lock_file = store.path / "indexes.lock"
         self._lock = threading.Lock()
         self._versions: list[Index] = []
         self._stop = threading.Event()
         self._done = 0
         """Items that the building at hand has read."""
         self._thread = IndexThread(name, self._step)
+
+    @property
+    def _file(self) -> Path:
+        return self._store.path / FILE
+
+    @property
+    def _lock_file(self) -> Path:
+        return self._store.path / "indexes.lock"
 
     # -- declaring
 

@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -93,10 +94,13 @@ class Linker:
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
         self._name = store.path.name
-        self._lock = store.path.parent.parent / "linker.lock"
         self._drafting = Drafting(store, recipe, dim, self._name)
         self._begun: Draft | None = None
         """What was handed over, until somebody goes on with it or nothing is due any more."""
+
+    @property
+    def _lock(self) -> Path:
+        return self._store.path.parent.parent / "linker.lock"
 
     def step(self, *, quiet: bool) -> bool:
         """Link what is due, if nobody else in the database links. Returns whether there is nothing left to do now."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +86,13 @@ class Upkeep:
         self._views = views
         self._recipe = recipe
         self._name = store.path.name
-        self.lock = store.path / "upkeep.lock"
         self.stop = threading.Event()
         """Set it to end the build at hand early: its unlisted run is removed by the next upkeep."""
+
+    @property
+    def lock(self) -> Path:
+        """The collection's upkeep lock."""
+        return self._store.path / "upkeep.lock"
 
     @contextmanager
     def elected(self, *, wait: bool) -> Iterator[bool]:
