@@ -25,7 +25,7 @@ from kinbin.storage.transactions import Reader
 from kinbin.storage.workspace import IN_MEMORY
 from kinbin.upkeep.drafts import unpacked
 
-__all__ = ["MOST_PROBLEMS", "check_store", "describe"]
+__all__ = ["MOST_PROBLEMS", "Findings", "check_items", "check_store", "describe"]
 
 MOST_PROBLEMS = 20
 _Entry = TypeVar("_Entry")
@@ -76,10 +76,10 @@ def _describe_links(view: View, plan: Plan) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-class _Findings:
+class Findings:
     """Problems as sentences, the first of them."""
 
-    def __init__(self, progress: Callable[[str], None] | None) -> None:
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         self.problems: list[str] = []
         self._progress = progress
 
@@ -103,7 +103,7 @@ def check_store(
 
     Cost: every stored row is hashed again (as when it was merged).
     """
-    findings = _Findings(progress)
+    findings = Findings(progress)
     try:
         view = Views(recipe.space.geometry).at(reader)
         assert view is not None
@@ -129,7 +129,10 @@ def check_store(
     if owned is None:
         findings.tell("items")
         try:
-            _check_items(reader, view, np.concatenate(living), findings)
+            owned = check_items(reader, findings)
+            alive = np.concatenate(living)
+            if not np.array_equal(np.sort(alive), owned):
+                findings.add(f"{len(alive)} rows are alive, {len(owned)} have ids, and they are not the same")
         except CorruptData as error:
             findings.add(error.what)
     elif lost := len(np.setdiff1d(owned, np.concatenate(living))):
@@ -137,7 +140,7 @@ def check_store(
     return CheckReport(not findings.problems, view.state.items, view.live_rows, len(view.runs), findings.problems)
 
 
-def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: _Findings) -> None:
+def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: Findings) -> None:
     """Checksums of all parts, then every row's record, content hash and postings."""
     for part in (Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND):
         reader.run_parts(run.number, part, verify=True)
@@ -167,7 +170,7 @@ def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: _Findings) ->
             findings.add(f"run {run.number}, band {j}: its postings are not those of its rows")
 
 
-def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings) -> None:
+def _check_links(reader: Reader, view: View, recipe: Recipe, findings: Findings) -> None:
     """Checksums and bounds of the link set, and that its codes are those of the rows."""
     sets = reader.link_sets()
     if view.links is None:
@@ -191,7 +194,7 @@ def _check_links(reader: Reader, view: View, recipe: Recipe, findings: _Findings
             return
 
 
-def _check_fresh(view: View, recipe: Recipe, findings: _Findings) -> None:
+def _check_fresh(view: View, recipe: Recipe, findings: Findings) -> None:
     """The journal's rows against their hashes and keys (their checksums were verified when they were read)."""
     fresh = view.fresh
     source = Source(fresh.row_numbers[: fresh.rows], fresh.addresses[: fresh.rows], fresh.rooms[: fresh.rows].astype(np.int64))
@@ -210,10 +213,10 @@ def _batches(entries: Iterable[_Entry]) -> Iterator[list[_Entry]]:
         yield batch
 
 
-def _check_items(reader: Reader, view: View, living: NDArray[np.uint64], findings: _Findings) -> None:
-    """Items and owners name each other, and are found by key, as readers look for them; the owned rows are just the living ones."""
+def check_items(reader: Reader, findings: Findings) -> NDArray[np.uint64]:
+    """Items and owners name each other, and are found by key, as readers look for them. Returns the numbers that have ids, ascending."""
     owner: dict[bytes, int] = {}
-    owned = []
+    owned: list[int] = []
     for batch in _batches(reader.scan_owners()):
         owned += [row for row, _ in batch]
         owner.update((key, row) for row, ids in batch for key in ids)
@@ -222,7 +225,7 @@ def _check_items(reader: Reader, view: View, living: NDArray[np.uint64], finding
         for row, ids in batch:
             if not ids:
                 findings.add(f"row {row} has no id")
-    count = 0
+    count, state = 0, reader.state()
     for items in _batches(reader.scan_items(None)):
         count += len(items)
         if reader.items([key for key, _, _ in items]) != [(row, payload) for _, row, payload in items]:
@@ -232,7 +235,8 @@ def _check_items(reader: Reader, view: View, living: NDArray[np.uint64], finding
                 findings.add(f"an item names row {row}, which does not name the item")
     if owner:
         findings.add(f"{len(owner)} ids of rows are no items")
-    if count != view.state.items:
-        findings.add(f"there are {count} items, the state record says {view.state.items}")
-    if not np.array_equal(np.sort(living), np.array(owned, np.uint64)):
-        findings.add(f"{len(living)} rows are alive, {len(owned)} have ids, and they are not the same")
+    if count != state.items:
+        findings.add(f"there are {count} items, the state record says {state.items}")
+    if owned and max(owned) >= state.next_row:
+        findings.add("an item has a number that was never given")
+    return np.sort(np.array(owned, np.uint64))

@@ -29,9 +29,10 @@ def nursery() -> Iterator[Nursery]:
         yield nursery
 
 
-def test_damage_is_always_told(nursery: Nursery, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_fields", [False, True], ids=["one vector", "two fields"])
+def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, in_fields: bool) -> None:
     """No flipped bit and no damaged page leads to a wrong answer, a silent omission, a dead process, a loop or a foreign error."""
-    seed = random.SystemRandom().randrange(10**6)
+    seed = 2 * random.SystemRandom().randrange(10**6) + in_fields
     print(f"python -m torture damage --flips 12 --pages 6 --seed {seed}")  # noqa: T201 - shown when the test fails
     tally = damage_campaign(nursery, tmp_path, seed, (12, 6))
     assert [case.line() for case in tally.of(GRAVE)] == []
@@ -41,7 +42,7 @@ def test_damage_is_always_told(nursery: Nursery, tmp_path: Path) -> None:
 def specimen(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, Path]:
     """A sound database, and what it holds."""
     path = tmp_path_factory.mktemp("sound") / "data"
-    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1).receive()
+    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1, False).receive()
     return found, path
 
 
@@ -61,6 +62,8 @@ def test_what_is_sound_is_unharmed(nursery: Nursery, specimen: tuple[Specimen, P
     """A database that nothing was done to is told to be unharmed."""
     shutil.copytree(specimen[1], tmp_path / "data")
     assert Judge(nursery, specimen[0]).outcome(tmp_path / "data") == ("unharmed", "")
+    in_fields: Specimen = nursery.start("torture.specimen:built_apart", str(tmp_path / "fields"), 1, True).receive()
+    assert Judge(nursery, in_fields).outcome(tmp_path / "fields") == ("unharmed", "")
 
 
 def test_harms_are_those_of_their_seed(specimen: tuple[Specimen, Path]) -> None:

@@ -24,7 +24,7 @@ from kinbin.fields.duplicates import DuplicatedFields
 from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.mapping import MappedFields
-from kinbin.fields.moment import Moment, Moments
+from kinbin.fields.moment import Moment, Moments, check_pending
 from kinbin.fields.refusing import OfOneVector
 from kinbin.fields.search import Search
 from kinbin.fields.shaping import answers_shaped
@@ -32,7 +32,7 @@ from kinbin.fields.tuning import TunedFields
 from kinbin.fields.vectors import aligned, taking
 from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
-from kinbin.inspection import MOST_PROBLEMS, check_store
+from kinbin.inspection import MOST_PROBLEMS, Findings, check_items, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most
 from kinbin.pinned import Pinned
@@ -390,7 +390,10 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
             with self._moments.open() as moment:
                 if progress is not None:
                     progress("items")
-                numbers, items = self._checked_items(moment, problems), moment.state.items
+                findings = Findings()
+                numbers, items = check_items(moment.reader, findings), moment.state.items
+                check_pending(moment.reader, findings)
+                problems += findings.problems
                 for name, part in moment.parts.items():
                     told = None if progress is None else lambda text, name=name: progress(f"{name}: {text}")
                     report = check_store(part.reader, part.field._recipe, told, numbers)
@@ -400,23 +403,6 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
         except CorruptData as error:
             problems, advice = [*problems[: MOST_PROBLEMS - 1], *CheckReport.of(error).problems], error.own_advice
         return CheckReport(not problems, items, rows, runs, problems[:MOST_PROBLEMS], advice=advice)
-
-    @staticmethod
-    def _checked_items(moment: Moment, problems: list[str]) -> NDArray[np.uint64]:
-        """The numbers of all items, ascending; adds what is wrong with items and owners."""
-        owners = dict(moment.reader.scan_owners())
-        numbers = []
-        for key, number, _ in moment.reader.scan_items(None):
-            numbers.append(number)
-            if owners.pop(number, None) != [key]:
-                problems.append(f"an item names number {number}, which does not name the item")
-        if owners:
-            problems.append(f"{len(owners)} numbers name ids that are no items")
-        if len(numbers) != moment.state.items:
-            problems.append(f"there are {len(numbers)} items, the state record says {moment.state.items}")
-        if numbers and max(numbers) >= moment.state.next_row:
-            problems.append("an item has a number that was never given")
-        return np.sort(np.array(numbers, np.uint64))
 
     def link(self, progress: Progress | None = None) -> None:
         """Seal, merge and link every field, now: see `Collection.link`. progress tells of one field after the other."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinbin.collection import Collection
 from kinbin.edits import living_rows
 from kinbin.errors import CollectionNotFound, CorruptData
+from kinbin.inspection import Findings
 from kinbin.query.filters import compile_filter
 from kinbin.query.matching import Filters, key_of, masks_of
 from kinbin.query.search import Masks
@@ -31,7 +32,7 @@ from kinbin.storage.format import State
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Moment", "Moments", "Part", "check_not_older", "pending_rows", "places_of"]
+__all__ = ["Moment", "Moments", "Part", "check_not_older", "check_pending", "pending_rows", "places_of"]
 
 _PATIENCE = 8
 """So many moments are missed before writers are kept out while the stores are opened."""
@@ -239,6 +240,15 @@ def pending_rows(reader: Reader) -> NDArray[np.uint64]:
     """The rows that the last commit superseded: they may live in the fields still."""
     entries = [commit.dead for _, commit in reader.journal(0)]
     return np.concatenate([np.empty(0, np.uint64), *entries])
+
+
+def check_pending(reader: Reader, findings: Findings) -> None:
+    """See that the first store's journal has no entry but that of the last commit, and that each number has one id."""
+    sequence = reader.state().sequence
+    if any(number != sequence for number, _ in reader.journal(0)):
+        findings.add("the journal of the items has an entry that is not of the last commit")
+    if more := sum(len(ids) > 1 for _, ids in reader.scan_owners()):
+        findings.add(f"{more} numbers have several ids")
 
 
 def _sources(view: View) -> Sequence[tuple[NDArray[np.uint64], DeadRows]]:

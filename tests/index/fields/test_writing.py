@@ -354,3 +354,16 @@ def test_damage_is_told(tmp_path: Path, quiet: None, X: dict[str, Any]) -> None:
     shutil.rmtree(tmp_path / "collections" / "c" / "fields" / "words")
     with kinbin.open(tmp_path) as db, pytest.raises(kinbin.CorruptData, match=r"collection 'c/words': data\.mdb is not there"):
         db.collection("c")
+
+
+def test_an_entry_of_the_journal_that_is_ahead_is_found(db: kinbin.Database, X: dict[str, Any]) -> None:
+    """Its key may be damaged, which no checksum covers: every write refuses, so `check` tells of it."""
+    c = filled(db, some(X, slice(0, 6)))
+    assert c.check().ok
+    with c._store.write() as writer:
+        sequence = writer.state().sequence
+        (entry,) = [commit for _, commit in writer.journal(0)]
+        writer.append_commit(sequence + 7, entry)
+    with pytest.raises(kinbin.CorruptData, match="the journal is ahead of the state record"):
+        c.add(["new"], some(X, [7]))
+    assert any("has an entry that is not of the last commit" in problem for problem in c.check().problems)

@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,12 @@ class Case:
     harm: Harm
     outcome: str
     detail: str
+    file: str = ""
+    """Which one was harmed, where there are several."""
 
     def line(self) -> str:
         """For people."""
-        return f"{self.outcome} <- {self.harm.name}, {self.harm.where}: {self.detail}"
+        return f"{self.outcome} <- {self.harm.name}, {self.file}{self.file and ', '}{self.harm.where}: {self.detail}"
 
 
 @dataclass
@@ -116,31 +118,38 @@ def _processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def cases(judge: Judge, sound: Path, harms: Sequence[Harm], work: Path) -> Iterator[Case]:
-    """Do each harm to a copy of a database (collection "c") and judge it."""
-    inside = Path("collections") / "c" / "data.mdb"
-    data = (sound / inside).read_bytes()
-    for number, harm in enumerate(harms):
+def cases(judge: Judge, whole: Mapping[str, bytes], harms: Sequence[tuple[str, Harm]], work: Path) -> Iterator[Case]:
+    """Do each harm to a copy of a collection "c" and judge it. whole: its files, by their paths within its directory."""
+    for number, (harmed, harm) in enumerate(harms):
         place = work / f"case{number % 8}"
         shutil.rmtree(place, ignore_errors=True)
-        (place / inside).parent.mkdir(parents=True)
-        (place / inside).write_bytes(harm.done_to(data))
-        yield Case(harm, *judge.outcome(place))
+        for name, data in whole.items():
+            path = place / "collections" / "c" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(harm.done_to(data) if name == harmed else data)
+        yield Case(harm, *judge.outcome(place), "" if len(whole) == 1 else harmed)
         shutil.rmtree(place, ignore_errors=True)
 
 
 def damage_campaign(
     nursery: Nursery, work: Path, seed: int, counts: tuple[int, int], told: Callable[[Case], None] | None = None, seconds: float = 1e9
 ) -> Tally:
-    """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds."""
+    """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds.
+
+    Of odd seeds it has two fields; each of its three files gets a third of the harms.
+    """
     rng = random.Random(seed)
     sound = work / f"sound{seed}"
-    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed).receive(120)
-    pages = PageMap.of((sound / "collections" / "c" / "data.mdb").read_bytes())
-    harms = [*flips(pages, rng, counts[0]), *page_harms(pages, rng, counts[1])]
+    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, bool(seed % 2)).receive(120)
+    whole = {name: (sound / "collections" / "c" / name).read_bytes() for name in specimen.files}
+    harms: list[tuple[str, Harm]] = []
+    for at, (name, data) in enumerate(whole.items()):
+        pages = PageMap.of(data)
+        share = [(count + at) // len(whole) for count in counts]
+        harms += [(name, harm) for harm in (*flips(pages, rng, share[0]), *page_harms(pages, rng, share[1]))]
     rng.shuffle(harms)
     tally, began = Tally(), time.monotonic()
-    for case in cases(Judge(nursery, specimen), sound, harms, work):
+    for case in cases(Judge(nursery, specimen), whole, harms, work):
         tally.add(case)
         if told is not None:
             told(case)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 import kinbin
 import kinbin.upkeep.sealing
 from linked import still
+from torture import fields
 from workload import _ngmm
 
-__all__ = ["DIM", "Specimen", "build", "built_apart"]
+__all__ = ["DIM", "Specimen", "build", "built_apart", "used_as"]
 
 DIM = 24
 _FIRST, _SECOND, _FRESH = 420, 130, 40
@@ -30,6 +31,8 @@ class Specimen:
     payloads: list[dict[str, Any]]
     later: NDArray[np.float32]
     """(8, d) vectors that edits add."""
+    files: tuple[str, ...] = ("data.mdb",)
+    """Of the collection, within its directory."""
 
     @property
     def kernel(self) -> NDArray[np.float64]:
@@ -37,8 +40,13 @@ class Specimen:
         return _ngmm(np.concatenate([self.vectors, self.later]))
 
 
-def build(path: Path | str, seed: int) -> Specimen:
-    """Make a database with a collection "c" and close it."""
+def used_as(collection: Any) -> Any:
+    """A collection as the campaigns use it."""
+    return fields.InTwoFields(collection) if isinstance(collection, kinbin.FieldsCollection) else collection
+
+
+def build(path: Path | str, seed: int, *, in_fields: bool = False) -> Specimen:
+    """Make a database with a collection "c" and close it. in_fields: one of two fields."""
     rng = np.random.default_rng([seed, 77])
     count = _FIRST + _SECOND + _FRESH
     names = [f"item-{int(i):04d}" for i in rng.permutation(count)]
@@ -50,7 +58,11 @@ def build(path: Path | str, seed: int) -> Specimen:
     stored: dict[str, tuple[NDArray[np.float32], dict[str, Any]]] = {}
     spare = iter(vectors[count:])
     with still(), kinbin.open(path) as database:
-        collection = database.create_collection("c", dim=DIM, bands=80, rows=2, seed=seed + 1)
+        options: dict[str, Any] = {"dim": DIM, "bands": 80, "rows": 2}
+        collection: Any = (
+            fields.create(database, "c", options, seed + 1) if in_fields else database.create_collection("c", **options, seed=seed + 1)
+        )
+        parts = collection.parts if in_fields else [collection]
 
         def add(some: range) -> None:
             chosen = [names[i] for i in some]
@@ -71,17 +83,20 @@ def build(path: Path | str, seed: int) -> Specimen:
         add(range(_FIRST))
         collection.link()
         add(range(_FIRST, _FIRST + _SECOND))
-        _seal(collection)
+        for part in parts:
+            _seal(part)
         replace(range(20, 32))
         delete(range(60, 75))
         replace(range(_FIRST + 5, _FIRST + 10))
         add(range(_FIRST + _SECOND, count))
         delete(range(count - 3, count))
-        with collection._store.read() as reader:
-            assert len(reader.manifest()) == 2
-            assert reader.link_sets()
+        for part in parts:
+            with part._store.read() as reader:
+                assert len(reader.manifest()) == 2
+                assert reader.link_sets()
     kept = sorted(stored)
-    return Specimen(kept, np.array([stored[name][0] for name in kept]), [stored[name][1] for name in kept], vectors[-8:])
+    rows, told = np.array([stored[name][0] for name in kept]), [stored[name][1] for name in kept]
+    return Specimen(kept, rows, told, vectors[-8:], fields.FILES if in_fields else ("data.mdb",))
 
 
 def _seal(collection: Any) -> None:
@@ -94,6 +109,6 @@ def _seal(collection: Any) -> None:
         kinbin.upkeep.sealing.SEAL_ROWS = kept
 
 
-def built_apart(connection: Connection, path: str, seed: int) -> None:
+def built_apart(connection: Connection, path: str, seed: int, in_fields: bool) -> None:
     """`build` in a child; sends the specimen."""
-    connection.send(build(path, seed))
+    connection.send(build(path, seed, in_fields=in_fields))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import kinbin
 from linked import still
-from torture.specimen import Specimen
+from torture.specimen import Specimen, used_as
 
 __all__ = ["Verdict", "judge", "used"]
 
@@ -91,7 +91,9 @@ class _User:
             self.verdict.silent.append(f"{when}filter: {even}, not {right}")
         for mode in ("exact", "bands", "links", "auto"):
             self._searches(collection, mode, when)
-        self._by_examples(collection, when)
+        # Examples are of one vector.
+        if isinstance(collection, kinbin.Collection):
+            self._by_examples(collection, when)
 
     def _silent(self, what: str, found: list[str], wanted: list[str]) -> None:
         lost, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
@@ -244,7 +246,7 @@ def used(path: str, specimen: Specimen, kernel: NDArray[np.float64], *, link: bo
 
     def session(when: str, *, edit: bool) -> None:
         with kinbin.open(path) as database:
-            collection = database.collection("c")
+            collection = used_as(database.collection("c"))
             user.reads(collection, when)
             check(when, collection)
             if edit:
