@@ -44,7 +44,6 @@ from kinbin.rows.record import pack_rows, record_offsets
 from kinbin.rows.rows import Rows
 from kinbin.searching import Searched
 from kinbin.segments.source import Recipe
-from kinbin.storage.errors import translated
 from kinbin.storage.group import Edit, GroupCommit
 from kinbin.storage.store import Store
 from kinbin.storage.survey import NOT_LOOKED, survey_store
@@ -256,7 +255,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
 
         Cost: 60 to 90 µs a row that is not linked yet (165 beyond 131,072 rows). Raises Closed if the collection is closed meanwhile.
         """
-        with translated():
+        with self._store.telling():
             self._upkeep.merge_all()
             if self._pools is not None:
                 self._pools.build(progress)
@@ -295,7 +294,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
         """
         with self._reading():
             before = self._store.size_on_disk()
-        with translated():
+        with self._store.telling():
             self._upkeep.merge_all()
             if shrink:
                 self._upkeep.shrink()

@@ -369,3 +369,31 @@ def test_a_recovery_that_finds_the_disk_full_can_be_repeated(three: Path, run: R
     assert not [entry for entry in (three / "collections" / "a").iterdir() if "damaged" in entry.name]
     monkeypatch.setattr(shutil, "copyfile", original)
     assert run("recover", "a", "--transaction", "2", "--data", three).exit_code == 0
+
+
+def test_damage_that_compaction_and_linking_meet_names_the_collection(three: Path) -> None:
+    """What they read outside of a snapshot is told like everything else."""
+    harmed(three, "b")
+    with still(), kinbin.open(three) as database:
+        for act in (database.collection("b").compact, database.collection("b").link):
+            with pytest.raises(kinbin.CorruptData) as caught:
+                act()
+            assert caught.value.collection == "b"
+
+
+def test_what_is_recovered_of_one_field_is_told(data: Path, run: Run) -> None:
+    """Its file alone says nothing of how many items there are; and the items' own says nothing of the fields."""
+    with_fields(data)
+    told = run("recover", "f/colour", "--data", data).stdout
+    assert "This is the file of one field. f has" in told
+    told = run("recover", "f", "--data", data).stdout
+    assert "`kinbin check f` says which of them is damaged" in told
+
+
+@pytest.mark.parametrize("name", [None, 5, b"a", ["a"]])
+def test_what_is_no_name_is_refused_as_that(three: Path, name: Any) -> None:
+    """No TypeError of whatever is done with it."""
+    with kinbin.open(three) as database:
+        for act in (lambda: database.check([name]), lambda: database.recoverable(name), lambda: database.recover(name, 2)):
+            with pytest.raises(kinbin.KinbinError):
+                act()

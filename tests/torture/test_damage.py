@@ -46,24 +46,34 @@ def specimen(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return found, path
 
 
+@pytest.fixture(scope="module")
+def in_fields(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, Path]:
+    """The same of a collection with two fields."""
+    path = tmp_path_factory.mktemp("fields") / "data"
+    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1, True).receive()
+    return found, path
+
+
+@pytest.mark.parametrize("of", ["specimen", "in_fields"])
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_broken_promise_is_told(
-    nursery: Nursery, specimen: tuple[Specimen, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    nursery: Nursery, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, of: str
 ) -> None:
     """With a bug planted the campaign tells of just that class, on files that are sound."""
     monkeypatch.setattr(campaign, "LONGEST", 4.0)
+    specimen = request.getfixturevalue(of)
     shutil.copytree(specimen[1], tmp_path / "data")
     judge = Judge(nursery, specimen[0], "torture.planted:judge_with")
     outcome, detail = judge.outcome(tmp_path / "data", name)
     assert outcome == name.split(":", maxsplit=1)[0], detail
 
 
-def test_what_is_sound_is_unharmed(nursery: Nursery, specimen: tuple[Specimen, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", ["specimen", "in_fields"])
+def test_what_is_sound_is_unharmed(nursery: Nursery, request: pytest.FixtureRequest, tmp_path: Path, of: str) -> None:
     """A database that nothing was done to is told to be unharmed."""
+    specimen = request.getfixturevalue(of)
     shutil.copytree(specimen[1], tmp_path / "data")
     assert Judge(nursery, specimen[0]).outcome(tmp_path / "data") == ("unharmed", "")
-    in_fields: Specimen = nursery.start("torture.specimen:built_apart", str(tmp_path / "fields"), 1, True).receive()
-    assert Judge(nursery, in_fields).outcome(tmp_path / "fields") == ("unharmed", "")
 
 
 def test_harms_are_those_of_their_seed(specimen: tuple[Specimen, Path]) -> None:

@@ -34,33 +34,49 @@ FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
 )
 """lmdb's errors, most specific first; what is not listed becomes StorageError (a test walks all of them)."""
 
-_DENIED = ("Permission denied", "Read-only file system")
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-_NO_FILES = {errno.EMFILE, errno.ENFILE}
+_NO_FILES = "this process may open no more files, and an open collection takes four (a field as well): raise `ulimit -n` ({})"
+_TOO_LARGE = (
+    "the file may not grow any more, by a limit of this process (`ulimit -f`) or of the file system (answers go on meanwhile); "
+    "nothing was written"
+)
+_UNWRITTEN = "the store could not be written ({}): most often the disk is full; nothing was written"
+
+_OF_THE_SYSTEM: dict[int | None, tuple[type[StorageError], str]] = {
+    errno.ENOSPC: (StorageFull, _FULL),
+    errno.EDQUOT: (StorageFull, _FULL),
+    errno.EFBIG: (StorageFull, _TOO_LARGE),
+    errno.EMFILE: (StorageError, _NO_FILES),
+    errno.ENFILE: (StorageError, _NO_FILES),
+}
+_TOLD: tuple[tuple[str, type[StorageError], str], ...] = (
+    ("File too large", StorageFull, _TOO_LARGE),
+    # A full disk reaches lmdb as a short write, which it reports as an input/output error.
+    ("Input/output", StorageFull, _UNWRITTEN),
+    ("No space", StorageFull, _UNWRITTEN),
+    ("Too many open", StorageError, _NO_FILES),
+    ("Permission denied", StorageError, READ_ONLY),
+    ("Read-only file system", StorageError, READ_ONLY),
+)
+"""What lmdb says of errors of the system that it has no class for."""
 
 
 def _convert(error: Exception) -> KinbinError:
     for foreign, ours, text in FOREIGN:
         if isinstance(error, foreign):
             return ours(text)
-    # A full disk reaches lmdb as a short write, which it reports as an input/output error.
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return StorageFull(_FULL)
-    if isinstance(error, lmdb.Error) and ("Input/output" in str(error) or "No space" in str(error)):
-        return StorageFull(f"the store could not be written ({error}): most often the disk is full; nothing was written")
-    if (isinstance(error, OSError) and error.errno in _NO_FILES) or (isinstance(error, lmdb.Error) and "Too many open" in str(error)):
-        told = "this process may open no more files, and an open collection takes four (a field as well): raise `ulimit -n`"
-        return StorageError(f"{told} ({error})")
-    if isinstance(error, lmdb.Error) and any(text in str(error) for text in _DENIED):
-        return StorageError(READ_ONLY)
-    if isinstance(error, lmdb.Error) and "already open" in str(error):
+    if isinstance(error, OSError):
+        ours, text = _OF_THE_SYSTEM.get(error.errno, (StorageError, "the store failed: {}"))
+        return ours(text.format(error))
+    told = str(error)
+    for words, ours, text in _TOLD:
+        if words in told:
+            return ours(text.format(error))
+    if "already open" in told:
         return CorruptData(
             "these files are open in this process as another collection: directories were swapped, or one leads to another",
             "put each file back into the directory of its collection",
         )
-    if isinstance(error, lmdb.Error) and "closed" in str(error):
-        return Closed("the database was closed")
-    return StorageError(f"the store failed: {error}")
+    return Closed("the database was closed") if "closed" in told else StorageError(f"the store failed: {error}")
 
 
 def reraise(error: BaseException | None) -> None:

@@ -165,6 +165,20 @@ class Store:
             self.check_table()
         self._name(error)
 
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let errors that leave the block outside of a read or write be Kinbin's, and tell whose files they are of."""
+        try:
+            yield
+        except BaseException as error:
+            try:
+                reraise(error)
+            except KinbinError as ours:
+                self.tell_whose(ours)
+                raise
+            self.tell_whose(error)
+            raise
+
     def _name(self, error: BaseException | None) -> None:
         if isinstance(error, StorageError) and not isinstance(error, StorageBusy) and not error.collection:
             error.collection = name_of(self.path)

@@ -175,7 +175,7 @@ def drop_command(
 ) -> None:
     """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        count = _count_if_any(there, name) if damaged else _count(there, name)
+        count = _count_if_any(there, name) if damaged else _count(there, name, remote=url is not None)
         if not yes:
             _ask(f'Drop "{name}" in {there.where}, with {"all that is left" if count is None else f"{count:,} items"}?')
         there.drop(name, damaged=damaged)
@@ -188,18 +188,21 @@ def drop_command(
 def _count_if_any(there: Place, name: str) -> int | None:
     """The same; None where it cannot be opened."""
     try:
-        return _count(there, name)
+        return _count(there, name, remote=False)
     except Exception:  # noqa: BLE001 - whatever hinders it, the files are dropped
         return None
 
 
-def _count(there: Place, name: str) -> int:
+def _count(there: Place, name: str, *, remote: bool) -> int:
     """How many items a collection has."""
     try:
         return int(there.described(name)["count"])
     except Exception as error:
         if getattr(error, "code", "") == "corrupt_data":
-            raise Failure(f"{error}; --damaged drops it as it is", kind="corrupt_data") from None
+            how = "--damaged drops it as it is"
+            if remote:
+                how = f"stop the service, and `kinbin drop {name} --damaged` with --data drops it as it is"
+            raise Failure(f"{error}; {how}", kind="corrupt_data") from None
         raise
 
 

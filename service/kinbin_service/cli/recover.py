@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+import kinbin
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
 from kinbin_service.cli.output import failing_in_one_line, print_json
 
@@ -28,7 +30,12 @@ def recover_command(
         states = database.recoverable(collection)
         if transaction is not None:
             database.recover(collection, transaction)
-        fields = database.stores_of_fields(collection)
+        whole, _, field = collection.partition("/")
+        fields = [] if field else database.stores_of_fields(whole)
+        items: list[kinbin.Recoverable] = []
+        # Of files that are damaged nothing is said here.
+        with suppress(kinbin.StorageError):
+            items = database.recoverable(whole)[:1] if field else []
     if as_json:
         print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
     elif transaction is not None:
@@ -44,5 +51,8 @@ def recover_command(
             typer.echo(f"{collection} has no sound state: kinbin repair {collection} saves what is whole; or restore a snapshot")
     if fields and not as_json:
         typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
+        typer.echo(f"`kinbin check {collection}` says which of them is damaged")
+    for one in items if not as_json else []:
+        typer.echo(f"This is the file of one field. {whole} has {one.items:,} items, and is refused where one of them has no row here")
     if not states:
         raise typer.Exit(1)

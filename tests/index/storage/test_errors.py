@@ -58,14 +58,16 @@ def test_lmdb_has_the_errors_that_are_listed() -> None:
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode), ids=errno.errorcode.get)
 def test_every_error_of_the_system_is_translated(number: int) -> None:
-    """Every errno becomes an error of Kinbin; no space and no quota become StorageFull."""
+    """Every errno becomes an error of Kinbin; no space, no quota and a file that may not grow become StorageFull."""
     error = translation(OSError(number, "the text"))
-    full = number in (errno.ENOSPC, errno.EDQUOT)
+    full = number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     assert type(error) is (StorageFull if full else StorageError)
     assert full or "the text" in str(error)
 
 
-@pytest.mark.parametrize("text", ["mdb_txn_commit: Input/output error", "mdb_put: No space left on device"])
+@pytest.mark.parametrize(
+    "text", ["mdb_txn_commit: Input/output error", "mdb_put: No space left on device", "mdb_txn_commit: File too large"]
+)
 def test_a_full_disk_is_told_from_a_fault_of_the_engine(text: str) -> None:
     """lmdb reports a full disk as an input/output error, without a class of its own: it becomes StorageFull."""
     assert type(translation(lmdb.Error(text))) is StorageFull

@@ -108,7 +108,7 @@ PLANTS: dict[str, tuple[tuple[str, Callable[[Any], Any]], ...]] = {
     "silent, and check says ok: exact answers": (("query_batch", _short), ("query", _short_one)),
     "silent, and check says ok: lost writes": (("add", _loses_writes),),
 }
-"""By the outcome that has to be told, methods of `Collection` and what they become."""
+"""By the outcome that has to be told, methods of collections and what they become."""
 
 
 def judge_with(connection: Connection, specimen: Specimen) -> None:
@@ -117,7 +117,8 @@ def judge_with(connection: Connection, specimen: Specimen) -> None:
     name = connection.recv()
     with pytest.MonkeyPatch.context() as patch:
         for method, plant in PLANTS[name]:
-            patch.setattr(Collection, method, plant(getattr(Collection, method)))
+            for used in (Collection, kinbin.FieldsCollection):
+                patch.setattr(used, method, plant(getattr(used, method)))
         connection.send(verdict.used(path, specimen, specimen.kernel))
 
 
