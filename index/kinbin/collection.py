@@ -246,7 +246,7 @@ class Collection(Browsed, Duplicated, Searched, Explained, Mapped, Tuned, Front[
                 return CheckReport(False, 0, 0, 0, [*problems, NOT_LOOKED])
             with self._store.read() as reader:
                 report = check_store(reader, self._recipe, progress)
-            return report.with_problems(self._indexing.problems())
+            return report.with_problems(self._indexing.problems() + ([] if self._pools is None else self._pools.problems()))
         except CorruptData as error:
             return CheckReport.of(error)
 

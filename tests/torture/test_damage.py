@@ -13,6 +13,7 @@ import kinbin
 from nursery import Nursery
 from torture import campaign
 from torture.campaign import GRAVE, Judge, damage_campaign
+from torture.forms import FORMS
 from torture.harm import flips, page_harms
 from torture.pages import PageMap
 from torture.planted import PLANTS
@@ -29,49 +30,49 @@ def nursery() -> Iterator[Nursery]:
         yield nursery
 
 
-@pytest.mark.parametrize("in_fields", [False, True], ids=["one vector", "two fields"])
-def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, in_fields: bool) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, form: str) -> None:
     """No flipped bit and no damaged page leads to a wrong answer, a silent omission, a dead process, a loop or a foreign error."""
-    seed = 2 * random.SystemRandom().randrange(10**6) + in_fields
+    seed = len(FORMS) * random.SystemRandom().randrange(10**6) + list(FORMS).index(form)
     print(f"python -m torture damage --flips 12 --pages 6 --seed {seed}")  # noqa: T201 - shown when the test fails
     tally = damage_campaign(nursery, tmp_path, seed, (12, 6))
     assert [case.line() for case in tally.of(GRAVE)] == []
 
 
 @pytest.fixture(scope="module")
-def specimen(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, Path]:
-    """A sound database, and what it holds."""
-    path = tmp_path_factory.mktemp("sound") / "data"
-    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1, False).receive()
-    return found, path
+def specimens(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Specimen, Path]]:
+    """Sound databases, and what they hold, by their form."""
+    found = {}
+    for form in FORMS:
+        path = tmp_path_factory.mktemp(form) / "data"
+        found[form] = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1, form).receive(), path
+    return found
 
 
 @pytest.fixture(scope="module")
-def in_fields(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Specimen, Path]:
-    """The same of a collection with two fields."""
-    path = tmp_path_factory.mktemp("fields") / "data"
-    found: Specimen = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(path), 1, True).receive()
-    return found, path
+def specimen(specimens: dict[str, tuple[Specimen, Path]]) -> tuple[Specimen, Path]:
+    """That of one vector an item."""
+    return specimens["vector"]
 
 
-@pytest.mark.parametrize("of", ["specimen", "in_fields"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_broken_promise_is_told(
-    nursery: Nursery, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, of: str
+    nursery: Nursery, specimens: dict[str, tuple[Specimen, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: str
 ) -> None:
     """With a bug planted the campaign tells of just that class, on files that are sound."""
     monkeypatch.setattr(campaign, "LONGEST", 4.0)
-    specimen = request.getfixturevalue(of)
+    specimen = specimens[form]
     shutil.copytree(specimen[1], tmp_path / "data")
     judge = Judge(nursery, specimen[0], "torture.planted:judge_with")
     outcome, detail = judge.outcome(tmp_path / "data", name)
     assert outcome == name.split(":", maxsplit=1)[0], detail
 
 
-@pytest.mark.parametrize("of", ["specimen", "in_fields"])
-def test_what_is_sound_is_unharmed(nursery: Nursery, request: pytest.FixtureRequest, tmp_path: Path, of: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_sound_is_unharmed(nursery: Nursery, specimens: dict[str, tuple[Specimen, Path]], tmp_path: Path, form: str) -> None:
     """A database that nothing was done to is told to be unharmed."""
-    specimen = request.getfixturevalue(of)
+    specimen = specimens[form]
     shutil.copytree(specimen[1], tmp_path / "data")
     assert Judge(nursery, specimen[0]).outcome(tmp_path / "data") == ("unharmed", "")
 

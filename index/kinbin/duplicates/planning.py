@@ -59,7 +59,11 @@ def bands_for(p: float, hashes: int, miss: float) -> int | None:
     shared = min(p, 1.0) ** hashes
     if shared <= 0.0:
         return None
-    count = 1 if shared >= 1.0 else max(1, math.ceil(math.log(miss) / math.log1p(-shared)))
+    needed = 1.0 if shared >= 1.0 else math.log(miss) / math.log1p(-shared)
+    if needed > MAX_BANDS:
+        # It may be infinite.
+        return None
+    count = max(1, math.ceil(needed))
     while count <= MAX_BANDS and missed(p, hashes, count) > miss:
         count += 1
     return count if count <= MAX_BANDS else None

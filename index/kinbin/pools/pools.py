@@ -45,6 +45,7 @@ FOLDER = "pools"
 """The directory of a collection in which its pool index lies."""
 LEAST_OBJECTS = 2_000
 """Fewer objects than these are scanned; of objects whose distance takes long, a quarter of them."""
+_ANEW = "; link the collection again (`kinbin link`)"
 _LONG_NS = 1_000.0
 _LOOK_SECONDS = 0.25
 _GROWTH = 8
@@ -257,6 +258,8 @@ class Pools:
             current = self._look_again()
             with self._collection._reading() as (_, view):
                 anew = current is None or current.broken or self._is_old(current, view)
+            # Whoever asks for it has perhaps read that it is damaged.
+            anew = anew or (wait and current is not None and bool(current.side.problems()))
             if current is not None and not anew:
                 self._extend(current, progress)
             else:
@@ -264,6 +267,14 @@ class Pools:
             self._look_again()
             self._clean()
             return True
+
+    def problems(self) -> list[str]:
+        """What is damaged of the index: all of its files are read. What it lacks is no damage: it is derived."""
+        current = self._look_again()
+        if current is not None:
+            return [f"pool index: {problem}{_ANEW}" for problem in current.side.problems()]
+        # Whoever removed it removes the record with it.
+        return [f"pool index: it is damaged, or of another version, and nothing is answered from it{_ANEW}"] if self._stamp else []
 
     def _check(self) -> None:
         if self._stop.is_set():

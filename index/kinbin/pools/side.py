@@ -16,16 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.bands.build import write_run
+from kinbin.errors import StorageError
 from kinbin.hashing import HASH_VERSION, default_sampler, make_sampler
+from kinbin.inspection import check_store
 from kinbin.items.vectors import is_wide
 from kinbin.pools.measured import Packed
 from kinbin.query.view import View, Views
+from kinbin.records import CheckReport
 from kinbin.rows.rows import Rows
 from kinbin.segments.source import Recipe, Source
 from kinbin.spaces.registry import space_of
 from kinbin.storage.creation import create_store
 from kinbin.storage.headers import Configuration
 from kinbin.storage.store import Store
+from kinbin.storage.survey import survey_store
 from kinbin.storage.transactions import Reader
 from kinbin.upkeep.linking import Linker, Progress
 from kinbin.upkeep.sealing import Upkeep
@@ -89,6 +93,16 @@ class Side:
         if many:
             self._upkeep.merge_all()
         self._linker.link_all(progress)
+
+    def problems(self) -> list[str]:
+        """What is damaged: pages, checksums, postings and codes. Reads everything; rows are hashed again."""
+        try:
+            if found := survey_store(self._store):
+                return found
+            with self._store.read() as reader:
+                return check_store(reader, self.recipe, None, np.empty(0, np.uint64)).problems
+        except StorageError as error:
+            return CheckReport.of(error).problems
 
     def horizon(self) -> int:
         """The last row number that is there; -1: none is."""

@@ -58,6 +58,7 @@ _INTEGER_KEYS = 0x08
 """The flags of the tree of free pages; that of the trees has none."""
 _LEAST_PAGE, _MOST_PAGE = 512, 65_536
 _TRIES = 5
+_MOST = 2**63 - 1
 _HEAD, _USUAL_HEAD = 2 * _MOST_PAGE, 8_192
 """Bytes with both meta pages, of pages of any size, and of the usual one."""
 
@@ -75,6 +76,10 @@ class Meta:
     page_bytes: int
     map_bytes: int
     """Of address space."""
+    depth: int
+    """Of the tree that lists the trees: pages from its root to a leaf."""
+    below: int
+    """Of the same: the nodes of its root, as far as its record tells; 0: it does not."""
 
     @classmethod
     def of(cls, page: bytes, number: int) -> Meta | None:
@@ -84,7 +89,9 @@ class Meta:
         own, _, flags, _, _ = _PAGE.unpack_from(page)
         one = _META.unpack_from(page, _PAGE.size)
         right = own == number and flags == _META_PAGE and one[:2] == (_MAGIC, _VERSION) and (one[5], one[13]) == (_INTEGER_KEYS, 0)
-        return cls(one[-1], one[-2], one[-3], one[11], one[4], one[3]) if right else None
+        branches, leaves, _, records = one[15:19]
+        below = {1: records, 2: leaves, 3: branches - 1}.get(one[14], 0)
+        return cls(one[-1], one[-2], one[-3], one[11], one[4], one[3], one[14], below) if right and below <= _MOST else None
 
 
 def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:

@@ -22,11 +22,11 @@ __all__ = ["NAMES", "Trees", "damaged_pages", "view_of"]
 NAMES = (b"meta", b"items", b"owners", b"journal", b"runs")
 """Of the trees, in the order of their numbers in `Trees`."""
 META, ITEMS, OWNERS, JOURNAL, RUNS = range(5)
-_HOW = np.array([0, pages.SEALED | pages.NUMBERED, pages.SEALED, 0, 0])
+_HOW = np.array([0, pages.SEALED | pages.NUMBERED, pages.SEALED | pages.BY_ROW, 0, 0])
 _AT_ONCE = 256
 """Records that are listed by one call."""
 _STAMPS = 2**32 - 2
-_RECORD = struct.Struct("<Qqqq Qqq")
+_RECORD = struct.Struct("<Qqqqqq Qqq")
 """The fields of `pages.TREE`."""
 _META_KEYS = (b"state", b"identity")
 """What is read of every snapshot."""
@@ -69,7 +69,7 @@ class Trees:
         self.transaction = meta.transaction
         self.pages = min(meta.last_page + 1, file_pages)
         self.seen = seen
-        trees = self._told(meta.root, pages.SUB_TREES, 1 + len(NAMES))
+        trees = self._told((meta.root, meta.depth, meta.below), pages.SUB_TREES, 1 + len(NAMES))
         out = np.empty((2, 2), np.uint64)
         missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
         if missing > 0:
@@ -96,10 +96,10 @@ class Trees:
         self._base = base
         self._all["base"] = base
 
-    def _told(self, root: int, how: int, count: int) -> Record:
-        """What kernels are told of a tree, so many times; a tenth of what `Layout.record` takes."""
+    def _told(self, root: tuple[int, int, int], how: int, count: int) -> Record:
+        """What kernels are told of a tree (its root, depth, and what is below), so many times; a tenth of what `Layout.record` takes."""
         stamp = self.transaction % _STAMPS + 2
-        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, root, address_of(self.seen), stamp, how)
+        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, *root, address_of(self.seen), stamp, how)
         return np.frombuffer(bytearray(packed * count), pages.TREE.dtype)
 
     @staticmethod
@@ -204,6 +204,6 @@ class Trees:
         if keys:
             record = self._trees[tree]
             if beside:
-                record = self._told(int(record["root"][0]), int(_HOW[tree]) | pages.SIBLINGS, 1)
+                record = self._told((record["root"][0], record["depth"][0], record["below"][0]), int(_HOW[tree]) | pages.SIBLINGS, 1)
             ends = np.cumsum([len(key) for key in keys])
             self._found(record, np.frombuffer(b"".join(keys), np.uint8), ends)

@@ -6,9 +6,11 @@ open); LMDB itself begins snapshots and writes. What holds of every page that wa
 
 - It carries its own number and is a branch or a leaf. Its nodes fill its upper part without gaps, each has one slot; keys and values lie
   within it, or on pages of their own before the file's end. Its keys ascend, between those of the branch above it.
+- The root is as high as the tree's record says, and has as many nodes (of up to three levels; beyond, the record does not tell).
 - A key that is not found lies between its two neighbours, over the borders of pages as well; and where records carry checksums that
   cover the key (`SEALED`), those of both neighbours hold. So a miss is proved, not believed. Lists of a row's ids carry checksums that
-  are made as those of items are; so neighbours among items begin with a row's number (`NUMBERED`), which no such list does.
+  are made as those of items are; so neighbours among items begin with a row's number (`NUMBERED`), and those among such lists have one as
+  their key (`BY_ROW`), which the others do not.
 
 A page that was looked through is not again in the same transaction, nor in the one that follows: what both see was not changed, since
 no transaction writes to pages that itself or the one before it uses. `seen` keeps the stamp of the last that saw it. Layout: `MDB_page`
@@ -29,6 +31,7 @@ from kinbin.native.records import Layout
 from kinbin.storage.format import MOST_ROWS
 
 __all__ = [
+    "BY_ROW",
     "DAMAGED",
     "MOST_DEPTH",
     "NO_PAGE",
@@ -46,9 +49,9 @@ __all__ = [
 U64 = np.uint64
 DAMAGED = -1
 """What kernels return instead of a number: some page is not what it should be."""
-SEALED, SIBLINGS, SUB_TREES, NUMBERED = 1, 2, 4, 8
+SEALED, SIBLINGS, SUB_TREES, NUMBERED, BY_ROW = 1, 2, 4, 8, 16
 """How a tree is read: a miss is proved by its neighbours' checksums; the leaves beside are looked through too; values may be trees;
-neighbours that prove a miss have a row's number behind their checksum."""
+neighbours that prove a miss have a row's number behind their checksum, or as their key."""
 MOST_DEPTH = 32
 NO_PAGE = -1
 """The root of a tree that is empty."""
@@ -58,8 +61,8 @@ _NODE = 8
 _ON_OWN_PAGES, _SUB_TREE = 1, 2
 _MOST_KEY = 511
 _INDEX = 4
-_DB_BYTES, _DB_ROOT = 48, 40
-"""Size of the record of a tree (`MDB_db`), and where in it the root stands."""
+_DB_BYTES, _DB_DEPTH, _DB_BRANCHES, _DB_LEAVES, _DB_RECORDS, _DB_ROOT = 48, 6, 8, 16, 32, 40
+"""Size of the record of a tree (`MDB_db`), and where in it its numbers stand."""
 
 TREE = Layout(
     "TREE",
@@ -67,9 +70,11 @@ TREE = Layout(
     pages=("count", "that the file has, and the snapshot knows"),
     page_bytes=("count", ""),
     root=("count", "page of the tree's root"),
+    depth=("count", "pages from the root to a leaf, as the tree's record says"),
+    below=("count", "nodes of the root, by the same record; 0: it does not tell"),
     seen=("u32[]", "by page, the stamp under which it was looked through"),
     stamp=("count", "of the snapshot's transaction: from 2 on, one more for each"),
-    how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED"),
+    how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED, BY_ROW"),
 )
 """One tree of one snapshot."""
 
@@ -79,6 +84,8 @@ class _Tree(NamedTuple):
     pages: np.int64
     page_bytes: np.int64
     root: np.int64
+    depth: np.int64
+    below: np.int64
     seen: np.uint64
     stamp: np.int64
     how: np.int64
@@ -87,7 +94,7 @@ class _Tree(NamedTuple):
 @inline
 def _tree_of(records):
     one = records[0]
-    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.seen, one.stamp, one.how)
+    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how)
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -288,7 +295,8 @@ def _descend(tree, key, size, path):
     least, beyond = U64(0), U64(0)
     for depth in range(MOST_DEPTH):
         nodes = _nodes(tree, number)
-        if nodes < 0:
+        # A root of an earlier time is sound in itself.
+        if nodes < 0 or (depth == 0 and tree.below not in (0, nodes)):
             return DAMAGED, False
         place, leaf = _page(tree, number), _is_leaf(tree, number)
         if not _is_between(place, nodes, leaf, least, beyond):
@@ -306,7 +314,8 @@ def _descend(tree, key, size, path):
         path[0, depth] = number
         if leaf:
             path[1, depth] = low
-            return depth, exact
+            # A branch in the place of the root leads to a part of the tree.
+            return (depth, exact) if depth + 1 == tree.depth else (DAMAGED, False)
         path[1, depth] = low - 1
         if low > 1:
             least = _node(place, low - 1)
@@ -314,6 +323,22 @@ def _descend(tree, key, size, path):
             beyond = _node(place, low)
         number = _child(_node(place, low - 1))
     return DAMAGED, False
+
+
+@strict
+def _is_placed(tree, path, depth):
+    """Whether the pages of a path lie between the keys of the branches above them: none is another one's, which ascends as well."""
+    least, beyond = U64(0), U64(0)
+    for d in range(depth):
+        place, nodes, i = _page(tree, path[0, d]), _nodes(tree, path[0, d]), path[1, d]
+        if i > 0:
+            least = _node(place, i)
+        if i + 1 < nodes:
+            beyond = _node(place, i + 1)
+        below = path[0, d + 1]
+        if not _is_between(_page(tree, below), _nodes(tree, below), d + 1 == depth, least, beyond):
+            return False
+    return True
 
 
 @strict
@@ -333,7 +358,7 @@ def _step(tree, path, depth, direction):
             return DAMAGED
         path[0, d] = number
         path[1, d] = 0 if direction > 0 else nodes - 1
-    return 1
+    return 1 if _is_placed(tree, path, depth) else DAMAGED
 
 
 @inline
@@ -342,6 +367,8 @@ def _holds(tree, node):
     key, key_bytes = _key(node)
     value, size = _value(tree, node)
     if tree.how & NUMBERED and (size < 12 or u64_at(value + U64(4)) >= U64(MOST_ROWS)):
+        return False
+    if tree.how & BY_ROW and (key_bytes != 8 or u16_at(key) != 0):
         return False
     return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(0))) == u32_at(value)
 
@@ -397,6 +424,16 @@ def _beside_are_sound(tree, path, depth):
     return _step(tree, path, depth, 1) >= 0
 
 
+@inline
+def _below(record, depth):
+    """How many nodes the root of a tree has, as far as its record tells; 0: it does not."""
+    if depth == 1:
+        return np.int64(u64_at(record + U64(_DB_RECORDS)))
+    if depth == 2:
+        return np.int64(u64_at(record + U64(_DB_LEAVES)))
+    return np.int64(u64_at(record + U64(_DB_BRANCHES))) - 1 if depth == 3 else np.int64(0)
+
+
 @strict
 def open_trees(trees, names, ends, hows, path, out):
     """Find the trees that the first of `trees` (n + 1) lists under n names, and tell of them in the others; how each is read say hows (n,).
@@ -429,6 +466,10 @@ def open_trees(trees, names, ends, hows, path, out):
         else:
             below = trees[i + 1]
             below.root, below.how = np.int64(u64_at(value + U64(_DB_ROOT))), hows[i]
+            below.depth = np.int64(u16_at(value + U64(_DB_DEPTH)))
+            below.below = _below(value, below.depth)
+            if (below.root == NO_PAGE) != (below.depth == 0):
+                return DAMAGED
     return 0
 
 

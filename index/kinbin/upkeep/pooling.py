@@ -34,6 +34,9 @@ class PoolIndex(Protocol):
     def build(self, progress: Progress | None) -> None:
         """Cover every object now."""
 
+    def problems(self) -> list[str]:
+        """What is damaged."""
+
     def describe(self, view: View) -> dict[str, Any] | None:
         """What `stats` tells."""
 

@@ -343,7 +343,7 @@ def test_a_database_closes_answers_that_nobody_read_to_the_end(tmp_path: Path, r
 
 def test_bands_keep_the_promise_with_the_fewest() -> None:
     """The number of bands is the least that misses no more than asked."""
-    for p in (0.1, 0.5, 0.9, 1.0):
+    for p in (5e-324, 2e-308, 1e-40, 0.1, 0.5, 0.9, 1.0):
         for hashes in (1, 4, 8, 16):
             for miss in (0.2, 0.01, 1e-6):
                 bands = bands_for(p, hashes, miss)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,16 @@ def test_records_are_listed_in_order(
             assert [key for key, _, _ in trees.scan(number, start)] == keys[bisect_left(keys, start) :]
 
 
+def _in_pages(reader: Reader) -> list[bytes]:
+    """All ids, as a client scrolls: each page begins behind the last id of the one before."""
+    found: list[bytes] = []
+    while page := list(islice(reader.scan_items(found[-1] if found else None), 77)):
+        found += [key for key, _, _ in page]
+    return found
+
+
 class Damage:
-    """Flips a bit of a file in memory, looks at everything, and flips it back."""
+    """Changes a file in memory, looks at everything, and changes it back."""
 
     def __init__(self, content: NDArray[np.uint8], known: dict[str, Records]) -> None:
         self.content = content.copy()
@@ -112,13 +121,24 @@ class Damage:
             "absent": lambda: [reader.items([key + b"\0"])[0] for key in some],
             "all items": lambda: list(reader.all_items()),
             "from the middle": lambda: list(reader.scan_items(some[30])),
+            "page by page": lambda: _in_pages(reader),
             "owners": lambda: [reader.owners([row])[0] for row in rows[::9]],
             "all owners": lambda: list(reader.scan_owners()),
         }
 
     def flip(self, place: int, bit: int) -> None:
+        """Flip one bit."""
+        self._change(place, np.array([self.content[place] ^ 1 << bit], np.uint8), f"page {place >> 12}, byte {place & 4095}, bit {bit}")
+
+    def copy(self, page: int, other: int) -> None:
+        """Let a page hold what another one holds, but for its number."""
+        self._change((page << 12) + 8, self.content[(other << 12) + 8 : other + 1 << 12].copy(), f"page {other} over {page}")
+
+    def _change(self, place: int, new: NDArray[np.uint8], what: str) -> None:
         """Whatever comes back is what came back before, or it is refused."""
-        self.content[place] ^= 1 << bit
+        here = slice(place, place + len(new))
+        old = self.content[here].copy()
+        self.content[here] = new
         try:
             reader = Reader(None, trees_of(self.content), 0)
         except CorruptData:
@@ -131,8 +151,8 @@ class Damage:
                     self.refused += 1
                     continue
                 if found != self.expected(name):
-                    self.silent.append(f"{name}: page {place >> 12}, byte {place & 4095}, bit {bit}")
-        self.content[place] ^= 1 << bit
+                    self.silent.append(f"{name}: {what}")
+        self.content[here] = old
 
     def expected(self, name: str) -> Any:
         """What the sound file gives."""
@@ -155,6 +175,19 @@ def test_no_flipped_bit_of_a_tree_is_believed(content: NDArray[np.uint8], known:
         damage.flip((page << 12) + byte, rng.randrange(8))
     assert damage.silent == []
     assert damage.refused > FLIPS // 2
+
+
+def test_no_page_is_taken_for_another(content: NDArray[np.uint8], known: dict[str, Records]) -> None:
+    """Each branch and leaf in the place of each other of its kind, under the other's number: nothing is left out, whoever lists how."""
+    damage = Damage(content, known)
+    damage.whole = {name: use() for name, use in damage.whole.items()}
+    kinds = {number: int(content[(number << 12) + 10]) for number in range(2, len(content) >> 12)}
+    pages = sorted(number for number, kind in kinds.items() if kind in (1, 2))
+    pairs = [(page, other) for page in pages for other in pages if page != other and kinds[page] == kinds[other]]
+    for page, other in random.Random(21).sample(pairs, min(len(pairs), 500)):
+        damage.copy(page, other)
+    assert damage.silent == []
+    assert damage.refused > 500
 
 
 def test_damaged_pages_are_met_as_such(content: NDArray[np.uint8]) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from nursery import Child, Nursery
-from torture.harm import Harm, flips, page_harms
+from torture.forms import FORMS
+from torture.harm import Harm, flips, page_harms, plain_cuts, plain_flips
 from torture.pages import PageMap
 from torture.specimen import Specimen
 from torture.verdict import Verdict
@@ -131,22 +132,29 @@ def cases(judge: Judge, whole: Mapping[str, bytes], harms: Sequence[tuple[str, H
         shutil.rmtree(place, ignore_errors=True)
 
 
+def harms_to(name: str, data: bytes, rng: random.Random, counts: Sequence[int]) -> list[Harm]:
+    """Flips and page harms to one file, a store or another one."""
+    if not name.endswith("data.mdb"):
+        return [*plain_flips(data, rng, counts[0]), *plain_cuts(data, rng, counts[1])]
+    pages = PageMap.of(data)
+    return [*flips(pages, rng, counts[0]), *page_harms(pages, rng, counts[1])]
+
+
 def damage_campaign(
     nursery: Nursery, work: Path, seed: int, counts: tuple[int, int], told: Callable[[Case], None] | None = None, seconds: float = 1e9
 ) -> Tally:
     """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds.
 
-    Of odd seeds it has two fields; each of its three files gets a third of the harms.
+    The seed says of which form it is, too. Each of its files gets as many of the harms.
     """
     rng = random.Random(seed)
     sound = work / f"sound{seed}"
-    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, bool(seed % 2)).receive(120)
+    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, list(FORMS)[seed % len(FORMS)]).receive(120)
     whole = {name: (sound / "collections" / "c" / name).read_bytes() for name in specimen.files}
     harms: list[tuple[str, Harm]] = []
     for at, (name, data) in enumerate(whole.items()):
-        pages = PageMap.of(data)
         share = [(count + at) // len(whole) for count in counts]
-        harms += [(name, harm) for harm in (*flips(pages, rng, share[0]), *page_harms(pages, rng, share[1]))]
+        harms += [(name, harm) for harm in harms_to(name, data, rng, share)]
     rng.shuffle(harms)
     tally, began = Tally(), time.monotonic()
     for case in cases(Judge(nursery, specimen), whole, harms, work):

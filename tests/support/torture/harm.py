@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torture.pages import PAGE, PageMap
 
-__all__ = ["HARMS", "Harm", "flips", "page_harms"]
+__all__ = ["HARMS", "Harm", "flips", "page_harms", "plain_cuts", "plain_flips"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +127,17 @@ def page_harms(pages: PageMap, rng: random.Random, count: int) -> list[Harm]:
     """Damage of whole pages, evenly over its classes."""
     names = sorted(HARMS)
     return [HARMS[names[i % len(names)]](pages, rng) for i in range(count)]
+
+
+def plain_flips(data: bytes, rng: random.Random, count: int) -> list[Harm]:
+    """Single-bit flips of a file without pages."""
+    found = []
+    for _ in range(count):
+        byte, bit = rng.randrange(len(data)), rng.randrange(8)
+        found.append(Harm("flip", f"file, any: byte {byte}, bit {bit}", ((byte, bytes([data[byte] ^ 1 << bit])),)))
+    return found
+
+
+def plain_cuts(data: bytes, rng: random.Random, count: int) -> list[Harm]:
+    """Ends of a file without pages."""
+    return [Harm("truncated", f"file: to {length} of {len(data)} bytes", (), length) for length in rng.choices(range(len(data)), k=count)]

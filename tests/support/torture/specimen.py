@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 import kinbin
 import kinbin.upkeep.sealing
-from linked import still
-from torture import fields
-from workload import _ngmm
+from pooled import pools_at_once
+from torture.forms import FORMS, Form, files_of
 
-__all__ = ["DIM", "Specimen", "build", "built_apart", "used_as"]
+__all__ = ["DIM", "Specimen", "build", "built_apart"]
 
 DIM = 24
 _FIRST, _SECOND, _FRESH = 420, 130, 40
@@ -31,22 +30,19 @@ class Specimen:
     payloads: list[dict[str, Any]]
     later: NDArray[np.float32]
     """(8, d) vectors that edits add."""
+    form: str = "vector"
+    """What its items are, as a key of `FORMS`."""
     files: tuple[str, ...] = ("data.mdb",)
     """Of the collection, within its directory."""
 
     @property
     def kernel(self) -> NDArray[np.float64]:
         """(n + 8, n + 8) exact scores."""
-        return _ngmm(np.concatenate([self.vectors, self.later]))
+        return FORMS[self.form].kernel(np.concatenate([self.vectors, self.later]))
 
 
-def used_as(collection: Any) -> Any:
-    """A collection as the campaigns use it."""
-    return fields.InTwoFields(collection) if isinstance(collection, kinbin.FieldsCollection) else collection
-
-
-def build(path: Path | str, seed: int, *, in_fields: bool = False) -> Specimen:
-    """Make a database with a collection "c" and close it. in_fields: one of two fields."""
+def build(path: Path | str, seed: int, form: str = "vector") -> Specimen:
+    """Make a database with a collection "c" and close it."""
     rng = np.random.default_rng([seed, 77])
     count = _FIRST + _SECOND + _FRESH
     names = [f"item-{int(i):04d}" for i in rng.permutation(count)]
@@ -57,12 +53,8 @@ def build(path: Path | str, seed: int, *, in_fields: bool = False) -> Specimen:
     payloads[_FIRST + _SECOND + 3]["text"] = "y" * 9000
     stored: dict[str, tuple[NDArray[np.float32], dict[str, Any]]] = {}
     spare = iter(vectors[count:])
-    with still(), kinbin.open(path) as database:
-        options: dict[str, Any] = {"dim": DIM, "bands": 80, "rows": 2}
-        collection: Any = (
-            fields.create(database, "c", options, seed + 1) if in_fields else database.create_collection("c", **options, seed=seed + 1)
-        )
-        parts = collection.parts if in_fields else [collection]
+    with pools_at_once(), kinbin.open(path) as database:
+        collection: Form = FORMS[form].create(database, DIM, seed + 1)
 
         def add(some: range) -> None:
             chosen = [names[i] for i in some]
@@ -83,20 +75,20 @@ def build(path: Path | str, seed: int, *, in_fields: bool = False) -> Specimen:
         add(range(_FIRST))
         collection.link()
         add(range(_FIRST, _FIRST + _SECOND))
-        for part in parts:
+        for part in collection.parts:
             _seal(part)
         replace(range(20, 32))
         delete(range(60, 75))
         replace(range(_FIRST + 5, _FIRST + 10))
         add(range(_FIRST + _SECOND, count))
         delete(range(count - 3, count))
-        for part in parts:
+        for part in collection.parts:
             with part._store.read() as reader:
                 assert len(reader.manifest()) == 2
-                assert reader.link_sets()
+                assert reader.link_sets() or form == "strings"
     kept = sorted(stored)
     rows, told = np.array([stored[name][0] for name in kept]), [stored[name][1] for name in kept]
-    return Specimen(kept, rows, told, vectors[-8:], fields.FILES if in_fields else ("data.mdb",))
+    return Specimen(kept, rows, told, vectors[-8:], form, tuple(files_of(Path(path) / "collections" / "c")))
 
 
 def _seal(collection: Any) -> None:
@@ -109,6 +101,6 @@ def _seal(collection: Any) -> None:
         kinbin.upkeep.sealing.SEAL_ROWS = kept
 
 
-def built_apart(connection: Connection, path: str, seed: int, in_fields: bool) -> None:
+def built_apart(connection: Connection, path: str, seed: int, form: str) -> None:
     """`build` in a child; sends the specimen."""
-    connection.send(build(path, seed, in_fields=in_fields))
+    connection.send(build(path, seed, form))

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from linked import still
-from torture.specimen import Specimen, used_as
+from pooled import pools_at_once
+from torture.forms import FORMS, Form
+from torture.specimen import Specimen
 
 __all__ = ["Verdict", "judge", "used"]
 
@@ -75,7 +76,7 @@ class _User:
             self.verdict.untyped.append(f"{what}: {type(error).__name__}: {str(error)[:120]}")
         return None
 
-    def reads(self, collection: Any, when: str) -> None:
+    def reads(self, collection: Form, when: str) -> None:
         """Every way of reading."""
         self._gets(collection, when)
         wanted = sorted(set(self.known) - self.open)
@@ -89,17 +90,16 @@ class _User:
         right = sum(payload.get("even", False) for _, payload in self.known.values())
         if even is not None and even != right and not self.open:
             self.verdict.silent.append(f"{when}filter: {even}, not {right}")
-        for mode in ("exact", "bands", "links", "auto"):
+        for mode in collection.modes:
             self._searches(collection, mode, when)
-        # Examples are of one vector.
-        if isinstance(collection, kinbin.Collection):
-            self._by_examples(collection, when)
+        if collection.examples:
+            self._by_examples(collection.collection, when)
 
     def _silent(self, what: str, found: list[str], wanted: list[str]) -> None:
         lost, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         self.verdict.silent.append(f"{what}: {len(lost)} left out {lost[:2]}, {len(extra)} too many {extra[:2]}, {len(found)} in all")
 
-    def _gets(self, collection: Any, when: str) -> None:
+    def _gets(self, collection: Form, when: str) -> None:
         names = sorted(set(self.known) - self.open)
         items: Any = None
         try:
@@ -118,7 +118,7 @@ class _User:
             place, payload = self.known[name]
             if item is None:
                 self.verdict.silent.append(f"{when}get: {name} is not there")
-            elif not np.array_equal(item.vector, self._vectors[place]) or item.payload != payload:
+            elif not collection.holds(item, self._vectors[place]) or item.payload != payload:
                 self.verdict.silent.append(f"{when}get: {name} is another one")
 
     def _searches(self, collection: Any, mode: str, when: str) -> None:
@@ -246,14 +246,14 @@ def used(path: str, specimen: Specimen, kernel: NDArray[np.float64], *, link: bo
 
     def session(when: str, *, edit: bool) -> None:
         with kinbin.open(path) as database:
-            collection = used_as(database.collection("c"))
+            collection = FORMS[specimen.form](database.collection("c"))
             user.reads(collection, when)
             check(when, collection)
             if edit:
                 user.edits(collection, link=link)
                 user.reads(collection, "edited: ")
 
-    with still():
+    with pools_at_once():
         for when, edit in (("", True), ("opened again: ", False)):
             before = len(verdict.refused)
             user.attempt(f"{when}open", partial(session, when, edit=edit))
