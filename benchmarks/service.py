@@ -36,7 +36,7 @@ CLIENTS = 16
 OVERLOAD = 10
 """Times what the server can do."""
 TOGETHER = 31
-"""Queries of a request of the overload: 64 KiB."""
+"""Queries of a request of the overload: with vectors, 64 KiB."""
 NPY = "application/x-npy"
 QUIET = {"access_log": "false"}
 SETTLED = 2.0
@@ -168,8 +168,10 @@ def _beside(folder: Path, rows: NDArray[Any], queries: NDArray[Any], options: Op
     rounds: list[dict[str, float]] = []
     with _served(folder) as server, Client(f"http://127.0.0.1:{server.port}") as client:
         remote = client.collection(NAME)
+        # What a server does when it has just begun, or when much was added, is no rest.
+        asked_by(1, Ask(server.port, requests, 1, seconds))
+        rest = asked_by(1, Ask(server.port, requests, 1, seconds)).of(200)
         for turn in range(options.rounds(3)):
-            rest = asked_by(1, Ask(server.port, requests, 1, seconds)).of(200)
             over = threading.Event()
             added = [0]
 
@@ -239,12 +241,22 @@ def _workers(folder: Path, rows: NDArray[Any], queries: NDArray[Any], options: O
 
 
 def _overload(folder: Path, rows: NDArray[Any], queries: NDArray[Any], options: Options) -> dict[str, Any]:
-    """Exact scans at ten times the rate that the server can answer; health meanwhile, and what is left two seconds later.
+    """Exact scans at ten times the rate that the server can answer, by vectors and by ids, which cost the load's processes less.
 
     Each request has many queries: the load is made on the same cores, and has to cost less than what it asks for.
     """
     del rows
-    requests = [http_post(f"{PATH}/query?k={K}&mode=exact", _npy(queries[i : i + TOGETHER]), NPY) for i in range(200)]
+    by_id = [{"queries": [{"id": str((i * TOGETHER + j) % 2_000)} for j in range(TOGETHER)], "k": K, "mode": "exact"} for i in range(200)]
+    return {
+        "vectors": _overloaded(
+            folder, [http_post(f"{PATH}/query?k={K}&mode=exact", _npy(queries[i : i + TOGETHER]), NPY) for i in range(200)], options
+        ),
+        "ids": _overloaded(folder, [http_post(f"{PATH}/query", json.dumps(body).encode()) for body in by_id], options),
+    }
+
+
+def _overloaded(folder: Path, requests: list[bytes], options: Options) -> dict[str, Any]:
+    """Health under an overload, and what is left two seconds later."""
     seconds = options.pick(60.0, 4.0)
     health: list[int] = []
     with _served(folder) as server:
@@ -258,7 +270,7 @@ def _overload(folder: Path, rows: NDArray[Any], queries: NDArray[Any], options: 
 
         looking = threading.Thread(target=look)
         looking.start()
-        offered = _asked(server, requests, 40 * CLIENTS, seconds, OVERLOAD * capacity)
+        offered = _asked(server, requests, 30 * CLIENTS, seconds, OVERLOAD * capacity)
         over.set()
         looking.join()
         time.sleep(SETTLED)
@@ -302,15 +314,15 @@ def render(result: dict[str, Any]) -> str:
         lines.append((f"`/livez` while bodies of {of['bytes'] >> 20} MiB arrive: p99; longest, ms", of["p99"], of["p100"]))
     parts = [f"{result['rows']:,} rows of {result['dim']} numbers, all cores for server and load.", table(("what", "", ""), lines)]
     if "overload" in result:
-        of = result["overload"]
-        overload = [
-            (f"requests/s of {TOGETHER} exact queries each, before", of["capacity"]),
-            ("offered a second", of["offered"]), ("answered a second meanwhile", of["accepted"]),
-            ("refusals, p50, ms", of["refused_p50"]), ("refusals, p99, ms", of["refused_p99"]),
-            (f"`/livez` green, of {of['looks']:,} looks", of["healthy"]),
-            ("p99 before, ms", of["before_p99"]), (f"p99 {SETTLED:g} s after, ms", of["after_p99"]), ("requests/s after", of["after"]),
-        ]  # fmt: skip
-        parts.append(table((f"overload, {OVERLOAD} times", ""), overload))
+        told = {
+            f"requests/s of {TOGETHER} exact queries each, before": "capacity", "offered a second": "offered",
+            "answered a second meanwhile": "accepted", "refusals, p50, ms": "refused_p50", "refusals, p99, ms": "refused_p99",
+            "looks at `/livez`": "looks", "of these green": "healthy", "p99 before, ms": "before_p99",
+            f"p99 {SETTLED:g} s after, ms": "after_p99", "requests/s after": "after",
+        }  # fmt: skip
+        sides = result["overload"]
+        overload = [(name, *(of[key] for of in sides.values())) for name, key in told.items()]
+        parts.append(table((f"overload, {OVERLOAD} times", *(f"by {name}" for name in sides)), overload))
     return paragraphs(*parts)
 
 

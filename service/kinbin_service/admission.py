@@ -7,15 +7,19 @@
    A search that was started is told when its client has left, and when it has run for `search_seconds` (503); it ends at its next look.
 4. A thread that is done takes the next work itself, under one lock: under overload the event loop is busy with refusals,
    and threads that waited for it would stand idle.
+5. The threads give way to the event loop where processors are short: a refusal is worth nothing late.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import kinbin
@@ -26,7 +30,17 @@ __all__ = ["Admission", "ClientGone"]
 _UNWATCHED_SECONDS = 0.1
 """A search that takes no longer is not watched for its client's leaving: a task for each would cost more than it spares."""
 
+_NICE = 5
+"""By so much less than the event loop the threads want a processor (three to one): it refuses, and tells of health, while all compute."""
+
 Result = TypeVar("Result")
+
+
+def _step_back(loop: int) -> None:
+    """Let the thread of the event loop go before this one. Where threads have no priority of their own nothing is done."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, loop) + _NICE)
 
 
 class ClientGone(Exception):
@@ -65,7 +79,9 @@ class Admission:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kinbin-work")
+        self._pool = ThreadPoolExecutor(
+            threads, thread_name_prefix="kinbin-work", initializer=_step_back, initargs=(threading.get_native_id(),)
+        )
 
     @property
     def waiting(self) -> int:

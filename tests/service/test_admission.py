@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -88,6 +90,20 @@ async def test_waiting_requests_start_in_order_of_arrival(calls: Calls) -> None:
     await asyncio.gather(*tasks)
     assert calls.ran == list("abcdef")
     await admission.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux only")
+async def test_threads_give_way_to_the_event_loop(admission: Admission) -> None:
+    """Each has a lower priority, whoever began it: threads that begin others hand theirs on."""
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    def of_this_thread() -> int:
+        # So long that the next one needs another thread.
+        time.sleep(0.05)
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    found = await asyncio.gather(*(admission.run(of_this_thread, writes=False, gone=never) for _ in range(4)))
+    assert found == [min(19, own + 5)] * 4
 
 
 async def test_threads_take_what_waits_though_the_event_loop_is_busy(calls: Calls) -> None:
