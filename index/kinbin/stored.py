@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from kinbin.errors import FormatMismatch, InvalidInput, StorageError
+from kinbin.errors import FormatMismatch, InvalidInput
 from kinbin.hashing import HASH_VERSION
 from kinbin.items.functions import CALLABLE, Functions
 from kinbin.items.kind import Form, Kind
@@ -70,11 +70,8 @@ def field_names_of(store: Store) -> tuple[str, ...]:
 
 def _decoded(store: Store, decode: Callable[[object], T]) -> T:
     """What the record of a store's configuration says."""
-    try:
+    with store.telling():
         return decode(decode_json(store.files.configured, CONFIGURATION))
-    except StorageError as error:
-        store.tell_whose(error)
-        raise
 
 
 def _check_hashes(data: Configuration | FieldNames) -> None:

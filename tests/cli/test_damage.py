@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,8 @@ from typer.testing import Result
 
 import kinbin
 from kinbin.storage.salvage import Salvage
+from kinbin_service.cli.collections import _count
+from kinbin_service.cli.output import Failure
 from linked import still
 
 Run = Callable[..., Result]
@@ -397,3 +400,17 @@ def test_what_is_no_name_is_refused_as_that(three: Path, name: Any) -> None:
         for act in (lambda: database.check([name]), lambda: database.recoverable(name), lambda: database.recover(name, 2)):
             with pytest.raises(kinbin.KinbinError):
                 act()
+
+
+@pytest.mark.parametrize(
+    ("remote", "how"), [(False, "--damaged drops it as it is"), (True, "stop the service, and `kinbin drop b --damaged` with")]
+)
+def test_whoever_drops_what_is_damaged_is_told_how(remote: bool, how: str) -> None:
+    """The option is for a directory: on a server it means nothing."""
+
+    class Damaged:
+        def described(self, name: str) -> None:
+            raise kinbin.CorruptData(f"{name} is damaged")
+
+    with pytest.raises(Failure, match=re.escape(how)):
+        _count(Damaged(), "b", remote=remote)  # type: ignore[arg-type]

@@ -236,7 +236,9 @@ class Pools:
             return True
 
     def build(self, progress: Progress | None) -> None:
-        """Cover every object now, waiting for whoever is at it.
+        """Cover every object now, waiting for whoever is at it; an index that is damaged is built anew.
+
+        Cost: besides building, what reading all of the index takes that is there.
 
         Raises:
             Closed, CollectionNotFound: the collection was closed, or removed, meanwhile.
@@ -273,7 +275,7 @@ class Pools:
         current = self._look_again()
         if current is not None:
             return [f"pool index: {problem}{_ANEW}" for problem in current.side.problems()]
-        # Whoever removed it removes the record with it.
+        # A record that leads to nothing that can be opened is no missing index.
         return [f"pool index: it is damaged, or of another version, and nothing is answered from it{_ANEW}"] if self._stamp else []
 
     def _check(self) -> None:

@@ -59,6 +59,7 @@ _INTEGER_KEYS = 0x08
 _LEAST_PAGE, _MOST_PAGE = 512, 65_536
 _TRIES = 5
 _MOST = 2**63 - 1
+"""What a kernel takes for a count."""
 _HEAD, _USUAL_HEAD = 2 * _MOST_PAGE, 8_192
 """Bytes with both meta pages, of pages of any size, and of the usual one."""
 

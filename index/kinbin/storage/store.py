@@ -169,13 +169,9 @@ class Store:
     def telling(self) -> Iterator[None]:
         """Let errors that leave the block outside of a read or write be Kinbin's, and tell whose files they are of."""
         try:
-            yield
-        except BaseException as error:
-            try:
-                reraise(error)
-            except KinbinError as ours:
-                self.tell_whose(ours)
-                raise
+            with translated():
+                yield
+        except KinbinError as error:
             self.tell_whose(error)
             raise
 

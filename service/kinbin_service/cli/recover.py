@@ -52,7 +52,7 @@ def recover_command(
     if fields and not as_json:
         typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
         typer.echo(f"`kinbin check {collection}` says which of them is damaged")
-    for one in items if not as_json else []:
-        typer.echo(f"This is the file of one field. {whole} has {one.items:,} items, and is refused where one of them has no row here")
+    if items and not as_json:
+        typer.echo(f"This is the file of one field. {whole} has {items[0].items:,} items, and is refused where one of them has no row here")
     if not states:
         raise typer.Exit(1)

@@ -178,7 +178,7 @@ def test_no_flipped_bit_of_a_tree_is_believed(content: NDArray[np.uint8], known:
 
 
 def test_no_page_is_taken_for_another(content: NDArray[np.uint8], known: dict[str, Records]) -> None:
-    """Each branch and leaf in the place of each other of its kind, under the other's number: nothing is left out, whoever lists how."""
+    """Branches and leaves in the place of others of their kind, under their numbers: nothing is left out, whoever lists how."""
     damage = Damage(content, known)
     damage.whole = {name: use() for name, use in damage.whole.items()}
     kinds = {number: int(content[(number << 12) + 10]) for number in range(2, len(content) >> 12)}
