@@ -11,8 +11,8 @@ from kinbin_service.problems import CODES
 
 __all__ = [
     "EVERYWHERE",
-    "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "also", "bulk", "matrix", "parameters", "reference", "route",
-    "without",
+    "FILTERED", "IDEMPOTENCY", "NAMED", "PROBLEMS", "REFERRED", "VECTORS", "also", "bulk", "in_address", "matrix", "parameters",
+    "reference", "route", "without",
 ]  # fmt: skip
 
 PROBLEMS = "x-problem-codes"
@@ -129,6 +129,15 @@ def form() -> dict[str, Any]:
     listed = {"type": "string", "description": 'a JSON list of {"id", "payload"}, one for each image, in their order'}
     schema = {"type": "object", "properties": {"image": {"type": "array", "items": image}, "items": listed}, "required": ["image"]}
     return {MULTIPART: {"schema": schema}}
+
+
+def in_address(options: type[BaseModel]) -> list[dict[str, Any]]:
+    """The options of a request without a body, as parameters of the address."""
+    listed: list[dict[str, Any]] = []
+    for name, schema in options.model_json_schema()["properties"].items():
+        schema.pop("title", None)
+        listed.append({"name": name, "in": "query", "required": False, "description": schema.pop("description", ""), "schema": schema})
+    return listed
 
 
 def parameters(options: type[BaseModel], *, ids: bool = False) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,9 +18,9 @@ from typer.testing import Result
 
 import kinbin
 from kinbin.storage.salvage import Salvage
-from kinbin_service.cli.collections import _count
-from kinbin_service.cli.output import Failure
+from kinbin_client import Client
 from linked import still
+from service_process import Served
 
 Run = Callable[..., Result]
 FILE = "data.mdb"
@@ -402,15 +401,18 @@ def test_what_is_no_name_is_refused_as_that(three: Path, name: Any) -> None:
                 act()
 
 
-@pytest.mark.parametrize(
-    ("remote", "how"), [(False, "--damaged drops it as it is"), (True, "stop the service, and `kinbin drop b --damaged` with")]
-)
-def test_whoever_drops_what_is_damaged_is_told_how(remote: bool, how: str) -> None:
-    """The option is for a directory: on a server it means nothing."""
-
-    class Damaged:
-        def described(self, name: str) -> None:
-            raise kinbin.CorruptData(f"{name} is damaged")
-
-    with pytest.raises(Failure, match=re.escape(how)):
-        _count(Damaged(), "b", remote=remote)  # type: ignore[arg-type]
+def test_what_is_damaged_is_dropped_of_a_service_too(served: Served, run: Run) -> None:
+    """Whoever did not ask for that is told how; nothing else is dropped."""
+    name, place = "drops-damaged", ("--url", served.address)
+    with Client(served.address) as client:
+        client.create_collection(name, dim=2).add(["a"], [[1.0, 2.0]])
+        (served.data / "collections" / name / FILE).unlink()
+        refused = run("drop", name, *place, "--yes")
+        assert (refused.exit_code, "--damaged drops it as it is" in refused.stderr) == (1, True)
+        assert name in client.collections()
+        dropped = run("drop", name, *place, "--yes", "--damaged")
+        # The service has the file open and still counts.
+        assert (dropped.exit_code, dropped.stdout) == (0, f"{name}: dropped, with 1 items\n")
+        assert name not in client.collections()
+        client.create_collection(name, dim=3)
+        assert run("drop", name, *place, "--yes", "--damaged").stdout == f"{name}: dropped, with 0 items\n"

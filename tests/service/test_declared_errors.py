@@ -132,7 +132,7 @@ RAW: dict[str, list[Sent]] = {
     ],
     "query": [Sent(NPY, b"x")],
     "create_collection": [Sent(*json_of({"dim": 2})[:2], "alias")],
-    "drop_collection": [Sent({}, collection="alias"), Sent({}, collection="c")],
+    "drop_collection": [Sent({}, collection="alias"), Sent({}, collection="c"), Sent({}, query="?damaged=x")],
     "put_alias": [Sent(*json_of({"collection": "c"})[:2], "c")],
     "drop_alias": [Sent({}, collection="none")],
     "tune": [Sent(JSON, b"{}", "words")],

@@ -253,6 +253,28 @@ def test_a_collection_dropped_by_one_worker_is_gone_for_the_other(two: ServerPro
             client.close()
 
 
+def test_a_damaged_collection_is_dropped_for_all_workers(two: ServerProcess) -> None:
+    """If that is asked for; the name is free afterwards."""
+    path, file = "/v1/collections/harmed", two.data / "collections" / "harmed" / "data.mdb"
+    clients = [two.pinned() for _ in range(4)]
+    try:
+        assert clients[0].put(path, json={"dim": 2}).status_code == 201
+        for client in clients:
+            assert client.post(f"{path}/index", json={"items": [{"id": "a", "vector": [1, 1]}]}).status_code == 200
+        file.unlink()
+        for more, status, code in (("", 500, "corrupt_data"), ("?damaged=1", 422, "invalid_field"), ("?harmed=true", 422, "invalid_field")):
+            refused = clients[1].delete(path + more)
+            assert (refused.status_code, refused.json()["code"]) == (status, code)
+        assert clients[1].delete(path + "?damaged=true").json() == {"dropped": "harmed"}
+        assert {client.get(path).status_code for client in clients} == {404}
+        assert clients[3].put(path, json={"dim": 3}).status_code == 201
+        assert {client.get(path).json()["count"] for client in clients} == {0}
+        assert clients[0].delete(path + "?damaged=false").status_code == 200
+    finally:
+        for client in clients:
+            client.close()
+
+
 def test_an_older_copy_of_a_file_under_a_server_is_refused(tmp_path: Path) -> None:
     """By writes and reads, until the file is back: the server alone had it open, and nothing else remembers what was acknowledged."""
     file = tmp_path / "data" / "collections" / "c" / "data.mdb"

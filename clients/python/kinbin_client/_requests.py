@@ -412,9 +412,10 @@ def collection_info(name: str) -> Operation[CollectionInfo]:
     return Operation(Request("GET", collection_path(name)), _parse_info)
 
 
-def drop_collection(name: str) -> Operation[None]:
+def drop_collection(name: str, *, damaged: bool = False) -> Operation[None]:
     """Drop a collection; never repeated when it may have been done, for the second would miss it (or hit a new one)."""
-    return Operation(Request("DELETE", collection_path(name), repeat=Repeat.IF_NOT_DONE), discard)
+    path = collection_path(name) + ("?damaged=true" if damaged else "")
+    return Operation(Request("DELETE", path, repeat=Repeat.IF_NOT_DONE), discard)
 
 
 def collections() -> Operation[list[str]]:

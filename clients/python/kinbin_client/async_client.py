@@ -382,12 +382,12 @@ class AsyncClient(Aliasing, _AsyncSearchable):
         """
         return await self._do(_requests.collections())
 
-    async def drop_collection(self, name: str) -> None:
-        """Delete a collection with all its items; NotFound if it is not there.
+    async def drop_collection(self, name: str, *, damaged: bool = False) -> None:
+        """Delete a collection with all its items; NotFound if it is not there. damaged: also one whose files are damaged.
 
         Usage: `await client.drop_collection("photos")`
         """
-        await self._do(_requests.drop_collection(name))
+        await self._do(_requests.drop_collection(name, damaged=damaged))
         self._sender.kinds.pop(name, None)
 
     @property

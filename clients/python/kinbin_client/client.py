@@ -413,12 +413,12 @@ class Client(Aliasing, _Searchable):
         """
         return self._do(_requests.collections())
 
-    def drop_collection(self, name: str) -> None:
-        """Delete a collection with all its items; NotFound if it is not there.
+    def drop_collection(self, name: str, *, damaged: bool = False) -> None:
+        """Delete a collection with all its items; NotFound if it is not there. damaged: also one whose files are damaged.
 
         Usage: `client.drop_collection("photos")`
         """
-        self._do(_requests.drop_collection(name))
+        self._do(_requests.drop_collection(name, damaged=damaged))
         self._sender.kinds.pop(name, None)
 
     @property

@@ -88,10 +88,13 @@ export class Client<P extends object = Payload> extends Searchable<P> {
     return (await this.ask<Schemas["CollectionsAnswer"]>({ method: "GET", path: "/v1/collections" }, options, "collections")).collections;
   }
 
-  /** Delete a collection with all its items; NotFound if it is not there. */
-  async dropCollection(name: string, options: CallOptions = {}): Promise<void> {
+  /** Delete a collection with all its items; NotFound if it is not there. `damaged`: also one whose files are damaged. */
+  async dropCollection(name: string, options: CallOptions & { damaged?: boolean } = {}): Promise<void> {
+    const { damaged = false, ...call } = checkedObject(options, "the options");
+    if (typeof damaged !== "boolean") throw new InvalidArgument("damaged is true or false", null, "bad_parameter");
     // Never repeated when it may have been done: the second would miss it, or hit a new one.
-    await this.ask({ method: "DELETE", path: collectionPath(name), repeat: "if-not-done" }, options);
+    const path = collectionPath(name) + (damaged ? "?damaged=true" : "");
+    await this.ask({ method: "DELETE", path, repeat: "if-not-done" }, call);
   }
 
   /** Let another name lead to a collection, at once, wherever it led before. It stands for the collection in every call. */

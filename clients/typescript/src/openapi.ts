@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 3f4b80b9001897563504481f1c52437ad7426b5e3982ccb3b335146008cd8ff1, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 5c6cae97a4848e2a1e3a07659dc8f5d97ed2e05ba9f01f006f3ce74e951dba76, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {
@@ -373,7 +373,7 @@ export interface paths {
         post?: never;
         /**
          * Drop a collection
-         * @description The collection and all its items are gone for every worker.
+         * @description The collection and all its items are gone for every worker. One that is damaged is dropped only if that is asked for.
          */
         delete: operations["drop_collection"];
         options?: never;
@@ -5255,7 +5255,10 @@ export interface operations {
     };
     drop_collection: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description true also drops a collection whose files are damaged, or whose disk is full */
+                damaged?: "true" | "false";
+            };
             header?: never;
             path: {
                 /** @description name of the collection */

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -170,15 +172,17 @@ def drop_command(
     data: PlaceDataOption = None,
     url: UrlOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal to ask on.")] = False,
-    damaged: Annotated[bool, typer.Option("--damaged", help="Also where its files cannot be opened; of a directory only.")] = False,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Also where its files cannot be opened.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Drop a collection: all its items are gone, for every process, and cannot be had back. Asks first."""
     with failing_in_one_line(as_json), place(data, url) as there:
-        count = _count_if_any(there, name) if damaged else _count(there, name, remote=url is not None)
+        with _telling_how():
+            count = _count_if_any(there, name) if damaged else _count(there, name)
         if not yes:
             _ask(f'Drop "{name}" in {there.where}, with {"all that is left" if count is None else f"{count:,} items"}?')
-        there.drop(name, damaged=damaged)
+        with _telling_how():
+            there.drop(name, damaged=damaged)
     if as_json:
         print_json({"dropped": name, "items": count})
     else:
@@ -188,21 +192,24 @@ def drop_command(
 def _count_if_any(there: Place, name: str) -> int | None:
     """The same; None where it cannot be opened."""
     try:
-        return _count(there, name, remote=False)
+        return _count(there, name)
     except Exception:  # noqa: BLE001 - whatever hinders it, the files are dropped
         return None
 
 
-def _count(there: Place, name: str, *, remote: bool) -> int:
+def _count(there: Place, name: str) -> int:
     """How many items a collection has."""
+    return int(there.described(name)["count"])
+
+
+@contextmanager
+def _telling_how() -> Iterator[None]:
+    """What is damaged is dropped only by an option, which the error then names."""
     try:
-        return int(there.described(name)["count"])
+        yield
     except Exception as error:
         if getattr(error, "code", "") == "corrupt_data":
-            how = "--damaged drops it as it is"
-            if remote:
-                how = f"stop the service, and `kinbin drop {name} --damaged` with --data drops it as it is"
-            raise Failure(f"{error}; {how}", kind="corrupt_data") from None
+            raise Failure(f"{error}; --damaged drops it as it is", kind="corrupt_data") from None
         raise
 
 

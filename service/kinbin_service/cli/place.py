@@ -129,9 +129,7 @@ class ServicePlace:
 
     def drop(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and all its items."""
-        if damaged:
-            raise Failure("--damaged works on the directory of a database: give --data", kind="usage")
-        self.client.drop_collection(name)
+        self.client.drop_collection(name, damaged=damaged)
 
     def collection(self, name: str) -> Any:
         """The collection."""

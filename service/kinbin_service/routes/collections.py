@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_service.documented import NAMED, route
+from kinbin_service.documented import NAMED, in_address, route
 from kinbin_service.keys import visible
 from kinbin_service.replies import encode, reply
-from kinbin_service.routes.received import Name, received_json
+from kinbin_service.routes.received import Name, options, received_json
 from kinbin_service.routing import routes
 from kinbin_service.schemas.answers import CollectionAnswer, CollectionsAnswer, DroppedAnswer
-from kinbin_service.schemas.requests import CollectionRequest
+from kinbin_service.schemas.requests import CollectionRequest, DropOptions
 from kinbin_service.service import service_of
 
 __all__ = ["router"]
@@ -82,13 +82,22 @@ async def get_collection(request: Request, name: Name) -> Response:
     return reply(await service_of(request).work(request, lambda: encode(describe(database.collection(name)))))
 
 
-@router.delete("/v1/collections/{name}", **route("Drop a collection", DroppedAnswer, refusals=NAMED | {"alias_conflict", "storage_full"}))
+DROP = route(
+    "Drop a collection",
+    DroppedAnswer,
+    parameters=in_address(DropOptions),
+    refusals=NAMED | {"alias_conflict", "invalid_field", "storage_full"},
+)
+
+
+@router.delete("/v1/collections/{name}", **DROP)
 async def drop_collection(request: Request, name: Name) -> Response:
-    """The collection and all its items are gone for every worker."""
+    """The collection and all its items are gone for every worker. One that is damaged is dropped only if that is asked for."""
     database = service_of(request).database
+    damaged = options(request, DropOptions).damaged == "true"
 
     def drop() -> bytes:
-        database.drop_collection(name)
+        database.drop_collection(name, damaged=damaged)
         return encode({"dropped": name})
 
     return reply(await service_of(request).work(request, drop, writes=True))

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_service.documented import NAMED, VECTORS, route, without
+from kinbin_service.documented import NAMED, VECTORS, in_address, route, without
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import check_key
@@ -79,18 +78,7 @@ async def tune(request: Request, name: Name) -> Response:
         return await _told(request, predict)
 
 
-def _in_address(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """Parameters of the address, as the document describes them."""
-    listed = []
-    for name, schema in model.model_json_schema()["properties"].items():
-        schema.pop("title", None)
-        listed.append({"name": name, "in": "query", "required": False, "description": schema.pop("description", ""), "schema": schema})
-    return listed
-
-
-SAMPLED = route(
-    "Measure recall on stored items", RecallAnswer, parameters=_in_address(RecallOptions), refusals=REFUSALS | {"invalid_field"}
-)
+SAMPLED = route("Measure recall on stored items", RecallAnswer, parameters=in_address(RecallOptions), refusals=REFUSALS | {"invalid_field"})
 
 
 @router.get("/v1/collections/{name}/recall", **SAMPLED)

@@ -42,6 +42,7 @@ __all__ = [
     "CollectionRequest",
     "CountRequest",
     "DeleteRequest",
+    "DropOptions",
     "FacetsRequest",
     "FieldRequest",
     "FieldsAddRequest",
@@ -159,6 +160,15 @@ class AddOptions(BaseModel):
     after: Annotated[
         int, Field(ge=0, le=1 << 53, description="of a stream that is resumed: how many lines were durable and are not sent again")
     ] = 0
+
+
+class DropOptions(BaseModel):
+    """Options of dropping a collection: parameters of the address."""
+
+    model_config = ConfigDict(extra="forbid")
+    damaged: Annotated[
+        Literal["true", "false"], Field(description="true also drops a collection whose files are damaged, or whose disk is full")
+    ] = "false"
 
 
 def _known_kernel(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -101,25 +101,28 @@ class _User:
 
     def _gets(self, collection: Form, when: str) -> None:
         names = sorted(set(self.known) - self.open)
-        items: Any = None
-        try:
-            items = collection.get(names)
-        except kinbin.KinbinError:
-            items = []
-            for name in names:
-                one = self.attempt(f"{when}get", partial(collection.get, [name]))
-                items.append("refused" if one is None else one[0])
-        except Exception as error:  # noqa: BLE001 - it is what is looked for
-            self.verdict.untyped.append(f"{when}get: {type(error).__name__}: {str(error)[:120]}")
-            return
-        for name, item in zip(names, items, strict=True):
-            if item == "refused":
-                continue
+        for name, item in self._got(collection, names, when):
             place, payload = self.known[name]
             if item is None:
                 self.verdict.silent.append(f"{when}get: {name} is not there")
             elif not collection.holds(item, self._vectors[place]) or item.payload != payload:
                 self.verdict.silent.append(f"{when}get: {name} is another one")
+
+    def _got(self, collection: Form, names: list[str], when: str) -> Iterator[tuple[str, Any]]:
+        """Ids and items; of what is refused each half is asked for anew, down to the single ones that are refused."""
+        waiting = [names]
+        while waiting:
+            some = waiting.pop()
+            try:
+                yield from zip(some, collection.get(some), strict=True)
+            except kinbin.KinbinError as error:
+                if len(some) == 1:
+                    self.verdict.refused.append(f"{when}get: {type(error).__name__}: {str(error)[:120]}")
+                else:
+                    waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+            except Exception as error:  # noqa: BLE001 - it is what is looked for
+                self.verdict.untyped.append(f"{when}get: {type(error).__name__}: {str(error)[:120]}")
+                return
 
     def _searches(self, collection: Any, mode: str, when: str) -> None:
         """Queries with the vectors of items: exact ones with all of them, others with every third."""
@@ -144,7 +147,7 @@ class _User:
     def _by_examples(self, collection: Any, when: str) -> None:
         """Exact searches by two examples, which are scored by a way of their own."""
         names = sorted(set(self.known) - self.open)
-        for pair in list(pairwise(names))[::9]:
+        for pair in list(pairwise(names))[::31]:
             answer = self.attempt(f"{when}examples", partial(collection.query_examples, pair, k=3, mode="exact"))
             if answer is None or self.open:
                 continue
