@@ -30,6 +30,10 @@ class Aliased:
     def _not_found(self, name: str) -> CollectionNotFound:
         raise NotImplementedError
 
+    def _meant(self, name: str) -> str:
+        """The collection that a name means. No alias has the name of a collection: its own needs no list of them, which may be damaged."""
+        return name if self._is_there(name) else self._aliases.target(name)
+
     def alias(self, name: str, collection: str) -> None:
         """Let another name lead to a collection, instead of where it may lead so far: one atomic step, for every process.
 

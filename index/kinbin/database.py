@@ -80,7 +80,7 @@ class Database(Aliased, Restoring, BackingUp):
         self._folder = _resolved(self.path / _FOLDER)
         self._aliases = Aliases(self._folder.parent)
         self.snapshots = Snapshots(
-            self.path / "snapshots" if snapshots is None else path_of(snapshots, "directory"), self.collection, self._aliases.target
+            self.path / "snapshots" if snapshots is None else path_of(snapshots, "directory"), self.collection, self._meant
         )
         """Those that the database keeps."""
         self._pid = os.getpid()
@@ -237,16 +237,22 @@ class Database(Aliased, Restoring, BackingUp):
         self._check_open()
         with self._lock:
             self._check_open()
-            name = self._aliases.target(name)
-            used = self._used.get(name)
-            if used is not None and not (used._is_named() and used._is_current()):
-                # Another process dropped it, or removed its files, and perhaps made a new one of the same name.
-                del self._used[name]
-                SHARED.release(used)
-                used = None
+            used = self._current(name)
+            if used is None:
+                name = self._meant(name)
+                used = self._current(name)
             if used is None:
                 used = self._used[name] = self._acquire(name)
             return cast(Collection, used)
+
+    def _current(self, name: str) -> Collection | FieldsCollection | None:
+        """The collection that is open here, unless another process dropped it, or removed its files, and perhaps made a new one."""
+        used = self._used.get(name)
+        if used is not None and not (used._is_named() and used._is_current()):
+            del self._used[name]
+            SHARED.release(used)
+            return None
+        return used
 
     def fields_collection(self, name: str) -> FieldsCollection:
         """The collection of this name, which was created with fields.
@@ -363,7 +369,7 @@ class Database(Aliased, Restoring, BackingUp):
         """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
         self._check_open()
         collection, _, field = name.partition("/") if isinstance(name, str) else (name, "", "")
-        collection = self._aliases.target(check_name(collection))
+        collection = self._meant(check_name(collection))
         folder = self._folder / collection
         if field:
             check_name(field, "field")
@@ -387,7 +393,7 @@ class Database(Aliased, Restoring, BackingUp):
             CollectionNotFound.
         """
         there = self.collections()
-        wanted = there if names is None else list(dict.fromkeys(self._aliases.target(check_name(name)) for name in names))
+        wanted = there if names is None else list(dict.fromkeys(self._meant(check_name(name)) for name in names))
         for name in wanted:
             if name not in there:
                 raise self._not_found(name)
@@ -410,7 +416,7 @@ class Database(Aliased, Restoring, BackingUp):
         """
         if isinstance(name, str) and "/" in name:
             raise InvalidInput.of("bad_name", f"a field is repaired with its collection: {name.partition('/')[0]}", field="name")
-        name = self._aliases.target(check_name(name))
+        name = self._meant(check_name(name))
         into = f"{name}-repaired" if into is None else into
         check_name(into)
         if name not in self.collections():

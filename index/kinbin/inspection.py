@@ -142,7 +142,7 @@ def check_store(
 
 def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: Findings) -> None:
     """Checksums of all parts, then every row's record, content hash and postings."""
-    for part in (Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND):
+    for part in (Part.OFFSETS, Part.ROW_NUMBERS, Part.CHECKS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND):
         reader.run_parts(run.number, part, verify=True)
     if (np.diff(run.row_numbers.astype(np.int64)) <= 0).any():
         findings.add(f"run {run.number}: its row numbers do not ascend")

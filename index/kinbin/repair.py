@@ -47,7 +47,7 @@ class Damaged:
                 self.configuration = FieldNames.decode(self._first.saved.config)
                 for name in self.configuration.names:
                     self._stores[name] = stack.enter_context(_opened(path / FIELDS / name))
-                    _refuse_foreign(self._stores[name])
+                    _refuse_foreign(self._first, self._stores[name])
                 self.fields = {name: Configuration.decode(store.saved.config) for name, store in self._stores.items()}
             else:
                 self.configuration = Configuration.decode(self._first.saved.config)
@@ -182,12 +182,16 @@ def _nothing_saved(path: Path, why: str) -> CorruptData:
     return error
 
 
-def _refuse_foreign(store: SavedStore) -> None:
+def _refuse_foreign(items: SavedStore, store: SavedStore) -> None:
     """Raise where the files of a field are those of another one: its rows would be given to items by the numbers of others."""
-    identity = store.saved.identity
-    if identity is not None and identity.collection != name_of(store.path):
+    identity, of_items = store.saved.identity, items.saved.identity
+    if identity is None:
+        return
+    strange = of_items is not None and not of_items.has(identity)
+    if identity.collection != name_of(store.path) or strange:
+        whose = "another collection of this name, or the items are," if strange else f"{identity.collection!r}"
         error = CorruptData(
-            f"these are the files of {identity.collection!r}: the vectors in them are of other items",
+            f"these are the files of {whose}: the vectors in them are of other items",
             "put each file back into its directory",
         )
         error.collection = name_of(store.path)

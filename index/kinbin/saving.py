@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
-from kinbin.rows.record import HEADER, records_nnz, unpack_rows
+from kinbin.rows.record import CHECK_AT, HEADER, records_nnz, unpack_rows
 from kinbin.rows.rows import Rows
 from kinbin.storage import format as fmt
 from kinbin.storage.format import Commit, Part
@@ -51,6 +51,8 @@ class _Source:
     run: int
     """-1: a journal entry, whose records are `records`."""
     records: NDArray[np.uint8] | None = None
+    checks: NDArray[np.uint32] | None = None
+    """Of each row, the check that its record has; None: they are lost, or were not listed."""
 
 
 class SavedStore:
@@ -150,7 +152,8 @@ class SavedStore:
             for block in np.unique(source.blocks[place[here]]):
                 some = here[source.blocks[place[here]] == block]
                 data = self._block(source, int(block))
-                for at, row in _sound_rows(data, source.offsets[place[some]], wide):
+                checks = None if source.checks is None else source.checks[place[some]]
+                for at, row in _sound_rows(data, source.offsets[place[some]], wide, checks):
                     found[some[at]] = True
                     parts[int(some[at])] = row
         return found, _joined([parts[at] for at in sorted(parts)])
@@ -236,9 +239,11 @@ class SavedStore:
         rows = len(numbers)
         shift = header.block_shift if header is not None and header.rows == rows else self._shift(run, rows)
         blocks = np.arange(rows) >> shift
+        listed = self.part(run, Part.CHECKS)
+        checks = np.frombuffer(listed[0], "<u4") if listed is not None and listed[1] and len(listed[0]) == 4 * rows else None
         found = self.part(run, Part.OFFSETS)
         if found is not None and found[1] and len(found[0]) == 4 * rows:
-            return _Source(numbers, blocks, np.frombuffer(found[0], "<u4").astype(np.int64), run)
+            return _Source(numbers, blocks, np.frombuffer(found[0], "<u4").astype(np.int64), run, checks=checks)
         self.problems.append(f"where the rows of run {run} lie was worked out from the rows")
         offsets = np.full(rows, -1, np.int64)
         stored = np.frombuffer(b"" if found is None else found[0][: len(found[0]) // 4 * 4], "<u4").astype(np.int64)
@@ -247,7 +252,7 @@ class SavedStore:
             first, past = block << shift, min((block + 1) << shift, rows)
             if body is not None:
                 offsets[first:past] = _walked(body[0], stored[first:past], past - first)
-        return _Source(numbers, blocks, offsets, run)
+        return _Source(numbers, blocks, offsets, run, checks=checks)
 
     def _shift(self, run: int, rows: int) -> int:
         """Rows of a block, as a power of two, where the header is lost: the least that gives the blocks that there are."""
@@ -280,11 +285,15 @@ def _walked(body: bytes, stored: NDArray[np.int64], count: int) -> NDArray[np.in
     return narrow
 
 
-def _sound_rows(data: NDArray[np.uint8], offsets: NDArray[np.int64], wide: bool) -> Iterable[tuple[int, Rows]]:
-    """(which of the offsets, row) of the records whose checks hold."""
+def _sound_rows(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], wide: bool, checks: NDArray[np.uint32] | None
+) -> Iterable[tuple[int, Rows]]:
+    """(which of the offsets, row) of the records whose checks hold, and are those that are listed."""
     base = np.uint64(data.ctypes.data) if len(data) else np.uint64(0)
     for at, offset in enumerate(offsets.tolist()):
         if not 0 <= offset <= len(data) - HEADER:
+            continue
+        if checks is not None and int.from_bytes(data[offset + CHECK_AT : offset + HEADER].tobytes(), "little") != checks[at]:
             continue
         address = np.array([base + np.uint64(offset)], np.uint64)
         indptr = records_nnz(address, np.array([len(data) - offset], np.int64), wide)

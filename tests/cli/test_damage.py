@@ -416,3 +416,18 @@ def test_what_is_damaged_is_dropped_of_a_service_too(served: Served, run: Run) -
         assert name not in client.collections()
         client.create_collection(name, dim=3)
         assert run("drop", name, *place, "--yes", "--damaged").stdout == f"{name}: dropped, with 0 items\n"
+
+
+def test_a_damaged_list_of_aliases_is_no_damage_of_collections(three: Path, run: Run) -> None:
+    """`check` tells of it by itself, what it says to do helps, and all collections are used meanwhile."""
+    assert run("alias", "other", "a", "--data", three).exit_code == 0
+    (three / "aliases").write_bytes(b"")
+    checked = run("check", "--data", three)
+    assert (checked.exit_code, checked.stdout.count(": ok:"), "aliases: DAMAGED" in checked.stdout) == (1, 3, True)
+    assert "kinbin repair" not in checked.stdout
+    told = orjson.loads(run("check", "--data", three, "--json").stdout)
+    assert (told["ok"], "remove it" in told["aliases"], all(one["ok"] for one in told["collections"].values())) == (False, True, True)
+    assert run("check", "--data", three, "--collection", "a").exit_code == 0
+    assert run("stats", "--data", three, "--collection", "b").exit_code == 0
+    (three / "aliases").unlink()
+    assert run("check", "--data", three).exit_code == 0

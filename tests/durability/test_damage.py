@@ -30,7 +30,7 @@ pytestmark = pytest.mark.durability
 STEPS = 50
 PARTS = [
     "state", "config", "identity", "manifest", "items", "owners", "journal",
-    "runs h", "runs o", "runs n", "runs c", "runs p", "runs r", "runs b", "runs x",
+    "runs h", "runs o", "runs n", "runs t", "runs c", "runs p", "runs r", "runs b", "runs x",
 ]  # fmt: skip
 EXPECTED: Stored = Workload(13, "d").after(STEPS)
 
@@ -115,10 +115,10 @@ def test_a_flipped_bit_is_never_answered_from(judged: Judge, sound: Path, tmp_pa
 
 def _used(place: Place) -> int:
     """Bytes of a value that mean something."""
-    return 16 + int.from_bytes(place.value[8:16], "little") if place.tree == "runs" else len(place.value)
+    return 16 + int.from_bytes(place.value[8:12], "little") if place.tree == "runs" else len(place.value)
 
 
-@pytest.mark.parametrize("part", ["runs o", "runs n"])
+@pytest.mark.parametrize("part", ["runs o", "runs n", "runs t"])
 def test_a_row_is_never_answered_in_place_of_another(tmp_path: Path, rng: np.random.Generator, part: str) -> None:
     """Where all records are 64 bytes long, one flipped bit makes a row's place or number another row's: it is refused, not answered."""
     vectors = rng.random((40, 8)).astype(np.float32) + np.float32(0.01)
@@ -127,7 +127,7 @@ def test_a_row_is_never_answered_in_place_of_another(tmp_path: Path, rng: np.ran
         collection.add([f"i{i}" for i in range(40)], vectors)
         collection.compact()
     (place,) = (place for place in places(tmp_path / "sound" / "collections" / "c") if part_of(place) == part)
-    width, bit = (4, 6) if part == "runs o" else (8, 0)
+    width, bit = {"runs o": (4, 6), "runs n": (8, 0), "runs t": (4, 0)}[part]
     for row in (0, 3, 38):
         flipped_copy(tmp_path / "sound", tmp_path / f"{row}", place, [8 * (16 + width * row) + bit])
         with kinbin.open(tmp_path / f"{row}") as database:
@@ -429,15 +429,15 @@ def test_a_newer_format_is_refused(sound: Path, tmp_path: Path, monkeypatch: pyt
     def newer(writer: Writer) -> bytes:
         state = writer.state()
         with monkeypatch.context() as patch:
-            patch.setattr(fmt, "FORMAT_VERSION", 3)
+            patch.setattr(fmt, "FORMAT_VERSION", 4)
             return fmt.encode_state(state)
 
     restated(sound, tmp_path / "data", b"state", newer)
     with kinbin.open(tmp_path / "data") as database:
         for _ in range(3):
-            with pytest.raises(FormatMismatch, match="format 3, this Kinbin reads format 2"):
+            with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
                 database.collection("c")
-        with pytest.raises(FormatMismatch, match="format 3, this Kinbin reads format 2"):
+        with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
             database.drop_collection("c")
         assert database.create_collection("d").count() == 0
 

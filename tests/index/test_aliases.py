@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,10 +108,57 @@ def test_there_are_no_more_aliases_than_may_be(db: kinbin.Database, monkeypatch:
     assert db.aliases() == {"one": "green"}
 
 
-def test_a_damaged_list_of_aliases_is_told(db: kinbin.Database, tmp_path: Path) -> None:
-    """A list whose checksum fails is not used: collections are not opened by what may be another name."""
+NEEDS: dict[str, Callable[[kinbin.Database], object]] = {
+    "listing": lambda data: data.aliases(),
+    "opening": lambda data: data.collection("live"),
+    "setting": lambda data: data.alias("again", "blue"),
+    "removing": lambda data: data.drop_alias("live"),
+    "creating": lambda data: data.create_collection("red", dim=2),
+    "dropping": lambda data: data.drop_collection("blue"),
+    "snapshots": lambda data: data.snapshots.list("live"),
+}
+"""What cannot be done without knowing the aliases."""
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["open", "opened again"])
+def test_a_damaged_list_of_aliases_is_told(db: kinbin.Database, tmp_path: Path, again: bool) -> None:
+    """A list whose checksum fails is not used: no collection is opened by what may be another name. By their own names all go on.
+
+    What needs the list says what to do, and that helps.
+    """
     db.alias("live", "blue")
+    db.snapshots.create("blue")
     path = tmp_path / "data" / "aliases"
     path.write_bytes(path.read_bytes()[:-3] + b"xx}")
-    with pytest.raises(kinbin.CorruptData, match="the list of aliases"):
-        db.collection("live")
+    data = kinbin.open(tmp_path / "data") if again else db
+    for need in NEEDS.values():
+        with pytest.raises(kinbin.CorruptData, match=r"the list of aliases fails its checksum: .*/aliases .*not harmed.*remove it"):
+            need(data)
+    assert data.collection("blue").count() == 1
+    data.collection("green").add(["more"], [[1.0, 1.0]])
+    assert all(report.ok for report in data.check().values())
+    assert data.check(["blue"])["blue"].ok
+    assert len(data.snapshots.list("blue")) == 1
+    assert data.stores_of_fields("blue") == []
+    assert data.recoverable("green")
+    path.unlink()
+    assert db.aliases() == {}
+    db.alias("live", "blue")
+    assert db.collection("live").name == "blue"
+
+
+def test_the_snapshots_of_a_name_stay_those_of_the_name(db: kinbin.Database) -> None:
+    """A collection that was dropped, and whose name leads to another one, has its snapshots; those of the other one are listed as well."""
+    first = db.snapshots.create("blue")
+    db.restore(db.snapshots.path("blue", str(first.id)), "again")
+    db.drop_collection("blue")
+    db.alias("blue", "again")
+    second = db.snapshots.create("blue")
+    assert [(one.id, one.collection) for one in db.snapshots.list("blue")] == [(first.id, "blue"), (second.id, "again")]
+    assert [one.id for one in db.snapshots.list("again")] == [second.id]
+    for made in (first, second):
+        assert db.snapshots.verify("blue", str(made.id)).ok
+        assert db.snapshots.info("blue", str(made.id)).collection == made.collection
+    assert db.restore(db.snapshots.path("blue", str(first.id)), "third").count() == 1
+    db.snapshots.delete("blue", str(first.id))
+    assert [one.id for one in db.snapshots.list("blue")] == [second.id]

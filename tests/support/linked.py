@@ -214,7 +214,7 @@ def flip(part: bytes, places: Iterable[int], index: int = 0) -> Callable[[Writer
     def edit(writer: Writer, number: int) -> None:
         key = fmt.run_key(number, part, index)
         value = bytearray(writer._get(RUNS, key) or b"")
-        size = int.from_bytes(value[8:16], "little")
+        size = int.from_bytes(value[8:12], "little")
         for place in places:
             if place < size:
                 value[fmt.VALUE_HEADER + place] ^= 0xFF

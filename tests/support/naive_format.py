@@ -16,8 +16,7 @@ from typing import Any
 import lmdb
 
 TREES = ("meta", "items", "owners", "journal", "runs")
-FORMATS = (1, 2)
-VALUE_FORMAT = 1
+FORMATS = (1, 2, 3)
 UNKNOWN = 2**64 - 1
 FRESH_BANDS = 128
 SMALLEST = 4096
@@ -92,9 +91,10 @@ class Commit:
 
 def commit(key: bytes, value: bytes, wide: bool) -> Commit:
     """A journal entry with its rows."""
-    body = checked(value)
-    version, zero, first_row, n, d, size = struct.unpack("<HHQIIQ", body[:28])
-    need(version in (1, 2) and zero == 0, "format")
+    body = value[4:]
+    version, flags, first_row, n, d, size = struct.unpack("<HHQIIQ", body[:28])
+    need((version in (1, 2) and flags == 0) or (version == 3 and flags in (0, 1)), "format")
+    need(struct.unpack("<I", value[:4])[0] == zlib.crc32(key + body if version == 3 else body), "checksum")
     place = 28
 
     def take(code: str, count: int) -> tuple[Any, ...]:
@@ -105,7 +105,7 @@ def commit(key: bytes, value: bytes, wide: bool) -> Commit:
         return out
 
     dead = list(take("Q", d))
-    numbers = list(take("Q", n)) if version == 2 else list(range(first_row, first_row + n))
+    numbers = list(take("Q", n)) if version == 2 or flags else list(range(first_row, first_row + n))
     need(numbers[:1] in ([], [first_row]) and all(a < b for a, b in pairwise(numbers)), "numbers of new rows")
     offsets = take("q", n + 1)
     hashes = list(take("Q", n))
@@ -139,11 +139,13 @@ def row_record(record: bytes, wide: bool) -> tuple[Row, int]:
 def run_value(key: bytes, value: bytes) -> tuple[int, str, int, bytes]:
     """Run, part, index and body."""
     run, part, index = struct.unpack(">IcI", key)
-    crc, version, kind, size = struct.unpack_from("<IHHQ", value)
+    crc, version, kind, size, named = struct.unpack_from("<IHHII", value)
     body = value[16 : 16 + size]
-    need(version == VALUE_FORMAT and kind == part[0], "header of a run's value")
+    need(version in (1, 2) and kind == part[0], "header of a run's value")
+    before = key if version == 2 else b""
+    need(named == zlib.crc32(before), "key of a run's value")
     need(len(value) == max(SMALLEST, 16 + size) and not any(value[16 + size :]), "length of a run's value")
-    need(zlib.crc32(body) == crc, "checksum of a run's value")
+    need(zlib.crc32(before + body) == crc, "checksum of a run's value")
     return run, part.decode(), index, body
 
 
@@ -163,7 +165,10 @@ class Run:
         out = {}
         shift = self.header["block_shift"]
         for local, (number, offset) in enumerate(zip(self.numbers("n", "Q"), self.numbers("o", "I"), strict=True)):
-            out[number] = row_record(self.parts["r", local >> shift][offset:], wide)[0]
+            record = self.parts["r", local >> shift][offset:]
+            out[number] = row_record(record, wide)[0]
+            if self.header.get("checks"):
+                need(struct.unpack_from("<I", record, 12)[0] == self.numbers("t", "I")[local], "listed check of a row")
         need(len(out) == self.header["rows"] and list(out) == sorted(out), "rows of a run")
         return out
 

@@ -24,7 +24,7 @@ from kinbin.hashing import band_keys, content_hash
 from kinbin.native.jit import strict
 from kinbin.native.memory import u8_at
 from kinbin.rows.asked import queries_record
-from kinbin.rows.record import record_offsets
+from kinbin.rows.record import CHECK_AT, record_offsets
 from kinbin.rows.scratch import Scratch
 from kinbin.segments.scan import sample_scores
 from kinbin.segments.source import CHUNK, Recipe, Source, iterate_rows, read_records
@@ -142,7 +142,7 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
 
     parts = Parts(store, check)
     keys = WorkSpace(store.path, _IN_MEMORY).empty((width, n), np.uint32)
-    shift, offsets, content = _write_rows(parts, source, recipe, height, keys)
+    shift, offsets, checks, content = _write_rows(parts, source, recipe, height, keys)
     for j in range(width):
         table = np.empty((1 << slot_bits) + 1, np.uint32)
         postings = np.empty(n, posting)
@@ -152,6 +152,7 @@ def write_run(store: Store, source: Source, recipe: Recipe, stop: threading.Even
     order = np.argsort(content, kind="stable")
     parts.put(Part.OFFSETS, 0, offsets)
     parts.put(Part.ROW_NUMBERS, 0, source.row_numbers)
+    parts.put(Part.CHECKS, 0, checks)
     parts.put(Part.CONTENT, 0, content[order])
     parts.put(Part.CONTENT_ROWS, 0, order.astype(np.uint32))
     parts.flush()
@@ -168,11 +169,11 @@ def slot_bits_of(rows: int) -> int:
 
 def _write_rows(
     parts: Parts, source: Source, recipe: Recipe, r: int, keys: NDArray[np.uint32]
-) -> tuple[int, NDArray[np.uint32], NDArray[np.uint64]]:
-    """Write the row blocks; fill the key columns. Returns block shift, offsets (n,) and content hashes (n,)."""
+) -> tuple[int, NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]:
+    """Write the row blocks; fill the key columns. Returns block shift, and of each row (n,) its offset, check and content hash."""
     n, width = len(source), len(keys)
     content = np.empty(n, np.uint64)
-    offsets = np.empty(n, np.uint32)
+    offsets, checks = np.empty(n, np.uint32), np.empty(n, np.uint32)
     shift: int | None = None
     for start, rows in iterate_rows(source, recipe.wide):
         stop = start + len(rows)
@@ -188,5 +189,6 @@ def _write_rows(
             block = np.empty(int(place[-1]), np.uint8)
             _copy_records(source.addresses[start + first : start + last], np.diff(place), place, block)
             offsets[start + first : start + last] = place[:-1]
+            checks[start + first : start + last] = block.view(np.uint32)[(place[:-1] + CHECK_AT) >> 2]
             parts.put(Part.BLOCK, (start + first) >> shift, block)
-    return shift or 0, offsets, content
+    return shift or 0, offsets, checks, content

@@ -24,7 +24,7 @@ from kinbin.fields.duplicates import DuplicatedFields
 from kinbin.fields.explaining import ExplainedFields
 from kinbin.fields.found import CUT, NO_BOUND, SHORT, Found
 from kinbin.fields.mapping import MappedFields
-from kinbin.fields.moment import Moment, Moments, check_pending
+from kinbin.fields.moment import Moment, Moments, check_pending, refuse_strange
 from kinbin.fields.refusing import OfOneVector
 from kinbin.fields.search import Search
 from kinbin.fields.shaping import answers_shaped
@@ -74,6 +74,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
         try:
             for field in field_names_of(self._store):
                 self._fields[field] = Collection(f"{name}/{field}", path / FIELDS / field)
+                refuse_strange(self._store.whose(), self._fields[field]._store)
             self.config = FieldsConfig({field: one.config for field, one in self._fields.items()})
             self._spaces = {field: one._space for field, one in self._fields.items()}
             self._indexing = Indexing(name, self._store)
@@ -377,7 +378,10 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
         return {f"{work} {name}": one for work, name, one in told if work != "indexes"} | {"indexes": self._indexing.report()}
 
     def check(self, progress: Callable[[str], None] | None = None) -> CheckReport:
-        """Verify every checksum, that every item has its row in every field, and what `Collection.check` does of each. Reads everything."""
+        """Verify every checksum, that each field has a row for each item and no others, and what `Collection.check` does of each field.
+
+        Reads everything.
+        """
         problems: list[str] = []
         advice = ""
         rows = runs = items = 0
@@ -395,6 +399,11 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
                 check_pending(moment.reader, findings)
                 problems += findings.problems
                 for name, part in moment.parts.items():
+                    try:
+                        moment.known.check_whole(name)
+                    except CorruptData as error:
+                        problems.append(error.what)
+                        advice = error.own_advice
                     told = None if progress is None else lambda text, name=name: progress(f"{name}: {text}")
                     report = check_store(part.reader, part.field._recipe, told, numbers)
                     problems += [f"field {name}: {problem}" for problem in report.problems]

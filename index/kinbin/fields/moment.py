@@ -29,13 +29,18 @@ from kinbin.segments.source import read_records
 from kinbin.storage.datafile import DATA
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import State
+from kinbin.storage.headers import Identity
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
-__all__ = ["Moment", "Moments", "Part", "check_not_older", "check_pending", "pending_rows", "places_of"]
+__all__ = ["Moment", "Moments", "Part", "check_not_older", "check_pending", "pending_rows", "places_of", "refuse_strange"]
 
 _PATIENCE = 8
 """So many moments are missed before writers are kept out while the stores are opened."""
+_OLDER = (
+    "put its own file back; or set items and fields back to one moment (`kinbin recover NAME/FIELD`), or restore a snapshot; "
+    "`kinbin repair` saves what is whole of both"
+)
 _FILTERS = 4
 """Filters that are remembered."""
 
@@ -108,7 +113,7 @@ class Known:
         rows = view.live_rows if masks is None else sum(len(mask.living()) for mask in masks)
         if rows != self.state.items:
             has = f"field {name!r} has {rows:,} rows for {self.state.items:,} items"
-            raise CorruptData(f"{has}; it was not answered from")
+            raise CorruptData(f"{has}: an older copy of one of the two files was put in its place, or rows are lost", _OLDER)
         self._whole.add(name)
 
     def everything(self, name: str) -> Places:
@@ -232,8 +237,24 @@ def check_not_older(state: State, name: str, field: Reader) -> None:
         raise CorruptData(
             f"{DATA} of the items is at commit {state.sequence}, and field {name!r} was written for commit {written}: "
             "an older copy was put in its place",
-            "put its own file back; or set the fields back as well (`kinbin recover NAME/FIELD`), or restore a snapshot",
+            _OLDER,
         )
+
+
+def refuse_strange(items: Identity | None, field: Store) -> None:
+    """See that a field's files are those of a field of these items.
+
+    Raises:
+        CorruptData: another collection of this name has them: its numbers are those of other items.
+    """
+    whose = field.whose()
+    if items is not None and whose is not None and not items.has(whose):
+        error = CorruptData(
+            "these files, or those of the items, are those of another collection of this name: they were put in the place of its own",
+            "put each file back into the directory of its collection",
+        )
+        field.tell_whose(error)
+        raise error
 
 
 def pending_rows(reader: Reader) -> NDArray[np.uint64]:

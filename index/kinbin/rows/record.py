@@ -24,7 +24,9 @@ from kinbin.native.memory import (
 )
 
 __all__ = [
+    "CHECK_AT",
     "HEADER",
+    "clear_unlisted",
     "four_are_sound",
     "pack_rows",
     "record_bytes",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 HEADER = 16
+CHECK_AT = 12
+"""Where in a record its check is."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 U64 = np.uint64
 
@@ -112,7 +116,7 @@ def pack_rows(indptr, features, values, norms, wide, offsets, out):
         v = out[p : p + 4 * nnz].view(np.float32)
         for x in range(nnz):
             v[x] = values[a + x]
-        out[o + 12 : o + 16].view(np.uint32)[0] = _check(base + U64(o), wide)
+        out[o + CHECK_AT : o + HEADER].view(np.uint32)[0] = _check(base + U64(o), wide)
 
 
 @inline
@@ -141,11 +145,19 @@ def four_are_sound(places, wide):
         of_c = _mixed(of_c, c, w)
         of_d = _mixed(of_d, d, w)
     return (
-        _ended(of_a, a, words, wide) == u32_at(a + U64(12))
-        and _ended(of_b, b, words, wide) == u32_at(b + U64(12))
-        and _ended(of_c, c, words, wide) == u32_at(c + U64(12))
-        and _ended(of_d, d, words, wide) == u32_at(d + U64(12))
+        _ended(of_a, a, words, wide) == u32_at(a + U64(CHECK_AT))
+        and _ended(of_b, b, words, wide) == u32_at(b + U64(CHECK_AT))
+        and _ended(of_c, c, words, wide) == u32_at(c + U64(CHECK_AT))
+        and _ended(of_d, d, words, wide) == u32_at(d + U64(CHECK_AT))
     )
+
+
+@strict
+def clear_unlisted(addresses, checks, rooms):
+    """Set the room of each record to 0 whose check is not the one that is listed for it: it is the record of another row, or damaged."""
+    for i in range(len(addresses)):
+        if rooms[i] < HEADER or u32_at(addresses[i] + U64(CHECK_AT)) != checks[i]:
+            rooms[i] = 0
 
 
 @owning
@@ -172,7 +184,7 @@ def unpack_rows(addresses, wide, indptr, features, values, norms):
         p = addresses[i]
         a = indptr[i]
         nnz = indptr[i + 1] - a
-        if _check(p, wide) != u32_at(p + U64(12)):
+        if _check(p, wide) != u32_at(p + U64(CHECK_AT)):
             return i
         norms[i] = float64_at(p)
         body = p + U64(16)

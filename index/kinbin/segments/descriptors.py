@@ -12,7 +12,7 @@ import numpy as np
 from kinbin.native.jit import inline
 from kinbin.native.memory import prefetch, u8_at, u32_at, u64_at
 from kinbin.native.records import Layout
-from kinbin.rows.record import four_are_sound
+from kinbin.rows.record import CHECK_AT, HEADER, four_are_sound
 
 __all__ = ["CORRUPT", "FRESH_BANDS", "RUN", "answers_are_sound", "is_masked", "prefetch_offset", "prefetch_row", "row_place"]
 
@@ -36,6 +36,7 @@ RUN = Layout(
     posting_bytes=("bits", "2 or 4"),
     block_shift=("bits", "a block holds 2**block_shift rows"),
     offsets=("u32[]", "offset of each row in its block"),
+    checks=("u32[]", "check of each row's record; 0: they are not listed"),
     blocks=("u64[]", "address of each block"),
     lengths=("u64[]", "bytes of each block"),
     tables=("u64[]", "address of each band's table"),
@@ -66,6 +67,15 @@ def row_place(run, row):
 
 
 @inline
+def _listed_place(run, row):
+    """The same; 0 bytes as well where another row's record is."""
+    address, room = row_place(run, row)
+    if run.checks != U64(0) and room >= HEADER and u32_at(address + U64(CHECK_AT)) != u32_at(run.checks + U64(4 * row)):
+        return address, np.int64(0)
+    return address, room
+
+
+@inline
 def prefetch_offset(run, row):
     """Ask for the row's offset."""
     prefetch(run.offsets + U64(4 * row))
@@ -83,7 +93,7 @@ def prefetch_row(run, row):
 
 @inline
 def answers_are_sound(segments, wide, best):
-    """Whether the record of every answered row has the check it was written with."""
+    """Whether the record of every answered row has the check it was written with, and is that of its row."""
     runs, rows = best.runs, best.rows
     last = len(runs) - 1
     while last >= 0 and runs[last] < 0:
@@ -92,10 +102,10 @@ def answers_are_sound(segments, wide, best):
         # Of an answer that is no multiple of four the last row is looked at more than once.
         a, b, c, d = x, min(x + 1, last), min(x + 2, last), min(x + 3, last)
         places = (
-            row_place(segments[runs[a]], rows[a]),
-            row_place(segments[runs[b]], rows[b]),
-            row_place(segments[runs[c]], rows[c]),
-            row_place(segments[runs[d]], rows[d]),
+            _listed_place(segments[runs[a]], rows[a]),
+            _listed_place(segments[runs[b]], rows[b]),
+            _listed_place(segments[runs[c]], rows[c]),
+            _listed_place(segments[runs[d]], rows[d]),
         )
         if not four_are_sound(places, wide):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from ctypes import string_at
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.errors import CorruptData
+from kinbin.rows.record import CHECK_AT, HEADER, clear_unlisted
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.format import SMALLEST_VALUE, VALUE_HEADER, Part
 from kinbin.storage.headers import RunHeader
@@ -28,6 +30,8 @@ class Run:
     header: RunHeader
     offsets: NDArray[np.uint32]
     row_numbers: NDArray[np.uint64]
+    checks: NDArray[np.uint32]
+    """(rows,) of the rows' records; empty where the run has none."""
     content: NDArray[np.uint64]
     content_rows: NDArray[np.uint32]
     blocks: NDArray[np.uint64]
@@ -52,7 +56,8 @@ class Run:
         header = reader.run_header(number)
         rows = header.rows
         blocks, lengths = reader.run_places(number, Part.BLOCK)
-        tables, sizes = reader.run_places(number, Part.BAND)
+        # Bands only propose rows: a table in the place of another costs recall, and `check` finds it.
+        tables, sizes = reader.run_places(number, Part.BAND, named=False)
         if len(tables) != header.bands or len(blocks) != -(-rows >> header.block_shift):
             raise CorruptData(f"run {number} has {len(tables)} bands and {len(blocks)} blocks, its header says otherwise")
         if (sizes != max(header.table_bytes, SMALLEST_VALUE - VALUE_HEADER)).any():
@@ -62,6 +67,7 @@ class Run:
             header,
             np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
             np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
+            _checks(reader, number, header),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT_ROWS), 4 * rows), "<u4"),
             blocks,
@@ -110,17 +116,29 @@ class Run:
         return place if place < self.rows and int(self.row_numbers[place]) == row else -1
 
     def place(self, local: int) -> tuple[int, int]:
-        """Address of a row's record and the bytes left in its block."""
+        """Address of a row's record and the bytes left in its block; none where another row's record is."""
         block = local >> self.header.block_shift
         offset = int(self.offsets[local])
-        return int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
+        address, room = int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
+        if len(self.checks) and (room < HEADER or self.checks[local] != int.from_bytes(string_at(address + CHECK_AT, 4), "little")):
+            return address, 0
+        return address, room
 
     def places(self, locals_: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Addresses and rooms of many rows."""
+        """Addresses and rooms of many rows. Reads the beginning of each."""
         block = locals_ >> self.header.block_shift
         offset = self.offsets[locals_].astype(np.uint64)
-        rooms = self.lengths[block].astype(np.int64) - offset.astype(np.int64)
-        return self.blocks[block] + offset, rooms
+        addresses, rooms = self.blocks[block] + offset, self.lengths[block].astype(np.int64) - offset.astype(np.int64)
+        if len(self.checks):
+            clear_unlisted(addresses, self.checks[locals_], rooms)
+        return addresses, rooms
+
+
+def _checks(reader: Reader, number: int, header: RunHeader) -> NDArray[np.uint32]:
+    """The checks of all rows; none of a run of format 2."""
+    if not header.checks:
+        return np.empty(0, np.uint32)
+    return np.frombuffer(_sized(reader.run_part(number, Part.CHECKS, verify=True), 4 * header.rows), "<u4")
 
 
 def _sized(body: memoryview, size: int) -> memoryview:

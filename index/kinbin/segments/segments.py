@@ -76,7 +76,7 @@ def _described(runs: tuple[Run, ...], fresh: Fresh) -> Record:
         RUN.fill(
             table[place:], rows=run.rows, live=run.live, base=base, r=header.r, bands=header.bands, slot_bits=header.slot_bits,
             posting_bytes=header.posting_bytes, block_shift=header.block_shift, offsets=run.offsets, blocks=run.blocks,
-            lengths=run.lengths, tables=run.tables, mask=run.dead.bits, collect=1,
+            lengths=run.lengths, tables=run.tables, mask=run.dead.bits, collect=1, checks=run.checks if len(run.checks) else 0,
         )  # fmt: skip
         base += run.rows
     RUN.fill(

@@ -83,7 +83,7 @@ def read_records(addresses: NDArray[np.uint64], rooms: NDArray[np.int64], wide: 
     """
     indptr = records_nnz(addresses, rooms, wide)
     if indptr[-1] < 0:
-        raise CorruptData("a stored row does not fit its block")
+        raise CorruptData("a stored row does not fit its block, or stands in the place of another")
     features = np.empty(indptr[-1], np.uint64)
     values = np.empty(indptr[-1], np.float32)
     norms = np.empty(len(addresses))

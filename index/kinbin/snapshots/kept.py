@@ -15,7 +15,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,18 +85,12 @@ class Snapshots:
 
     def list(self, name: str) -> list[SnapshotInfo]:
         """The snapshots of a collection, which need not be there any more, the oldest first; damaged ones have a `problem`."""
-        name = self._of(name)
-        with translated():
-            there = self.folder / name
-            found = sorted(entry.stem for entry in there.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)) if there.is_dir() else []
-        told = [self._told(name, number) for number in found]
+        told = [self._told(place, number) for number, place in sorted(self._found(name))]
         return [one for one in told if one is not None]
 
     def newest(self, name: str) -> datetime | None:
         """When the newest snapshot of a collection was begun, as its id says; None: there is none. Reads no file."""
-        with translated():
-            there = self.folder / self._of(name)
-            found = [entry.stem for entry in there.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)] if there.is_dir() else []
+        found = [number for number, _ in self._found(name)]
         return datetime.strptime(max(found).partition("Z")[0] + "000", "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC) if found else None
 
     def info(self, name: str, id: str) -> SnapshotInfo:
@@ -105,8 +99,7 @@ class Snapshots:
         Raises:
             SnapshotNotFound: there is none.
         """
-        self.path(name, id)
-        told = self._told(self._of(name), id)
+        told = self._told(self.path(name, id).parent.name, id)
         if told is None:
             raise _not_found(name)
         return told
@@ -117,10 +110,12 @@ class Snapshots:
         Raises:
             SnapshotNotFound.
         """
-        path = self.folder / self._of(name) / f"{id}{_FILE}"
-        if not isinstance(id, str) or not _ID.fullmatch(id) or not path.is_file():
-            raise _not_found(name)
-        return path
+        if isinstance(id, str) and _ID.fullmatch(id):
+            for place in self._places(name):
+                path = self.folder / place / f"{id}{_FILE}"
+                if path.is_file():
+                    return path
+        raise _not_found(name)
 
     def delete(self, name: str, id: str) -> None:
         """Remove one snapshot.
@@ -147,14 +142,15 @@ class Snapshots:
             SnapshotNotFound.
         """
         path = self.path(name, id)
-        known = self._told(self._of(name), id)
+        place = path.parent.name
+        known = self._told(place, id)
         try:
             found = proved(path)
         except KinbinError as error:
             return SnapshotReport(False, 0, [str(error)])
         if known is not None and known.sha256 not in ("", found.sha256):
             return SnapshotReport(False, found.items, ["its SHA-256 is another than when it was made"])
-        if found.collection != self._of(name):
+        if found.collection != place:
             return SnapshotReport(False, found.items, [f"it is one of the collection {found.collection!r}"])
         return SnapshotReport(True, found.items, [])
 
@@ -177,10 +173,19 @@ class Snapshots:
         finally:
             path.unlink(missing_ok=True)
 
-    def _of(self, name: str) -> str:
-        """The collection under which snapshots lie; it need not be there any more."""
+    def _places(self, name: str) -> Sequence[str]:
+        """The collections, under whose names snapshots lie, that a name may mean: itself, though it is there no more, and what it leads to.
+
+        A collection that was damaged is dropped, and its name led to another one: its snapshots stay those of the name.
+        """
         check_name(name)
-        return self._named(name)
+        return tuple(dict.fromkeys((name, self._named(name))))
+
+    def _found(self, name: str) -> Sequence[tuple[str, str]]:
+        """The ids of snapshots, and the collection that each is of."""
+        with translated():
+            folders = [folder for place in self._places(name) if (folder := self.folder / place).is_dir()]
+            return [(entry.stem, folder.name) for folder in folders for entry in folder.glob(f"*{_FILE}") if _ID.fullmatch(entry.stem)]
 
     def _told(self, name: str, number: str) -> SnapshotInfo | None:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""
@@ -231,7 +236,7 @@ class Snapshots:
 
 
 def _not_found(name: str) -> SnapshotNotFound:
-    return SnapshotNotFound(f"the collection {name!r} has no such snapshot: `snapshots.list` names those that there are")
+    return SnapshotNotFound(f"the collection {name!r} has no such snapshot: list those that there are")
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -20,7 +20,7 @@ from kinbin.storage.creation import FIELDS
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State
-from kinbin.storage.headers import CONFIG, Configuration, FieldNames
+from kinbin.storage.headers import CONFIG, Configuration, FieldNames, Identity
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 
@@ -154,13 +154,13 @@ def restored(path: Path, target: Path, cancel: threading.Event | None = None) ->
     Raises:
         CorruptData, FormatMismatch: as `proved`. StorageFull, StorageError. Closed: cancel was set.
     """
-    draft = draft_name(target)
+    draft, identity = draft_name(target), Identity.new(target.name)
     try:
         with _reading(path) as reader:
             for field, given in reader.stores():
                 proof = _Proof(reader.head, field)
-                name = f"{target.name}/{field}" if field else target.name
-                make_store(draft / FIELDS / field if field else draft, _until(cancel, proof.passing(given)), name, proof.whole)
+                whose = identity.field(field) if field else identity
+                make_store(draft / FIELDS / field if field else draft, _until(cancel, proof.passing(given)), whose, proof.whole)
         with translated():
             if (draft / FIELDS).exists():
                 sync_directory(draft / FIELDS)

@@ -17,6 +17,7 @@ from kinbin.storage.headers import Fields
 __all__ = ["Aliases"]
 
 _WHAT = "the list of aliases"
+_ADVICE = "collections are not harmed, and go by their own names; put the file back, or remove it and set the aliases anew: `kinbin alias`"
 _Seen = tuple[int, int, int]
 
 
@@ -41,9 +42,18 @@ class Aliases:
         with self._lock, translated():
             seen = self._look()
             if seen != self._seen:
-                self._known = {} if seen is None else _decoded(self._path.read_bytes())
+                self._known = {} if seen is None else self._read()
                 self._seen = seen
             return self._known
+
+    def _read(self) -> dict[str, str]:
+        try:
+            aliases = Fields(fmt.decode_json(self._path.read_bytes(), _WHAT), _WHAT).object("aliases")
+        except CorruptData as error:
+            raise CorruptData(f"{error.what}: {self._path}", _ADVICE) from None
+        if not all(isinstance(there, str) for there in aliases.values()):
+            raise CorruptData(f"{_WHAT} is damaged: {self._path}", _ADVICE)
+        return aliases
 
     def _look(self) -> _Seen | None:
         """What tells one file from the one that replaces it; None: there is none."""
@@ -109,10 +119,3 @@ class Aliases:
                 sync_directory(self._path.parent)
             finally:
                 draft.unlink(missing_ok=True)
-
-
-def _decoded(data: bytes) -> dict[str, str]:
-    aliases = Fields(fmt.decode_json(data, _WHAT), _WHAT).object("aliases")
-    if not all(isinstance(there, str) for there in aliases.values()):
-        raise CorruptData(f"{_WHAT} is damaged", "restore the file `aliases`, or remove it and set them anew")
-    return aliases

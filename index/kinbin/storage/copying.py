@@ -74,7 +74,7 @@ class Tally:
         elif tree == RUNS:
             self._pass_part(key, value)
         elif tree == JOURNAL:
-            fmt.decode_commit(value)
+            fmt.decode_commit(key, value)
             self._entries.append(int.from_bytes(key, "big"))
         elif key == b"state":
             self.state = fmt.decode_state(value)
@@ -92,7 +92,7 @@ class Tally:
         if len(key) != _RUN_KEY_BYTES:
             raise _damaged("the key of a run's value is malformed")
         run, part, index = int.from_bytes(key[:4], "big"), key[4:5], int.from_bytes(key[5:], "big")
-        fmt.open_value(memoryview(value), part, verify=True)
+        fmt.open_value(key, memoryview(value), verify=True)
         parts = self._parts.setdefault(run, Counter())
         # Chunks of dead bits are written when one of their rows dies; all else is complete.
         if part != Part.DEAD and index != parts[part]:
@@ -262,17 +262,17 @@ class NewFile:
             write_metas(self._folder / DATA, head[(last & 1) * newest(metas_of(head)).page_bytes :][:META_BYTES], transaction)
 
 
-def make_store(folder: Path, given: Iterable[Record], name: str, state: Callable[[], State]) -> None:
-    """Make the files of a store in a new folder: those of the collection `name`, with an identity of their own.
+def make_store(folder: Path, given: Iterable[Record], identity: Identity, state: Callable[[], State]) -> None:
+    """Make the files of a store in a new folder, with an identity of their own.
 
     state: asked for once all records were given; it may raise what is wrong with them.
     """
     folder.mkdir(parents=True)
-    identity = fmt.encode_json(Identity.new(name).encode())
+    whose = fmt.encode_json(identity.encode())
     with NewFile(folder) as file:
         file.put(given)
         known = state()
-        file.finish(lambda number: {b"identity": identity, b"state": fmt.encode_state(known.with_(transaction=number))})
+        file.finish(lambda number: {b"identity": whose, b"state": fmt.encode_state(known.with_(transaction=number))})
     with translated():
         make_lock_file(folder)
         sync_directory(folder)

@@ -36,9 +36,10 @@ def create_store(path: Path, configuration: Configuration | FieldNames, fields: 
     draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
     try:
         with translated():
-            _write_new(draft, configuration, path.name, None if fields else 0)
+            identity = Identity.new(path.name)
+            _write_new(draft, configuration, identity, None if fields else 0)
             for name, one in (fields or {}).items():
-                _write_new(draft / FIELDS / name, one, f"{path.name}/{name}", 0)
+                _write_new(draft / FIELDS / name, one, identity.field(name), 0)
             if fields:
                 sync_directory(draft / FIELDS)
                 sync_directory(draft)
@@ -57,7 +58,7 @@ def is_renamed(name: str, before: str) -> bool:
     return name.partition("/")[1:] == before.partition("/")[1:]
 
 
-def _write_new(path: Path, configuration: Configuration | FieldNames, name: str, rows: int | None) -> None:
+def _write_new(path: Path, configuration: Configuration | FieldNames, identity: Identity, rows: int | None) -> None:
     """The files of one empty store. rows: None: its living rows are not counted."""
     path.mkdir(parents=True)
     # Nobody else knows the folder: no locks.
@@ -65,7 +66,7 @@ def _write_new(path: Path, configuration: Configuration | FieldNames, name: str,
     try:
         with env.begin(write=True) as txn:
             meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
-            txn.put(b"identity", fmt.encode_json(Identity.new(name).encode()), db=meta)
+            txn.put(b"identity", fmt.encode_json(identity.encode()), db=meta)
             txn.put(CONFIG, fmt.encode_json(configuration.encode()), db=meta)
             txn.put(b"manifest", fmt.encode_json([]), db=meta)
             txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)

@@ -33,6 +33,7 @@ __all__ = [
     "behind",
     "gone",
     "head_of",
+    "meta_damage",
     "metas_of",
     "newest",
     "opened",
@@ -99,7 +100,7 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
     """Both meta pages of a file's first bytes; None for one that is damaged.
 
     Raises:
-        FormatMismatch: these are no files of Kinbin.
+        CorruptData: both are. FormatMismatch: these are no files of Kinbin.
     """
     first = Meta.of(head[:META_BYTES], 0)
     if first is not None and _is_page_size(first.page_bytes):
@@ -111,7 +112,9 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
         if second is not None and second.page_bytes == size:
             return None, second
         size *= 2
-    raise FormatMismatch("this is not a store of Kinbin")
+    if len(head) >= _USUAL_HEAD and any(head[:META_BYTES]) and _MAGIC.to_bytes(4, "little") not in head:
+        raise FormatMismatch("this is not a store of Kinbin")
+    raise CorruptData("both meta pages are damaged, or cut off")
 
 
 def _is_page_size(size: int) -> bool:
@@ -126,13 +129,14 @@ def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
     """
     a, b = metas
     if a is None or b is None or a.map_bytes != b.map_bytes or max(a.last_page, b.last_page) * a.page_bytes >= a.map_bytes:
-        raise _meta_damage("a meta page is damaged")
+        raise meta_damage("a meta page is damaged")
     if abs(a.transaction - b.transaction) != 1 or a.transaction & 1 or not b.transaction & 1:
-        raise _meta_damage(f"the meta pages are of transactions {a.transaction} and {b.transaction}, which do not follow each other")
+        raise meta_damage(f"the meta pages are of transactions {a.transaction} and {b.transaction}, which do not follow each other")
     return a if a.transaction > b.transaction else b
 
 
-def _meta_damage(why: str) -> CorruptData:
+def meta_damage(why: str) -> CorruptData:
+    """The error of meta pages that do not tell the last state."""
     return CorruptData(f"{why}: which state is the last is not known", OLDER)
 
 

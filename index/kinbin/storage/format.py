@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kinbin.errors import CorruptData, FormatMismatch
 
 __all__ = [
+    "ENTRY_FORMAT",
     "FORMAT_VERSION",
     "MOST_ROWS",
     "VALUE_FORMAT",
@@ -37,6 +38,8 @@ __all__ = [
     "encode_owners",
     "encode_state",
     "open_value",
+    "part_of",
+    "read_head",
     "row_key",
     "row_of",
     "run_key",
@@ -44,19 +47,23 @@ __all__ = [
     "sequence_key",
 ]
 
-FORMAT_VERSION = 2
-"""Of a collection: what its state record says, and how. Format 1 is read as well; the first commit writes this one."""
+FORMAT_VERSION = 3
+"""Of a collection: what its state record says, and how. Earlier ones are read as well; the first commit writes this one."""
 _OLDEST = 1
-VALUE_FORMAT = 1
-"""Of journal entries and of the values of runs."""
+VALUE_FORMAT = 2
+"""Of the values of runs: their checksum covers the key, which their header names. Values of format 1, without that, are read as well."""
+_UNBOUND = 1
+ENTRY_FORMAT = 3
+"""Of journal entries: their checksum covers the key. That of formats 1 and 2 (with numbers) does not; they are read as well."""
 _NUMBERED = 2
-"""Of journal entries whose rows have numbers with gaps."""
+_HAS_NUMBERS = 1
+"""A flag of format 3."""
 FRESH_BANDS = 128
 """Keys stored with every fresh row (uint16 each)."""
 
-_VALUE = struct.Struct("<IHHQ")
+_VALUE = struct.Struct("<IHHII")
 VALUE_HEADER = _VALUE.size
-"""Bytes before the body of a run's value: crc32 u32, format u16, part u16, body bytes u64."""
+"""Bytes before the body of a run's value: crc32 u32, format u16, part u16, body bytes u32, crc32 of the key u32 (format 1: 0)."""
 SMALLEST_VALUE = 4096
 """Run values are at least so long: LMDB then keeps them on pages of their own, where they never move."""
 
@@ -79,6 +86,8 @@ class Part:
     """u32 × rows: offset of each row's record in its block."""
     ROW_NUMBERS = b"n"
     """u64 × rows, ascending: the row's number in the collection."""
+    CHECKS = b"t"
+    """u32 × rows: the check of each row's record, which so proves that it is the record of this row. Runs of format 2 have none."""
     CONTENT = b"c"
     """u64 × rows, ascending: content hashes."""
     CONTENT_ROWS = b"p"
@@ -185,10 +194,10 @@ def decode_state(value: bytes | memoryview) -> State:
         raise _corrupt("the collection's state record")
     version = _PREFIX.unpack_from(value)[1]
     _refuse_other_format(version, _OLDEST, FORMAT_VERSION)
-    if len(value) != (_STATE if version == FORMAT_VERSION else _STATE_1).size:
+    if len(value) != (_STATE_1 if version == _OLDEST else _STATE).size:
         raise _corrupt("the collection's state record")
     transaction, rows = _UNKNOWN, _UNKNOWN
-    if version == FORMAT_VERSION:
+    if version != _OLDEST:
         _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames, transaction, rows = _STATE.unpack(value)
     else:
         _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames = _STATE_1.unpack(value)
@@ -292,27 +301,30 @@ class Commit:
         return np.arange(self.first_row, self.first_row + len(self), dtype=np.uint64)
 
 
-def encode_commit(commit: Commit) -> bytes:
-    """A journal entry."""
+def encode_commit(key: bytes, commit: Commit) -> bytes:
+    """A journal entry. The checksum covers its key as well."""
     parts: tuple[tuple[Any, str], ...] = (
         (commit.dead, "<u8"), ((), "<u8") if commit.numbers is None else (commit.numbers, "<u8"), (commit.offsets, "<i8"),
         (commit.hashes, "<u8"), (commit.keys, "<u2"), (commit.records, "u1"),
     )  # fmt: skip
     # Arrays of just this type are joined as they are.
     body = b"".join([np.ascontiguousarray(array, dtype).data for array, dtype in parts])
-    version = VALUE_FORMAT if commit.numbers is None else _NUMBERED
-    head = _COMMIT.pack(0, version, 0, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
-    return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body
+    flags = 0 if commit.numbers is None else _HAS_NUMBERS
+    head = _COMMIT.pack(0, ENTRY_FORMAT, flags, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
+    return zlib.crc32(body, zlib.crc32(head, zlib.crc32(key))).to_bytes(4, "little") + head + body
 
 
-def decode_commit(value: bytes | memoryview) -> Commit:
+def decode_commit(key: bytes, value: bytes | memoryview) -> Commit:
     """The commit, checked; its arrays are copies."""
     data = bytes(value)
-    if len(data) < _COMMIT.size or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
+    if len(data) < _COMMIT.size:
         raise _corrupt("a journal entry")
-    _, version, _, first_row, rows, dead, size = _COMMIT.unpack_from(data)
-    _refuse_other_format(version, VALUE_FORMAT, _NUMBERED)
-    numbered = rows if version == _NUMBERED else 0
+    _, version, flags, first_row, rows, dead, size = _COMMIT.unpack_from(data)
+    begun = 0 if version < ENTRY_FORMAT else zlib.crc32(key)
+    if zlib.crc32(memoryview(data)[4:], begun) != int.from_bytes(data[:4], "little"):
+        raise _corrupt("a journal entry")
+    _refuse_other_format(version, 1, ENTRY_FORMAT)
+    numbered = rows if version == _NUMBERED or (version == ENTRY_FORMAT and flags & _HAS_NUMBERS) else 0
     if len(data) != _COMMIT.size + 8 * (dead + numbered + rows + 1) + rows * (8 + 2 * FRESH_BANDS) + size:
         raise _corrupt("a journal entry")
     place = _COMMIT.size
@@ -331,21 +343,50 @@ def decode_commit(value: bytes | memoryview) -> Commit:
     return Commit(first_row, gone, offsets, hashes, keys, take("u1", size), numbers)
 
 
-def seal_value(part: bytes, body: bytes | NDArray[Any]) -> bytes:
+def seal_value(key: bytes, body: bytes | NDArray[Any]) -> bytes:
     """A run's value: header, body, zeros up to the smallest length that LMDB keeps in one place."""
     data = body if isinstance(body, bytes) else np.ascontiguousarray(body).tobytes()
-    header = _VALUE.pack(zlib.crc32(data), VALUE_FORMAT, part[0], len(data))
+    of_key = zlib.crc32(key)
+    header = _VALUE.pack(zlib.crc32(data, of_key), VALUE_FORMAT, part_of(key)[0], len(data), of_key)
     return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
 
 
-def open_value(value: memoryview, part: bytes, *, verify: bool) -> memoryview:
-    """The body of a run's value; its checksum is computed only when asked for (0.5 ns a byte)."""
+def open_value(key: bytes, value: memoryview, *, verify: bool) -> memoryview:
+    """The body of a run's value; its checksum is computed only when asked for (0.5 ns a byte).
+
+    Raises:
+        CorruptData: it is damaged, or the value of another key.
+    """
+    crc, of_key, size = read_head(key, value)
+    body = value[VALUE_HEADER : VALUE_HEADER + size]
+    if len(body) != size or (verify and zlib.crc32(body, of_key) != crc):
+        raise _corrupt(_part(key))
+    return body
+
+
+def read_head(key: bytes, value: bytes | memoryview) -> tuple[int, int, int]:
+    """What the header of a run's value says: its checksum, what that begins with, and the bytes of the body.
+
+    Raises:
+        CorruptData: it is damaged, or of the value of another key.
+    """
     if len(value) >= VALUE_HEADER:
-        crc, version, kind, size = _VALUE.unpack_from(value)
-        body = value[VALUE_HEADER : VALUE_HEADER + size]
-        if version == VALUE_FORMAT and kind == part[0] and len(body) == size and (not verify or zlib.crc32(body) == crc):
-            return body
-    raise _corrupt(f"a part {part.decode()!r} of a run")
+        crc, version, kind, size, named = _VALUE.unpack_from(value)
+        of_key = zlib.crc32(key) if version == VALUE_FORMAT else 0
+        if version in (VALUE_FORMAT, _UNBOUND) and kind == part_of(key)[0]:
+            if named != of_key:
+                raise CorruptData(f"{_part(key)} stands in the place of another")
+            return crc, of_key, size
+    raise _corrupt(_part(key))
+
+
+def _part(key: bytes) -> str:
+    return f"a part {part_of(key).decode(errors='replace')!r} of a run"
+
+
+def part_of(key: bytes) -> bytes:
+    """The part of a run that has a key."""
+    return key[4:5]
 
 
 def sequence_key(sequence: int) -> bytes:

@@ -237,11 +237,21 @@ class Identity:
     """The collection's name; of a field's store NAME/FIELD."""
     secret: str
     """Random, hexadecimal: two files of the same name differ in it."""
+    of: str = ""
+    """Of a field's store: the secret of the items' store; "": it does not say, as those of earlier versions do not."""
 
     @classmethod
-    def new(cls, collection: str) -> Identity:
+    def new(cls, collection: str, of: str = "") -> Identity:
         """That of new files."""
-        return cls(collection, secrets.token_hex(16))
+        return cls(collection, secrets.token_hex(16), of)
+
+    def field(self, name: str) -> Identity:
+        """That of new files of a field of these."""
+        return Identity.new(f"{self.collection}/{name}", self.secret)
+
+    def has(self, field: Identity) -> bool:
+        """Whether a field's store may be one of these items."""
+        return not field.of or field.of == self.secret
 
     @classmethod
     def decode(cls, data: object) -> Identity:
@@ -251,11 +261,11 @@ class Identity:
             CorruptData: a field is absent or malformed.
         """
         fields = Fields(data, "the collection's identity")
-        return cls(fields.text("collection"), fields.text("secret"))
+        return cls(fields.text("collection"), fields.text("secret"), fields.text("of") if "of" in fields else "")
 
     def encode(self) -> dict[str, Any]:
         """As JSON."""
-        return {"collection": self.collection, "secret": self.secret}
+        return {"collection": self.collection, "secret": self.secret} | ({"of": self.of} if self.of else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,6 +310,8 @@ class RunHeader:
     """A block holds 2**block_shift rows."""
     sampler: str
     contrast: ContrastHeader
+    checks: bool = True
+    """Whether the checks of its rows are listed. Absent, and they are not, in runs of format 2."""
 
     @classmethod
     def decode(cls, data: object, what: str) -> RunHeader:
@@ -316,7 +328,7 @@ class RunHeader:
             rows=fields.whole("rows", 1, 2**32 - 1), r=fields.whole("r", 1, _MOST_R), bands=fields.whole("bands", 0, _MOST_BANDS),
             slot_bits=fields.whole("slot_bits", 0, 32), posting_bytes=posting_bytes,
             block_shift=fields.whole("block_shift", 0, _MOST_SHIFT), sampler=fields.text("sampler"),
-            contrast=ContrastHeader.decode(fields.fields("contrast")),
+            contrast=ContrastHeader.decode(fields.fields("contrast")), checks="checks" in fields and fields.flag("checks"),
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
@@ -324,6 +336,7 @@ class RunHeader:
         return {
             "rows": self.rows, "r": self.r, "bands": self.bands, "slot_bits": self.slot_bits, "posting_bytes": self.posting_bytes,
             "block_shift": self.block_shift, "sampler": self.sampler, "contrast": self.contrast.encode(),
+            "checks": self.checks,
         }  # fmt: skip
 
     @property

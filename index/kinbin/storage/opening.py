@@ -14,7 +14,7 @@ import numpy as np
 
 from kinbin.errors import Closed, StorageBusy
 from kinbin.storage.addresses import is_outgrown, map_for
-from kinbin.storage.datafile import META_BYTES, Meta, Outgrown, Replaced, behind
+from kinbin.storage.datafile import META_BYTES, Meta, Outgrown, Replaced, behind, meta_damage
 from kinbin.storage.errors import translated
 from kinbin.storage.headers import CONFIG
 from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
@@ -209,9 +209,16 @@ class Opening:
         return trees
 
     def other_meta(self, transaction: int) -> int:
-        """The transaction of the meta page that is not that of a transaction."""
-        page = string_at(self.base + (~transaction & 1) * self.file.meta.page_bytes, META_BYTES)
-        return int.from_bytes(page[-8:], "little")
+        """The transaction of the meta page that is not that of a transaction: the next commit is written there.
+
+        Raises:
+            CorruptData: it is damaged. LMDB writes only a part of it, and what is committed would not be found again.
+        """
+        number = ~transaction & 1
+        meta = Meta.of(string_at(self.base + number * self.file.meta.page_bytes, META_BYTES), number)
+        if meta is None:
+            raise meta_damage("a meta page is damaged")
+        return meta.transaction
 
     def last_transaction(self) -> int:
         """The last that the file tells of, whoever has its name; -1: none."""

@@ -192,7 +192,7 @@ class Reader:
     def journal(self, after: int) -> Iterator[tuple[int, Commit]]:
         """Commits after the one numbered `after`, as far as they have entries."""
         for key, value in self.scan_tree(JOURNAL, fmt.sequence_key(after + 1)):
-            yield int.from_bytes(key, "big"), fmt.decode_commit(value)
+            yield int.from_bytes(key, "big"), fmt.decode_commit(key, value)
 
     def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
         """The body of a run's value, in place.
@@ -200,8 +200,9 @@ class Reader:
         Raises:
             CorruptData: it is absent, of another kind, or (asked to verify) damaged.
         """
-        ((address, size),) = self._trees.places(RUNS, (fmt.run_key(run, part, index),))
-        return fmt.open_value(view_of(address, size), part, verify=verify)
+        key = fmt.run_key(run, part, index)
+        ((address, size),) = self._trees.places(RUNS, (key,))
+        return fmt.open_value(key, view_of(address, size), verify=verify)
 
     def run_parts(self, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
         """The bodies of all values of one part of a run, by index, in place.
@@ -209,16 +210,27 @@ class Reader:
         Raises:
             CorruptData: one is missing or of another kind, or (asked to verify) damaged.
         """
-        return [fmt.open_value(view_of(address, size), part, verify=verify) for address, size in self._parts(run, part).tolist()]
+        places = self._parts(run, part).tolist()
+        return [
+            fmt.open_value(fmt.run_key(run, part, index), view_of(address, size), verify=verify)
+            for index, (address, size) in enumerate(places)
+        ]
 
-    def run_places(self, run: int, part: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def run_places(self, run: int, part: bytes, *, named: bool = True) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Addresses (n,) and bytes (n,) of the bodies of all values of one part of a run, by index, without reading them.
 
-        The bytes of a small value may include its padding. Cost: 0.5 µs a value, however large.
+        The bytes of a small value may include its padding. named: look whether their headers name these keys, which touches a page of
+        each. Cost: 0.5 µs a value, however large; 1 µs named.
+
+        Raises:
+            CorruptData: one is missing, too short, or stands in the place of another.
         """
         out = self._parts(run, part)
         if (out[:, 1] < fmt.VALUE_HEADER).any():
             raise CorruptData(f"a part {part.decode()!r} of run {run} is too short")
+        if named:
+            for index, address in enumerate(out[:, 0].tolist()):
+                fmt.read_head(fmt.run_key(run, part, index), ctypes.string_at(address, fmt.VALUE_HEADER))
         return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
 
     def _parts(self, run: int, part: bytes) -> NDArray[np.uint64]:
@@ -249,7 +261,7 @@ class Reader:
         for key, value in self.scan_tree(RUNS, prefix):
             if key[:5] != prefix:
                 break
-            chunk = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
+            chunk = fmt.open_value(key, memoryview(value), verify=True)
             start = int.from_bytes(key[5:], "big") * DEAD_BYTES
             if len(key) != _RUN_KEY_BYTES or len(chunk) != DEAD_BYTES or start >= len(bits):
                 raise CorruptData(f"run {run} marks rows dead that it does not have")

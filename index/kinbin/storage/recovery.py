@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +99,10 @@ def _rename(folder: Path) -> None:
     store = Store(folder, adopt=True)
     try:
         with store.write() as writer:
-            writer.put_identity(Identity.new(name_of(folder)))
+            have = writer.identity()
+            # Items and fields keep what tells that they belong together.
+            name = name_of(folder)
+            writer.put_identity(Identity.new(name) if have is None else replace(have, collection=name))
     finally:
         store.close()
 

@@ -73,6 +73,8 @@ class Saved:
     """Entries of leaves that no checksum proves."""
     sequence: int | None = None
     """The commit that the state record tells of; None: it is lost."""
+    state_reached: bool = False
+    """Whether that record is the one that the tree leads to."""
     written_for: int | None = None
     """Of a field: the commit of the items that it was last written for; None: it is lost, or none."""
     adds_lost: int = 0
@@ -86,12 +88,21 @@ class Salvage:
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = os.fdopen(opened(path), "rb", buffering=0)
-        metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)]
+        metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)] or self._exchanged()
         self._metas = sorted(metas, key=lambda meta: -meta.transaction)
         page_bytes = metas[0].page_bytes if metas else 4096
         self._pages = Pages(self._file.fileno(), page_bytes, path.stat().st_size // page_bytes - 1)
         self._reached: set[int] = set()
         self._own: set[int] = set()
+        self._names: dict[int, tuple[int, int]] | None = None
+
+    def _exchanged(self) -> list[Meta]:
+        """Meta pages that stand in each other's place."""
+        out = []
+        for place, number in ((0, 1), (1, 0)):
+            with suppress(CorruptData):
+                out.append(Meta.decode(os.pread(self._file.fileno(), 4096, place * 4096), number))
+        return out
 
     def close(self) -> None:
         """Let go of the file."""
@@ -119,22 +130,42 @@ class Salvage:
         """The body of a value of a run, and whether its checksum proves it; None if nothing is there.
 
         One flipped bit is put right. What is not proved is the stored body all the same: its rows carry checks of their own.
+        A value that stands in the place of another is found by the key that it names.
         """
         place = saved.parts.get(key) or saved.stale_parts.get(key)
-        if place is None:
-            return None
+        found = None if place is None else self._body(key, place)
+        if found is None and (elsewhere := self._by_name(saved).get(zlib.crc32(fmt.run_key(*key)))):
+            found = self._body(key, elsewhere)
+        return found
+
+    def _by_name(self, saved: Saved) -> dict[int, tuple[int, int]]:
+        """Where values lie, by the name of the key that their headers have."""
+        if self._names is None:
+            everything = [*saved.stale_parts.values(), *saved.parts.values()]
+            heads = [(place, self._large(place[0], fmt.VALUE_HEADER)) for place in everything]
+            self._names = {int.from_bytes(head[12:16], "little"): place for place, head in heads if len(head) == fmt.VALUE_HEADER}
+        return self._names
+
+    def _body(self, key: PartKey, place: tuple[int, int]) -> tuple[bytes, bool] | None:
+        """The same of the value that lies there; None if it is that of another key."""
         value = self._large(*place)
         if len(value) < fmt.VALUE_HEADER:
             return None
-        crc, _, _, size = struct.unpack_from("<IHHQ", value)
+        crc, version, _, size, named = struct.unpack_from("<IHHII", value)
+        # What precedes the body in what the checksum covers.
+        before = b"" if version == 1 else fmt.run_key(*key)
         room = len(value) - fmt.VALUE_HEADER
         # The size stands in no checksum: one flipped bit of it is tried.
-        for body_bytes in (size, *(size ^ 1 << bit for bit in range(40))):
-            if body_bytes <= room and zlib.crc32(body := value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]) == crc:
+        for body_bytes in (size, *(size ^ 1 << bit for bit in range(32))):
+            body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]
+            if body_bytes <= room and zlib.crc32(body, zlib.crc32(before)) == crc:
                 return body, True
         body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + min(size, room)]
-        right = corrected(body, crc)
-        return (body, False) if right is None else (right, True)
+        right = corrected(before + body, crc)
+        if right is not None and right.startswith(before):
+            return right[len(before) :], True
+        # One flipped bit of the name of its key does not make it the value of another one.
+        return (body, False) if version == 1 or (named ^ zlib.crc32(before)).bit_count() < 2 else None
 
     # -- pages
 
@@ -321,7 +352,7 @@ class Salvage:
         if first:
             value = self._large(first, int.from_bytes(value, "little"))
         if key in _META_KEYS:
-            return _save_meta(key, value, out, right=False, only=CONFIG if free else None)
+            return _save_meta(key, value, out, right=False, stray=True, only=CONFIG if free else None)
         if free:
             return False
         if len(key) == 8 and (_save_commit(key, value, out, right=False) or _save_owners(key, value, out.doubtful_owners, right=False)):
@@ -362,20 +393,22 @@ def _save_owners(key: bytes, value: bytes, into: dict[int, list[bytes]], *, righ
 
 
 def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
-    proved = value
-    if right and len(value) >= 4:
-        body = corrected(value[4:], int.from_bytes(value[:4], "little"))
-        proved = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
-    try:
-        commit = fmt.decode_commit(proved)
-    except (CorruptData, FormatMismatch, ValueError):
-        # Bytes of another kind, in which a checksum happens to be right.
-        return False
-    out.commits.setdefault(int.from_bytes(key, "big"), commit)
-    return True
+    crc = int.from_bytes(value[:4], "little")
+    # Entries of earlier formats have a checksum that does not cover their key.
+    for before in (key, b"") if len(key) == 8 and len(value) > 4 else ():
+        message = corrected(before + value[4:], crc) if right else before + value[4:]
+        if message is None or (zlib.crc32(message) != crc and not right):
+            continue
+        known = message[: len(before)] or key
+        with suppress(CorruptData, FormatMismatch, ValueError):
+            # Bytes of another kind, in which a checksum happens to be right, are no entry.
+            commit = fmt.decode_commit(known, zlib.crc32(message).to_bytes(4, "little") + message[len(before) :])
+            out.commits.setdefault(int.from_bytes(known, "big"), commit)
+            return True
+    return False
 
 
-def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes | None = None) -> bool:
+def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, stray: bool = False, only: bytes | None = None) -> bool:
     if (key.startswith(CHANGES) and len(key) > len(CHANGES)) or (key.startswith(DUE) and not value) or key.startswith(NOTE):
         # Derived, or of keys that the new collection does not know, or a note of just these items: it is not taken over.
         return True
@@ -386,8 +419,9 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, only: bytes
         # All that it says is worked out from the other records; how many items there were tells whether all were found.
         with suppress(KinbinError):
             state = fmt.decode_state(value)
-            if out.counted is None:
-                out.counted, out.sequence = state.items, state.sequence
+            # Of records that no tree reaches all but the last are old.
+            if out.sequence is None or (stray and not out.state_reached and state.sequence > out.sequence):
+                out.counted, out.sequence, out.state_reached = state.items, state.sequence, not stray
         return True
     try:
         data = fmt.decode_json(value, "a record")

@@ -434,6 +434,10 @@ class Store:
                     raise
                 self._replaced = True
 
+    def whose(self) -> Identity | None:
+        """Whose files these are; None in format 1."""
+        return None if self._identity is None else Identity.decode(fmt.decode_json(self._identity, "the collection's identity"))
+
     @property
     def identity(self) -> str:
         """A number of the identity record, hexadecimal: another one for another collection of the same name."""

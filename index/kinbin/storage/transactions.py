@@ -203,7 +203,8 @@ class Writer(Reader):
         Raises:
             CorruptData: the journal has one of this number, or of a later one.
         """
-        key, value = fmt.sequence_key(sequence), fmt.encode_commit(commit)
+        key = fmt.sequence_key(sequence)
+        value = fmt.encode_commit(key, commit)
         self._secure(JOURNAL, (key,))
         if not self._txn.put(key, value, db=self._handles[JOURNAL], append=True):
             raise CorruptData("the journal is ahead of the state record")
@@ -229,14 +230,16 @@ class Writer(Reader):
 
     def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
         """The body of a run's value as this transaction leaves it: see `Reader.run_part`."""
-        value = self._new[RUNS].get(fmt.run_key(run, part, index))
+        key = fmt.run_key(run, part, index)
+        value = self._new[RUNS].get(key)
         if value is None:
             return super().run_part(run, part, index, verify=verify)
-        return fmt.open_value(memoryview(value), part, verify=verify)
+        return fmt.open_value(key, memoryview(value), verify=verify)
 
     def put_run_part(self, run: int, part: bytes, index: int, body: bytes | NDArray[Any]) -> None:
         """Add or replace one value of a run."""
-        self._put(RUNS, fmt.run_key(run, part, index), fmt.seal_value(part, body))
+        key = fmt.run_key(run, part, index)
+        self._put(RUNS, key, fmt.seal_value(key, body))
 
     def put_header(self, number: int, header: RunHeader | LinkSetHeader) -> None:
         """Add the header of a run or of a link set."""
@@ -246,10 +249,11 @@ class Writer(Reader):
         """Set the dead bits of local rows of a run; rewrites only the chunks they lie in."""
         chunks = rows // fmt.DEAD_ROWS
         for chunk in np.unique(chunks):
-            value = self._get(RUNS, fmt.run_key(run, Part.DEAD, int(chunk)))
+            key = fmt.run_key(run, Part.DEAD, int(chunk))
+            value = self._get(RUNS, key)
             dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
-                body = fmt.open_value(memoryview(value), Part.DEAD, verify=True)
+                body = fmt.open_value(key, memoryview(value), verify=True)
                 if len(body) != DEAD_BYTES:
                     raise CorruptData(f"run {run} marks rows dead that it does not have")
                 dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(body, np.uint8))

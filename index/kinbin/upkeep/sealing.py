@@ -180,9 +180,13 @@ class Upkeep:
             with self._store.read() as reader:
                 view = current(self._views, reader)
                 chosen = reader.configuration()
+                runs = view.runs[task.first : task.last]
+                for run in runs:
+                    if not len(run.checks):
+                        # Of a run of format 2 nothing else proves that each record is that of its row.
+                        run.verify_rows(reader)
             # Another process may have rebuilt the collection with others since it was opened here.
             recipe = replace(self._recipe, r=chosen.r, bands=chosen.bands)
-            runs = view.runs[task.first : task.last]
             source = gather(runs, view.fresh if task.seal else None)
             number = write_run(self._store, source, recipe, self.stop) if len(source) else None
             sealed = view.state.sequence if task.seal else None

@@ -176,19 +176,35 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         names = None if collection is None else _name_to_check(database, data, collection)
         # In a process of its own: files may be so damaged that reading them ends it.
         reports = {name: _told(report) for name, report in database.check(names).items()}
+        aliases = "" if names else _problem_of_aliases(database)
     bad = [name for name, report in reports.items() if not report["ok"]]
+    ok = not (bad or aliases)
     if as_json:
-        print_json({"ok": not bad, "collections": reports})
+        print_json({"ok": ok, "collections": reports} | ({"aliases": aliases} if aliases else {}))
     else:
+        if aliases:
+            tell(output_console(), "aliases: DAMAGED", "bold red")
+            tell(output_console(), f"  {one_line(aliases)}")
         _show_check(data, reports)
-    if bad:
+    if not ok:
         raise typer.Exit(1)
+
+
+def _problem_of_aliases(database: kinbin.Database) -> str:
+    """What is wrong with the list of aliases; "": nothing."""
+    try:
+        database.aliases()
+    except Exception as error:
+        if getattr(error, "code", "") != "corrupt_data":
+            raise
+        return str(error)
+    return ""
 
 
 def _name_to_check(database: kinbin.Database, data: Path, collection: str) -> list[str]:
     """The named collection, or that of an alias; naming one must not open it, for it may be damaged."""
     names = database.collections()
-    target = database.aliases().get(collection, collection)
+    target = collection if collection in names else database.aliases().get(collection, collection)
     if target not in names:
         raise missing(collection, str(data), names)
     return [target]

@@ -25,10 +25,12 @@ JSON = st.recursive(
     max_leaves=12,
 )
 PARTS = [
-    Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD,
+    Part.HEADER, Part.OFFSETS, Part.ROW_NUMBERS, Part.CHECKS, Part.CONTENT, Part.CONTENT_ROWS, Part.BLOCK, Part.BAND, Part.DEAD,
     Part.BUCKETS, Part.DIRECTIONS, Part.FEATURES, Part.ENTRIES, Part.ERRORS, Part.NORMS, Part.CODES, Part.CODE_OFFSETS,
     Part.LINK_OFFSETS, Part.LINKS,
 ]  # fmt: skip
+BLOCK_KEY, OFFSETS_KEY = fmt.run_key(7, Part.BLOCK), fmt.run_key(7, Part.OFFSETS)
+ENTRY_KEY = fmt.sequence_key(9)
 STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False)
 
 
@@ -45,6 +47,11 @@ def commit_of(rows: int, dead: list[int], first_row: int = 5, seed: int = 0) -> 
         rng.integers(0, 2**16, (rows, FRESH_BANDS), np.uint16),
         rng.integers(0, 256, int(offsets[-1]), np.uint8),
     )
+
+
+def unbound_value(part: bytes, body: bytes) -> bytes:
+    """A run's value of format 1, whose checksum does not cover its key."""
+    return struct.pack("<IHHQ", zlib.crc32(body), 1, part[0], len(body)) + body + bytes(max(0, 4080 - len(body)))
 
 
 def flipped(value: bytes) -> list[bytes]:
@@ -122,7 +129,7 @@ def test_commits_come_back(rows: int, dead: list[int], first_row: int, seed: int
     wanted = first_row + np.arange(rows, dtype=np.uint64) * np.uint64(1 + gaps)
     if gaps and rows:
         commit = dataclasses.replace(commit, numbers=wanted)
-    again = fmt.decode_commit(memoryview(fmt.encode_commit(commit)))
+    again = fmt.decode_commit(ENTRY_KEY, memoryview(fmt.encode_commit(ENTRY_KEY, commit)))
     assert len(again) == rows
     np.testing.assert_array_equal(again.row_numbers(), wanted)
     assert (again.numbers is None) == (commit.numbers is None)
@@ -144,12 +151,12 @@ def test_commits_come_back(rows: int, dead: list[int], first_row: int, seed: int
 )
 def test_values_of_runs_come_back(part: bytes, body: bytes, run: int, index: int) -> None:
     """The body of every run value comes back, and the value is long enough to have pages of its own."""
-    value = fmt.seal_value(part, body)
+    key = fmt.run_key(run, part, index)
+    value = fmt.seal_value(key, body)
     assert len(value) == max(4096, 16 + len(body))
-    assert (
-        bytes(fmt.open_value(memoryview(value), part, verify=True)) == bytes(fmt.open_value(memoryview(value), part, verify=False)) == body
-    )
-    assert naive_format.run_value(fmt.run_key(run, part, index), value) == (run, part.decode(), index, body)
+    for verify in (True, False):
+        assert bytes(fmt.open_value(key, memoryview(value), verify=verify)) == body
+    assert naive_format.run_value(key, value) == (run, part.decode(), index, body)
 
 
 @given(st.sampled_from(["<u2", "<u4", "<u8"]), st.lists(st.integers(0, 2**16 - 1), max_size=50))
@@ -157,8 +164,8 @@ def test_arrays_are_stored_as_their_bytes(dtype: str, numbers: list[int]) -> Non
     """An array of any width, strided or not, is stored as its little-endian bytes."""
     array = np.array(numbers * 2, dtype)
     for body in (array, array[::2]):
-        value = fmt.seal_value(Part.OFFSETS, body)
-        np.testing.assert_array_equal(np.frombuffer(fmt.open_value(memoryview(value), Part.OFFSETS, verify=True), dtype), body)
+        value = fmt.seal_value(OFFSETS_KEY, body)
+        np.testing.assert_array_equal(np.frombuffer(fmt.open_value(OFFSETS_KEY, memoryview(value), verify=True), dtype), body)
 
 
 @given(st.lists(U64, min_size=2, max_size=9))
@@ -189,8 +196,8 @@ RECORDS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "item without payload": (fmt.encode_item(b"a", 0, b""), lambda value: fmt.decode_item(b"a", value)),
     "owner": (fmt.encode_owners(2**40, [b"a"]), lambda value: fmt.decode_owners(2**40, value)),
     "owners": (fmt.encode_owners(3, [b"a", b"bcd"]), lambda value: fmt.decode_owners(3, value)),
-    "commit": (fmt.encode_commit(commit_of(2, [1, 2**40])), fmt.decode_commit),
-    "commit without rows": (fmt.encode_commit(commit_of(0, [1])), fmt.decode_commit),
+    "commit": (fmt.encode_commit(ENTRY_KEY, commit_of(2, [1, 2**40])), lambda value: fmt.decode_commit(ENTRY_KEY, value)),
+    "commit without rows": (fmt.encode_commit(ENTRY_KEY, commit_of(0, [1])), lambda value: fmt.decode_commit(ENTRY_KEY, value)),
 }
 
 
@@ -223,30 +230,46 @@ def test_a_record_under_a_wrong_key_is_noticed(bit: int) -> None:
     wrong = (int.from_bytes(key, "big") ^ 1 << bit).to_bytes(8, "big")
     with pytest.raises(CorruptData):
         fmt.decode_item(wrong, fmt.encode_item(key, row, b""))
+    with pytest.raises(CorruptData):
+        fmt.decode_commit(wrong, fmt.encode_commit(key, commit_of(2, [1])))
+
+
+@pytest.mark.parametrize("other", [(7, Part.BLOCK, 1), (8, Part.BLOCK, 0), (7, Part.BLOCK, 2**32 - 1), (2**31, Part.BLOCK, 0)], ids=repr)
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_run_value_under_a_wrong_key_is_noticed(other: tuple[int, bytes, int], verify: bool) -> None:
+    """Of another run, or of another index, with or without a look at its body; of format 1, whose header names no key, it is not."""
+    value = fmt.seal_value(BLOCK_KEY, b"some body")
+    wrong = fmt.run_key(*other)
+    with pytest.raises(CorruptData, match="part 'r' of a run stands in the place of another"):
+        fmt.open_value(wrong, memoryview(value), verify=verify)
+    with pytest.raises(CorruptData, match="checksum"):
+        # Neither does the checksum hold if the header is made to name that key.
+        fmt.open_value(wrong, memoryview(value[:12] + struct.pack("<I", zlib.crc32(wrong)) + value[16:]), verify=True)
+    before = unbound_value(Part.BLOCK, b"some body")
+    assert bytes(fmt.open_value(wrong, memoryview(before), verify=verify)) == b"some body"
 
 
 @pytest.mark.parametrize("body", [b"", b"some body", bytes(range(256)) * 16], ids=["empty", "short", "long"])
 def test_every_flipped_bit_of_a_run_value_is_noticed(body: bytes) -> None:
     """A run value with any one bit of header or body flipped is refused when it is verified; behind the body there is nothing to lose."""
-    value = fmt.seal_value(Part.BLOCK, body)
+    value = fmt.seal_value(BLOCK_KEY, body)
     shown = value[: 16 + len(body) + 8]
     for place, wrong in enumerate(start + value[len(shown) :] for start in flipped(shown)):
         if place < 8 * (16 + len(body)):
             with pytest.raises(CorruptData, match="part 'r' of a run"):
-                fmt.open_value(memoryview(wrong), Part.BLOCK, verify=True)
+                fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=True)
         else:
-            assert bytes(fmt.open_value(memoryview(wrong), Part.BLOCK, verify=True)) == body
+            assert bytes(fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=True)) == body
 
 
 def test_a_run_value_never_reaches_beyond_itself() -> None:
     """Unverified as well, a value of another part, format or size than its header says is refused."""
-    value = fmt.seal_value(Part.BLOCK, bytes(5000))
-    for wrong in (value[:15], value[:-1], b"", fmt.seal_value(Part.BAND, bytes(5000)), value[:4] + b"\2" + value[5:]):
-        with pytest.raises(CorruptData):
-            fmt.open_value(memoryview(wrong), Part.BLOCK, verify=False)
-    longer = value[:8] + struct.pack("<Q", 2**63) + value[16:]
-    with pytest.raises(CorruptData):
-        fmt.open_value(memoryview(longer), Part.BLOCK, verify=False)
+    for value in (fmt.seal_value(BLOCK_KEY, bytes(5000)), unbound_value(Part.BLOCK, bytes(5000))):
+        band = fmt.seal_value(fmt.run_key(7, Part.BAND), bytes(5000))
+        longer = value[:8] + struct.pack("<I", 2**32 - 1) + value[12:]
+        for wrong in (value[:15], value[:-1], b"", band, value[:4] + b"\3" + value[5:], longer):
+            with pytest.raises(CorruptData):
+                fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=False)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
@@ -302,25 +325,25 @@ def test_a_flipped_bit_in_one_of_four_rows_is_noticed(wide: bool) -> None:
 # -- versions
 
 
-@pytest.mark.parametrize("version", [0, 3, 9, 65_535])
+@pytest.mark.parametrize("version", [4, 9, 65_535])
 def test_another_format_is_named_with_both_numbers(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """A state record or journal entry of another format is refused as that, not as damage, and the text has both numbers."""
     with monkeypatch.context() as patch:
         patch.setattr(fmt, "FORMAT_VERSION", version)
-        patch.setattr(fmt, "VALUE_FORMAT", version)
-        state, commit = fmt.encode_state(STATE), fmt.encode_commit(commit_of(1, []))
+        patch.setattr(fmt, "ENTRY_FORMAT", version)
+        state, commit = fmt.encode_state(STATE), fmt.encode_commit(ENTRY_KEY, commit_of(1, []))
     with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format {FORMAT_VERSION}$"):
         fmt.decode_state(state)
-    with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format 2$"):
-        fmt.decode_commit(commit)
+    with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format 3$"):
+        fmt.decode_commit(ENTRY_KEY, commit)
 
 
 @pytest.mark.parametrize("size", [6, 59, 61, 300])
 def test_a_newer_format_may_have_any_length(size: int) -> None:
     """Whatever the length of a newer format's state record: it is told from damage by its first six bytes."""
-    body = struct.pack("<H", 3) + bytes(range(1, 251))[: size - 6]
+    body = struct.pack("<H", 4) + bytes(range(1, 251))[: size - 6]
     value = zlib.crc32(body).to_bytes(4, "little") + body
-    with pytest.raises(FormatMismatch, match="format 3, this Kinbin reads format 2"):
+    with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
         fmt.decode_state(value)
 
 

@@ -38,6 +38,7 @@ DECODED: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
 }
 OPTIONAL = {
     ("run", "contrast", "wide"),
+    ("run", "checks"),
     *(("calibration", name) for name in TABLE.encode() if name not in ("pools", "recall")),
 }
 """Fields that an earlier version did not write."""

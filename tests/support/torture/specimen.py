@@ -15,7 +15,7 @@ import kinbin.upkeep.sealing
 from pooled import pools_at_once
 from torture.forms import FORMS, Form, files_of
 
-__all__ = ["DIM", "Specimen", "build", "built_apart"]
+__all__ = ["DIM", "Specimen", "build", "built_apart", "seal"]
 
 DIM = 24
 _FIRST, _SECOND, _FRESH = 420, 130, 40
@@ -76,7 +76,7 @@ def build(path: Path | str, seed: int, form: str = "vector") -> Specimen:
         collection.link()
         add(range(_FIRST, _FIRST + _SECOND))
         for part in collection.parts:
-            _seal(part)
+            seal(part)
         replace(range(20, 32))
         delete(range(60, 75))
         replace(range(_FIRST + 5, _FIRST + 10))
@@ -91,7 +91,7 @@ def build(path: Path | str, seed: int, form: str = "vector") -> Specimen:
     return Specimen(kept, rows, told, vectors[-8:], form, tuple(files_of(Path(path) / "collections" / "c")))
 
 
-def _seal(collection: Any) -> None:
+def seal(collection: Any) -> None:
     """What is fresh becomes a second run."""
     kept = kinbin.upkeep.sealing.SEAL_ROWS
     kinbin.upkeep.sealing.SEAL_ROWS = 10
