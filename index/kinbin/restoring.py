@@ -62,6 +62,8 @@ class Restoring:
         if stored and found.collection != path.parent.name:
             what = f"the snapshot is one of the collection {found.collection!r}, whose file was put in the place of its own"
             raise CorruptData(what, "put it back; or restore it by its path")
+        if isinstance(source, SnapshotInfo) and source.id is not None and source.sha256 not in ("", found.sha256):
+            raise CorruptData("the snapshot is another than the one that was listed", "list them again; or restore it by its path")
 
         def existing(_: bool) -> Collection:
             self.collection(name)  # or it is half removed, and gone now

@@ -17,7 +17,7 @@ import kinbin
 from kinbin_service.expiry import expiry_of
 from kinbin_service.metrics import Described
 
-__all__ = ["COLLECTION_METRICS", "Stored"]
+__all__ = ["COLLECTION_METRICS", "Stored", "tell_losses"]
 
 _SECONDS = 5.0
 """What was read is given again for so long: a look at a collection is some milliseconds."""
@@ -58,7 +58,11 @@ COLLECTION_METRICS = (
     Described("snapshot_time_seconds", "gauge", "when the newest snapshot was begun, in seconds since 1970", ("collection",)),
     Described("disk_free_bytes", "gauge", "bytes that the server may still write, where collections and where snapshots lie", ("place",)),
     Described("certificate_expires_seconds", "gauge", "end of the TLS certificate in its file, in seconds since 1970; absent without TLS"),
-    Described("collections_damaged", "gauge", "collections that are seen to be damaged by a look at what they count"),
+    Described(
+        "collections_damaged",
+        "gauge",
+        "collections that a look at what they count finds damaged, or without their files",
+    ),
     Described("collections_unread", "gauge", "collections that could not be read, or are more than are told of"),
 )
 """What is told of the first collections by name, and of the server. `field` is empty but where items have several vectors."""
@@ -102,6 +106,7 @@ class Stored(Collector):
                     number = value(told)
                     if number is not None:
                         family.add_metric([name, field], number)
+        damaged += tell_losses(self._database)
         counts = {"collections": len(names), "collections_unread": unread, "collections_damaged": damaged}
         numbers = [_number(name, count) for name, count in counts.items()]
         return [*families, *numbers, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
@@ -128,6 +133,14 @@ class Stored(Collector):
     def _expiry(self) -> Metric:
         ends = None if self._certificate is None else expiry_of(self._certificate)
         return _family(_BY_NAME["certificate_expires_seconds"]) if ends is None else _number("certificate_expires_seconds", ends)
+
+
+def tell_losses(database: kinbin.Database) -> int:
+    """Log which collections are open here and have lost their files. Returns how many."""
+    lost = database.losses()
+    for name, told in lost.items():
+        log.error("the files of a collection are lost", extra={"fields": {"collection": name, "reason": told}})
+    return len(lost)
 
 
 def _told(stats: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

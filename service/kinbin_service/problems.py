@@ -151,7 +151,8 @@ OWN_TEXTS = {
     "corrupt_data": "what is stored is damaged, and was not used; the log says more, kinbin check lists the damage, kinbin repair saves "
     "what is whole",
     "format_mismatch": "the files were written by another version; the log says which",
-    "storage_error": "nothing was acknowledged (a delete by filter may be done in part); the log says why",
+    "storage_error": "files could not be read or written, and nothing was acknowledged (a delete by filter may be done in part); "
+    "the log says why",
 }
 """Details of library errors whose own text names files or ids."""
 

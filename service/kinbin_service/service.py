@@ -18,7 +18,7 @@ import kinbin
 from kinbin_service import connections
 from kinbin_service.admission import Admission, ClientGone
 from kinbin_service.bodies import Buffers
-from kinbin_service.collection_metrics import Stored
+from kinbin_service.collection_metrics import Stored, tell_losses
 from kinbin_service.kernels import Kernels
 from kinbin_service.large_json import LARGE_BYTES
 from kinbin_service.long_work import LongWork
@@ -95,6 +95,8 @@ class Service:
             await service.admission.close()
             service._parsers.shutdown()
             await asyncio.to_thread(service._warming.join)
+            # Who reads the log has a last look at what only this process could still have saved.
+            await asyncio.to_thread(tell_losses, database)
             await asyncio.to_thread(database.close)
 
     async def work(

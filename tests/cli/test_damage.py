@@ -389,7 +389,7 @@ def test_what_is_recovered_of_one_field_is_told(data: Path, run: Run) -> None:
     told = run("recover", "f/colour", "--data", data).stdout
     assert "This is the file of one field. f has" in told
     told = run("recover", "f", "--data", data).stdout
-    assert "`kinbin check f` says which of them is damaged" in told
+    assert "`kinbin check --collection f` says which of them is damaged" in told
 
 
 @pytest.mark.parametrize("name", [None, 5, b"a", ["a"]])

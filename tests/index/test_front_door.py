@@ -67,6 +67,7 @@ PARAMETERS = {
     "Database.repair": "(name, into=None, progress=None)",
     "Database.drop_collection": "(name, *, damaged=False)",
     "Database.background": "()",
+    "Database.losses": "()",
     "Database.alias": "(name, collection)",
     "Database.aliases": "()",
     "Database.drop_alias": "(name)",

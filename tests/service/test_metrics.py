@@ -163,6 +163,20 @@ async def test_damaged_collections_are_counted(tmp_path: Path) -> None:
     assert value(told, "collection_items", collection="b", field="") == 0
 
 
+async def test_files_that_are_taken_from_a_running_server_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Searches still answer, so nobody else would notice before it is restarted; the log tells of it then, too."""
+    async with running_app(tmp_path / "data") as app:
+        for name in ("a", "b"):
+            await app.put(f"/v1/collections/{name}", {"dim": 3})
+            await app.post(f"/v1/collections/{name}/index", ITEMS)
+        (tmp_path / "data" / "collections" / "a" / "data.mdb").unlink()
+        told = await metrics(app)
+        assert (value(told, "collections_unread"), value(told, "collections_damaged")) == (0, 1)
+        assert value(told, "collection_items", collection="a", field="") == 5
+        caplog.clear()
+    assert [vars(record)["fields"]["collection"] for record in caplog.records if "are lost" in record.message] == ["a"]
+
+
 async def test_the_queue_is_told_while_it_is_full(tmp_path: Path) -> None:
     """/metrics answers while all threads are held, and tells how many requests run and wait."""
     async with running_app(tmp_path / "data", threads=1, queue_length=3) as app:

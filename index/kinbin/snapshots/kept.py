@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import logging
 import os
 import re
 import secrets
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +36,8 @@ __all__ = ["Snapshots"]
 
 _ID = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{6}", re.ASCII)
 _FILE, _TOLD = ".kinbin", ".json"
+_CHECK = "crc32"
+"""Of all else that a file tells of a snapshot."""
 _ABANDONED_SECONDS = 60.0
 """A draft that nobody holds is removed when it is so old: between its making and its lock it is nobody's as well."""
 
@@ -191,8 +193,8 @@ class Snapshots:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""
         path = self.folder / name / f"{number}{_FILE}"
         try:
-            told = replace(SnapshotInfo(**orjson.loads(path.with_suffix(_TOLD).read_bytes())), id=number)
-        except (OSError, ValueError, TypeError):
+            told = replace(SnapshotInfo(**_proved(orjson.loads(path.with_suffix(_TOLD).read_bytes()))), id=number)
+        except (OSError, ValueError, TypeError, KeyError):
             return self._read(path, name, number)
         try:
             size = path.stat().st_size
@@ -207,9 +209,8 @@ class Snapshots:
         """The same from the file itself; None: it is gone."""
         try:
             with path.open("rb") as file:
-                head = SnapshotReader(file, path.stat().st_size).head
-                file.seek(0)
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                reader = SnapshotReader(file, path.stat().st_size)
+                head, digest = reader.head, reader.skim()
         except FileNotFoundError:
             return None
         except (OSError, KinbinError) as error:
@@ -227,12 +228,24 @@ class Snapshots:
         path = self.folder / made.collection / f"{made.id}{_TOLD}"
         draft = path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
         try:
-            draft.write_bytes(orjson.dumps(asdict(made)))
+            told = asdict(made)
+            draft.write_bytes(orjson.dumps(told | {_CHECK: _check(told)}))
             draft.rename(path)
         except OSError as error:
             log.warning("what is told of the snapshot %s could not be written: %s", made.id, error)
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
+
+
+def _proved(told: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a snapshot, if its checksum holds; else ValueError."""
+    if told.pop(_CHECK) != _check(told):
+        raise ValueError("what is told of a snapshot fails its checksum")
+    return told
+
+
+def _check(told: dict[str, Any]) -> int:
+    return zlib.crc32(orjson.dumps(told, option=orjson.OPT_SORT_KEYS))
 
 
 def _not_found(name: str) -> SnapshotNotFound:

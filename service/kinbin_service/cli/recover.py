@@ -48,10 +48,10 @@ def recover_command(
                 f"kinbin recover {collection} --transaction N goes back to one; kinbin repair may save more, and changes nothing here"
             )
         if not states:
-            typer.echo(f"{collection} has no sound state: kinbin repair {collection} saves what is whole; or restore a snapshot")
+            typer.echo(f"{collection} has no sound state: kinbin repair {whole} saves what is whole; or restore a snapshot")
     if fields and not as_json:
         typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
-        typer.echo(f"`kinbin check {collection}` says which of them is damaged")
+        typer.echo(f"`kinbin check --collection {collection}` says which of them is damaged")
     if items and not as_json:
         typer.echo(f"This is the file of one field. {whole} has {items[0].items:,} items, and is refused where one of them has no row here")
     if not states:
