@@ -1,4 +1,4 @@
-"""What is done to a file: flipped bits, pages that are zeroed, lost, swapped, stale or foreign, and files that are too short."""
+"""What is done to a file: flipped bits, pages that are zeroed, lost, swapped, stale or foreign, values in the place of others, cuts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torture.pages import PAGE, PageMap
+from torture.pages import PAGE, Node, PageMap
 
 __all__ = ["HARMS", "Harm", "flips", "page_harms", "plain_cuts", "plain_flips"]
 
@@ -107,6 +107,44 @@ def _misdirected(pages: PageMap, rng: random.Random) -> Harm:
     return Harm("copied page", f"{second} over {first}: page {other} over {one}", ((one * PAGE, content),))
 
 
+def _pair(pages: PageMap, rng: random.Random) -> tuple[Node, Node] | None:
+    """Two large values that fit in each other's place, of one part of runs if they are values of runs; None: there are none."""
+    kinds: dict[tuple[str, bytes, int], list[Node]] = {}
+    for tree, leaves in pages.leaves.items():
+        for node in (node for page in leaves for node in pages.nodes(page) if node.big):
+            kinds.setdefault((tree, node.key[4:5] if tree == "runs" else b"", node.pages), []).append(node)
+    some = [nodes for _, nodes in sorted(kinds.items()) if len(nodes) > 1]
+    if not some:
+        return None
+    one, other = rng.sample(rng.choice(some), 2)
+    return one, other
+
+
+def _body(pages: PageMap, node: Node, page: int = 0) -> tuple[int, bytes]:
+    """Where the bytes of a value's pages begin, behind the head, and these; or those of one page amid it."""
+    first = node.value_at + (page * PAGE - 16 if page else 0)
+    return first, pages.data[first : first + PAGE if page else node.value_at - 16 + node.pages * PAGE]
+
+
+def _swapped_values(pages: PageMap, rng: random.Random) -> Harm:
+    """Two large values change places, each sound in itself; heads of pages stay."""
+    pair = _pair(pages, rng)
+    if pair is None:
+        return _swapped(pages, rng)
+    (a, one), (b, other) = (_body(pages, node) for node in pair)
+    return Harm("swapped values", f"{pair[0].key!r} and {pair[1].key!r}", ((a, other), (b, one)))
+
+
+def _copied_value(pages: PageMap, rng: random.Random) -> Harm:
+    """A value, or one page amid it, stands in the place of another as well, as after a lost write to pages that were used before."""
+    pair = _pair(pages, rng)
+    if pair is None:
+        return _misdirected(pages, rng)
+    page = rng.randrange(1, pair[0].pages) if pair[0].pages > 1 and rng.random() < 0.5 else 0
+    (at, _), (_, content) = (_body(pages, node, page) for node in pair)
+    return Harm("copied value", f"{pair[1].key!r} over {pair[0].key!r}, {f'page {page}' if page else 'all'}", ((at, content),))
+
+
 def _cut(pages: PageMap, rng: random.Random) -> Harm:
     """The file ends early, anywhere, or by a few pages."""
     least = 2 * PAGE
@@ -118,7 +156,7 @@ def _cut(pages: PageMap, rng: random.Random) -> Harm:
 
 HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
     "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "swapped pages": _swapped, "copied page": _misdirected,
-    "truncated": _cut,
+    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut,
 }  # fmt: skip
 """By name, what happens to whole pages."""
 

@@ -33,6 +33,11 @@ class Node:
     big: bool
     """Whether the value has pages of its own."""
 
+    @property
+    def pages(self) -> int:
+        """Of a large value."""
+        return (16 + self.size + PAGE - 1) // PAGE
+
 
 @dataclass
 class PageMap:

@@ -1,4 +1,4 @@
-"""Small databases in all states at once, and what they hold: two runs, dead rows, a journal, links, shared vectors, a long payload."""
+"""Small databases in all states at once, and what they hold: two runs alike, dead rows, a journal, links, shared vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from torture.forms import FORMS, Form, files_of
 __all__ = ["DIM", "Specimen", "build", "built_apart", "seal"]
 
 DIM = 24
-_FIRST, _SECOND, _FRESH = 420, 130, 40
+_FIRST, _SECOND, _FRESH = 280, 280, 40
+"""Both runs have as many rows, so that what is of one fits in the place of the other."""
 
 
 @dataclass(frozen=True)
