@@ -34,6 +34,7 @@ from kinbin.errors import (
     CollectionNotFound,
     FormatMismatch,
     InvalidInput,
+    StorageBusy,
     StorageError,
     nearest,
     suggestion,
@@ -149,10 +150,12 @@ class Database(Aliased, Restoring, BackingUp):
         made._indexing.change(indexes or {})
         return cast(Collection, bound(made, *own))
 
-    def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:
+    def _created(
+        self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection], *, once: bool = False
+    ) -> Collection:
         """A new collection, or what `existing` makes of one that is there; it is told whether this call was tried before.
 
-        create: makes its files.
+        create: makes its files. once: it can do so once, and not again if the collection is dropped at once.
         """
         _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
@@ -163,18 +166,22 @@ class Database(Aliased, Restoring, BackingUp):
                 raise InvalidInput.of(
                     "over_limit", f"a database has at most {limit('collections')} collections", field="name", limit="collections"
                 )
-            try:
-                self._create(name, create)
-            except FileExistsError:
-                try:
-                    found = existing(name in self._unsynced)
-                    # Whoever made it may have been killed before its name was on disk.
-                    sync_path(self._folder)
-                    self._unsynced.discard(name)
-                    return cast(Collection, found)
-                except CollectionNotFound:
-                    # What was in the way was half removed, and is gone now.
-                    self._create(name, create)
+            for _ in range(_TRIES):
+                # Others may make it and drop it in turns: what was in the way is then gone, and so is what was made.
+                with suppress(CollectionNotFound):
+                    try:
+                        self._create(name, create)
+                    except FileExistsError:
+                        found = existing(name in self._unsynced)
+                        # Whoever made it may have been killed before its name was on disk.
+                        sync_path(self._folder)
+                        self._unsynced.discard(name)
+                        return cast(Collection, found)
+                    if once:
+                        break
+                    return self.collection(name)
+            else:
+                raise StorageBusy(f"others make and drop {name!r} all the time: try again")
             return self.collection(name)
 
     def _create(self, name: str, create: Callable[[], None]) -> None:
@@ -237,13 +244,22 @@ class Database(Aliased, Restoring, BackingUp):
         self._check_open()
         with self._lock:
             self._check_open()
-            used = self._current(name)
-            if used is None:
-                name = self._meant(name)
+            asked = name
+            for _ in range(_TRIES):
                 used = self._current(name)
-            if used is None:
-                used = self._used[name] = self._acquire(name)
-            return cast(Collection, used)
+                if used is None:
+                    name = self._meant(asked)
+                    used = self._current(name)
+                try:
+                    if used is None:
+                        used = self._used[name] = self._acquire(name)
+                except CollectionNotFound:
+                    # An alias may have been led elsewhere meanwhile, and the collection dropped that it led to.
+                    if self._meant(asked) == name:
+                        raise
+                else:
+                    return cast(Collection, used)
+            raise self._not_found(asked)
 
     def _current(self, name: str) -> Collection | FieldsCollection | None:
         """The collection that is open here, unless another process dropped it, or removed its files, and perhaps made a new one."""

@@ -38,7 +38,9 @@ class Restoring:
         """One of them."""
         raise NotImplementedError
 
-    def _created(self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection]) -> Collection:
+    def _created(
+        self, name: str, create: Callable[[], None], existing: Callable[[bool], Collection | FieldsCollection], *, once: bool = False
+    ) -> Collection:
         raise NotImplementedError
 
     def restore(self, source: str | os.PathLike[str] | SnapshotInfo, name: str, *, cancel: threading.Event | None = None) -> Collection:
@@ -70,7 +72,7 @@ class Restoring:
             raise _in_the_way(name)
 
         with restored(path, self._folder / name, cancel) as draft:
-            made = self._created(name, lambda: give_name(draft, self._folder / name), existing)
+            made = self._created(name, lambda: give_name(draft, self._folder / name), existing, once=True)
         log.info("%s: restored from a snapshot", name)
         return made
 

@@ -53,6 +53,8 @@ class _Source:
     records: NDArray[np.uint8] | None = None
     checks: NDArray[np.uint32] | None = None
     """Of each row, the check that its record has; None: they are lost, or were not listed."""
+    bound: bool = False
+    """Whether they were listed: without them only blocks are believed whose checksums hold."""
 
 
 class SavedStore:
@@ -164,6 +166,8 @@ class SavedStore:
         key = source.run, block
         if key not in self._blocks:
             found = self.part(source.run, Part.BLOCK, block)
+            if found is not None and not found[1] and source.bound and source.checks is None:
+                found = None
             while len(self._blocks) >= _KEPT_BLOCKS:
                 self._blocks.pop(next(iter(self._blocks)))
             self._blocks[key] = np.frombuffer(b"" if found is None else found[0], np.uint8)
@@ -239,11 +243,11 @@ class SavedStore:
         rows = len(numbers)
         shift = header.block_shift if header is not None and header.rows == rows else self._shift(run, rows)
         blocks = np.arange(rows) >> shift
-        listed = self.part(run, Part.CHECKS)
+        listed, bound = self.part(run, Part.CHECKS), self._salvage.is_bound(self.saved, run)
         checks = np.frombuffer(listed[0], "<u4") if listed is not None and listed[1] and len(listed[0]) == 4 * rows else None
         found = self.part(run, Part.OFFSETS)
         if found is not None and found[1] and len(found[0]) == 4 * rows:
-            return _Source(numbers, blocks, np.frombuffer(found[0], "<u4").astype(np.int64), run, checks=checks)
+            return _Source(numbers, blocks, np.frombuffer(found[0], "<u4").astype(np.int64), run, checks=checks, bound=bound)
         self.problems.append(f"where the rows of run {run} lie was worked out from the rows")
         offsets = np.full(rows, -1, np.int64)
         stored = np.frombuffer(b"" if found is None else found[0][: len(found[0]) // 4 * 4], "<u4").astype(np.int64)
@@ -252,7 +256,7 @@ class SavedStore:
             first, past = block << shift, min((block + 1) << shift, rows)
             if body is not None:
                 offsets[first:past] = _walked(body[0], stored[first:past], past - first)
-        return _Source(numbers, blocks, offsets, run, checks=checks)
+        return _Source(numbers, blocks, offsets, run, checks=checks, bound=bound)
 
     def _shift(self, run: int, rows: int) -> int:
         """Rows of a block, as a power of two, where the header is lost: the least that gives the blocks that there are."""

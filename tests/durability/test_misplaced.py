@@ -6,6 +6,8 @@ Both runs have as many rows of one size, so that whatever stands in the place of
 from __future__ import annotations
 
 import shutil
+import tarfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +16,9 @@ import numpy as np
 import pytest
 
 import kinbin
+from kinbin.storage import format as fmt
 from kinbin.storage.format import Part
+from kinbin.storage.lookups import JOURNAL
 from linked import still
 from torture.pages import PAGE, Node, PageMap
 from torture.specimen import seal
@@ -170,3 +174,126 @@ def wrong_of(collection: kinbin.Collection, vectors: np.ndarray) -> list[str]:
     """Items whose vector is not theirs."""
     found = [item for item in collection.get(LIVING) if item is not None and item.vector is not None]
     return [item.id for item in found if not np.array_equal(np.asarray(item.vector), vectors[int(item.id[1:])])]
+
+
+@pytest.mark.parametrize("at", [0, 1, 6])
+@pytest.mark.parametrize("what", ["zeroed", "another page", "head"])
+def test_a_page_of_rows_costs_the_rows_that_lie_there(sound: Path, tmp_path: Path, vectors: np.ndarray, at: int, what: str) -> None:
+    """Whichever page of a block is damaged, with its header or without: all other rows are saved, and none that is not of its place."""
+    shutil.copytree(sound, tmp_path / "data")
+    file = tmp_path / "data" / "collections" / "c" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    one, other = (node.value_at - 16 for node in values(bytes(data), Part.BLOCK))
+    size = 32 if what == "head" else PAGE
+    content = data[other + at * PAGE :][:size] if what == "another page" else bytes(size)
+    file.write_bytes(bytes(data[: one + at * PAGE]) + bytes(content) + bytes(data[one + at * PAGE + size :]))
+    with kinbin.open(tmp_path / "data") as database:
+        report = database.repair("c")
+        assert wrong_of(database.collection("c-repaired"), vectors) == []
+        assert len(LIVING) - report.items == report.lost <= PAGE // 184 + 2
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("part", [Part.BLOCK, Part.ROW_NUMBERS, Part.OFFSETS])
+def test_a_flipped_bit_of_a_header_costs_nothing(tmp_path: Path, version: int, part: bytes) -> None:
+    """Of the format that the value has, of the part, of the name of its key, of its size and of its checksum."""
+    folder = golden(version, tmp_path)
+    file = folder / "collections" / "dense" / "data.mdb"
+    data = file.read_bytes()
+    at = values(data, part)[0].value_at
+    with kinbin.open(folder) as database:
+        items = database.collection("dense").count()
+    for bit in range(0, 128, 3):
+        flipped = bytearray(data)
+        flipped[at + (bit >> 3)] ^= 1 << (bit & 7)
+        file.write_bytes(flipped)
+        with kinbin.open(folder) as database:
+            report = database.repair("dense")
+            assert (report.items, report.lost) == (items, 0), bit
+            database.drop_collection("dense-repaired")
+
+
+def golden(version: int, folder: Path) -> Path:
+    """The database that the first release of a format left."""
+    with tarfile.open(Path(__file__).parents[1] / "data" / f"format_v{version}.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("part", [one for one in PARTS if one not in (Part.HEADER, Part.CHECKS, Part.DEAD)])
+def test_a_value_of_an_older_format_is_none_of_a_newer_run(tmp_path: Path, rng: np.random.Generator, part: bytes) -> None:
+    """It names no key; sound as it is, it is refused where the run's values do, and what is saved or copied is right."""
+    folder = golden(2, tmp_path)
+    file = folder / "collections" / "dense" / "data.mdb"
+    with still(), kinbin.open(folder) as database:
+        collection = database.collection("dense")
+        stats = collection.stats()
+        count = stats["runs"][0]["rows"] - stats["fresh_rows"] + 1
+        fresh = (rng.integers(1, 200, (count, 16)) / 8).astype(np.float32)
+        collection.add([f"new-{i}" for i in range(count)], fresh)
+        seal(collection)
+        known = {item.id: np.asarray(item.vector) for item in collection.scroll(limit=1000, include=("vector",)).items}
+        right = {one: collection.query(vector, k=5, mode="exact").scores for one, vector in known.items()}
+    data = file.read_bytes()
+    old, new = (next(node for node in values(data, part) if node.key[:4] == run.to_bytes(4, "big")) for run in (1, 2))
+    assert old.size == new.size
+    harmed = bytearray(data)
+    harmed[new.value_at : new.value_at + new.size] = data[old.value_at : old.value_at + old.size]
+    file.write_bytes(harmed)
+
+    def agrees(collection: kinbin.Collection) -> None:
+        for one, vector in known.items():
+            with suppress(kinbin.CorruptData):
+                (item,) = collection.get([one])
+                assert item is not None
+                assert np.array_equal(np.asarray(item.vector), vector)
+            with suppress(kinbin.CorruptData):
+                np.testing.assert_allclose(collection.query(vector, k=5, mode="exact").scores, right[one], atol=1e-6)
+
+    with kinbin.open(folder) as database:
+        collection = database.collection("dense")
+        agrees(collection)
+        assert not collection.check().ok
+        with pytest.raises(kinbin.CorruptData):
+            collection.snapshot(tmp_path / "s.kinbin")
+        report = database.repair("dense")
+        saved = database.collection("dense-repaired").get(list(known))
+        assert all(item is None or np.array_equal(np.asarray(item.vector), known[item.id]) for item in saved)
+        assert report.lost == sum(item is None for item in saved)
+        with suppress(kinbin.CorruptData):
+            collection.compact()
+        agrees(collection)
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["format 3", "format 1"])
+def test_entries_of_the_journal_in_each_others_place(tmp_path: Path, vectors: np.ndarray, keyed: bool) -> None:
+    """Their checksum covers the key; that of earlier formats does not, and there the numbers of their rows do not ascend."""
+
+    def as_stored(value: bytes) -> bytes:
+        body = value[4:] if keyed else b"\1\0\0\0" + value[8:]
+        return value if keyed else zlib.crc32(body).to_bytes(4, "little") + body
+
+    with still(), kinbin.open(tmp_path / "data") as database:
+        collection = database.create_collection("c", dim=DIM, bands=4, rows=1, seed=3)
+        for first in (0, 20):
+            collection.add(ids(0)[first : first + 20], vectors[first : first + 20])
+        keys = [fmt.sequence_key(number) for number in (1, 2)]
+        with collection._store.write() as writer:
+            stored = [as_stored(writer._get(JOURNAL, key) or b"") for key in keys]
+            for key, value in zip(keys, stored, strict=True):
+                writer._put(JOURNAL, key, value)
+    with kinbin.open(tmp_path / "data") as database:
+        assert database.collection("c").count() == 40
+        assert database.check()["c"].ok
+    with still(), kinbin.open(tmp_path / "data") as database, database.collection("c")._store.write() as writer:
+        for key, value in zip(keys, stored[::-1], strict=True):
+            writer._put(JOURNAL, key, value)
+    with kinbin.open(tmp_path / "data") as database:
+        collection = database.collection("c")
+        uses: list[Callable[[], object]] = [
+            lambda: collection.get(["i0000"]), lambda: collection.query(vectors[0], mode="exact"), collection.compact,
+        ]  # fmt: skip
+        for use in uses:
+            with pytest.raises(kinbin.CorruptData):
+                use()
+        assert not database.check()["c"].ok

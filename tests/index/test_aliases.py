@@ -162,3 +162,49 @@ def test_the_snapshots_of_a_name_stay_those_of_the_name(db: kinbin.Database) -> 
     assert db.restore(db.snapshots.path("blue", str(first.id)), "third").count() == 1
     db.snapshots.delete("blue", str(first.id))
     assert [one.id for one in db.snapshots.list("blue")] == [second.id]
+
+
+def test_snapshots_of_what_was_dropped_need_no_list_of_aliases(db: kinbin.Database, tmp_path: Path) -> None:
+    """They lie under its name."""
+    made = db.snapshots.create("blue")
+    db.drop_collection("blue")
+    (tmp_path / "data" / "aliases").write_bytes(b"")
+    assert db.snapshots.list("blue") == [made]
+    assert db.snapshots.verify("blue", str(made.id)).ok
+    with pytest.raises(kinbin.CorruptData):
+        db.snapshots.list("red")
+
+
+def test_an_alias_that_is_led_elsewhere_meanwhile_is_followed(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the list and the opening it was swapped, and the collection dropped that it led to."""
+    db.alias("live", "blue")
+    meant = kinbin.Database._meant
+
+    def swapped(self: kinbin.Database, name: str) -> str:
+        found = meant(self, name)
+        if (name, found) == ("live", "blue"):
+            monkeypatch.setattr(kinbin.Database, "_meant", meant)
+            db.alias("live", "green")
+            db.drop_collection("blue")
+        return found
+
+    monkeypatch.setattr(kinbin.Database, "_meant", swapped)
+    assert db.collection("live").name == "green"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_collection_that_others_make_and_drop_is_made(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """What was in the way is gone when it is looked at, again and again."""
+    create, left = kinbin.Database._create, [times]
+
+    def in_the_way(self: kinbin.Database, name: str, make: Callable[[], None]) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise FileExistsError(name)
+        create(self, name, make)
+
+    monkeypatch.setattr(kinbin.Database, "_create", in_the_way)
+    assert db.create_collection("red", dim=2).count() == 0
+    left[0] = 1_000
+    with pytest.raises(kinbin.StorageBusy, match="make and drop 'pink' all the time"):
+        db.create_collection("pink", dim=2, exist_ok=True)

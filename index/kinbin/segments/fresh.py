@@ -63,6 +63,9 @@ class Fresh:
             return
         if len(commit.records) != commit.offsets[-1]:
             raise CorruptData("a journal entry's rows have not the size it gives")
+        first_row = commit.first_row if commit.numbers is None else commit.numbers.item(0)
+        if self.rows and first_row <= self.row_numbers.item(self.rows - 1):
+            raise CorruptData("the rows of a journal entry do not follow those of the one before")
         stop = self.rows + more
         if stop > len(self.hashes):
             self._grow(max(stop, 2 * len(self.hashes)))
@@ -75,7 +78,7 @@ class Fresh:
             # Adds of one row come in thousands: numbers instead of arrays.
             begin, end = commit.offsets.tolist()
             self.addresses[self.rows], self.rooms[self.rows] = first + begin, end - begin
-            self.row_numbers[self.rows] = commit.first_row if commit.numbers is None else commit.numbers.item(0)
+            self.row_numbers[self.rows] = first_row
         else:
             self.addresses[here] = np.uint64(first) + commit.offsets[:-1].astype(np.uint64)
             self.rooms[here] = np.diff(commit.offsets)

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from kinbin.errors import KinbinError, SnapshotNotFound
+from kinbin.errors import CorruptData, KinbinError, SnapshotNotFound
 from kinbin.parameters import whole
 from kinbin.records import SnapshotInfo, SnapshotReport
 from kinbin.rows.identity import check_name
@@ -181,7 +181,13 @@ class Snapshots:
         A collection that was damaged is dropped, and its name led to another one: its snapshots stay those of the name.
         """
         check_name(name)
-        return tuple(dict.fromkeys((name, self._named(name))))
+        try:
+            return tuple(dict.fromkeys((name, self._named(name))))
+        except CorruptData:
+            # Of the list of aliases, which those that lie here do not need.
+            if not (self.folder / name).is_dir():
+                raise
+            return (name,)
 
     def _found(self, name: str) -> Sequence[tuple[str, str]]:
         """The ids of snapshots, and the collection that each is of."""
@@ -193,7 +199,7 @@ class Snapshots:
         """What is told of a snapshot; read from the file itself where it is not told. None: it is gone, or has no head."""
         path = self.folder / name / f"{number}{_FILE}"
         try:
-            told = replace(SnapshotInfo(**_proved(orjson.loads(path.with_suffix(_TOLD).read_bytes()))), id=number)
+            told = SnapshotInfo(**_proved(orjson.loads(path.with_suffix(_TOLD).read_bytes())))
         except (OSError, ValueError, TypeError, KeyError):
             return self._read(path, name, number)
         try:
@@ -201,7 +207,7 @@ class Snapshots:
         except OSError:
             return None
         # What is told stays as it was: it says what the file was.
-        if told.collection != name:
+        if (told.collection, told.id) != (name, number):
             return self._read(path, name, number)
         return told if told.bytes == size else replace(told, problem=f"it has {size:,} bytes, and had {told.bytes:,} when it was made")
 
@@ -237,9 +243,9 @@ class Snapshots:
                 draft.unlink(missing_ok=True)
 
 
-def _proved(told: dict[str, Any]) -> dict[str, Any]:
+def _proved(told: Any) -> dict[str, Any]:
     """What is told of a snapshot, if its checksum holds; else ValueError."""
-    if told.pop(_CHECK) != _check(told):
+    if not isinstance(told, dict) or told.pop(_CHECK) != _check(told):
         raise ValueError("what is told of a snapshot fails its checksum")
     return told
 

@@ -56,6 +56,8 @@ class Tally:
         self._owned = 0
         self._entries: list[int] = []
         self._parts: dict[int, Counter[bytes]] = {}
+        self._unnamed: dict[int, set[bytes]] = {}
+        """By run, parts of which some value does not name its key: of a run of an earlier format all but dead bits."""
 
     def pass_on(self, record: Record) -> None:
         """Prove one record.
@@ -98,6 +100,8 @@ class Tally:
         if part != Part.DEAD and index != parts[part]:
             raise _damaged(f"part {part.decode(errors='replace')!r} of run {run} lacks a value")
         parts[part] += 1
+        if not fmt.names_key(value):
+            self._unnamed.setdefault(run, set()).add(part)
 
     def json(self, key: bytes) -> object:
         """The content of one record of the first tree.
@@ -139,6 +143,9 @@ class Tally:
         listed = self.listed()
         if missing := [run for run in listed if run not in self._parts or not self._parts[run][Part.HEADER]]:
             raise _damaged(f"run {min(missing)} is missing")
+        for run, unnamed in self._unnamed.items():
+            if self._parts[run].keys() - unnamed - {Part.DEAD}:
+                raise _damaged(f"values of another run stand in the place of some of run {run}")
         if self._parts.keys() - listed:
             raise _damaged(f"run {min(self._parts.keys() - listed)} is not listed")
         return state

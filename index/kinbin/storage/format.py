@@ -37,6 +37,7 @@ __all__ = [
     "encode_json",
     "encode_owners",
     "encode_state",
+    "names_key",
     "open_value",
     "part_of",
     "read_head",
@@ -351,20 +352,27 @@ def seal_value(key: bytes, body: bytes | NDArray[Any]) -> bytes:
     return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
 
 
-def open_value(key: bytes, value: memoryview, *, verify: bool) -> memoryview:
+def open_value(key: bytes, value: memoryview, *, verify: bool, bound: bool = False) -> memoryview:
     """The body of a run's value; its checksum is computed only when asked for (0.5 ns a byte).
+
+    bound: of a run whose values all name their keys; one that does not is of an older run.
 
     Raises:
         CorruptData: it is damaged, or the value of another key.
     """
-    crc, of_key, size = read_head(key, value)
+    crc, of_key, size = read_head(key, value, bound=bound)
     body = value[VALUE_HEADER : VALUE_HEADER + size]
     if len(body) != size or (verify and zlib.crc32(body, of_key) != crc):
         raise _corrupt(_part(key))
     return body
 
 
-def read_head(key: bytes, value: bytes | memoryview) -> tuple[int, int, int]:
+def names_key(value: bytes | memoryview) -> bool:
+    """Whether a run's value is of the format in which it names its key."""
+    return len(value) >= VALUE_HEADER and _VALUE.unpack_from(value)[1] == VALUE_FORMAT
+
+
+def read_head(key: bytes, value: bytes | memoryview, *, bound: bool = False) -> tuple[int, int, int]:
     """What the header of a run's value says: its checksum, what that begins with, and the bytes of the body.
 
     Raises:
@@ -374,7 +382,7 @@ def read_head(key: bytes, value: bytes | memoryview) -> tuple[int, int, int]:
         crc, version, kind, size, named = _VALUE.unpack_from(value)
         of_key = zlib.crc32(key) if version == VALUE_FORMAT else 0
         if version in (VALUE_FORMAT, _UNBOUND) and kind == part_of(key)[0]:
-            if named != of_key:
+            if named != of_key or (bound and version != VALUE_FORMAT):
                 raise CorruptData(f"{_part(key)} stands in the place of another")
             return crc, of_key, size
     raise _corrupt(_part(key))

@@ -38,6 +38,7 @@ class Reader:
         self._trees = trees
         self.opening = opening
         """Which opening of the files this is: addresses of another one are void."""
+        self._bound: dict[int, bool] = {}
 
     def end(self) -> None:
         """Give the reader slot back at once: a transaction keeps it until the object dies, and a kept traceback keeps that."""
@@ -202,7 +203,22 @@ class Reader:
         """
         key = fmt.run_key(run, part, index)
         ((address, size),) = self._trees.places(RUNS, (key,))
-        return fmt.open_value(key, view_of(address, size), verify=verify)
+        return fmt.open_value(key, view_of(address, size), verify=verify, bound=self._is_bound(run))
+
+    def _is_bound(self, run: int) -> bool:
+        """Whether all values of a run, or link set, name their keys. What is damaged here is refused where it is read.
+
+        Raises:
+            CorruptData: some do, and some do not.
+        """
+        known = self._bound.get(run)
+        if known is None:
+            places = self._trees.places(RUNS, [fmt.run_key(run, part) for part in (Part.HEADER, Part.ROW_NUMBERS)])
+            named = {fmt.names_key(ctypes.string_at(address, min(size, fmt.VALUE_HEADER))) for address, size in places if address}
+            if len(named) > 1:
+                raise CorruptData(f"values of another run stand in the place of some of run {run}")
+            known = self._bound[run] = named == {True}
+        return known
 
     def run_parts(self, run: int, part: bytes, *, verify: bool = False) -> list[memoryview]:
         """The bodies of all values of one part of a run, by index, in place.
@@ -211,8 +227,9 @@ class Reader:
             CorruptData: one is missing or of another kind, or (asked to verify) damaged.
         """
         places = self._parts(run, part).tolist()
+        bound = self._is_bound(run)
         return [
-            fmt.open_value(fmt.run_key(run, part, index), view_of(address, size), verify=verify)
+            fmt.open_value(fmt.run_key(run, part, index), view_of(address, size), verify=verify, bound=bound)
             for index, (address, size) in enumerate(places)
         ]
 
@@ -229,8 +246,9 @@ class Reader:
         if (out[:, 1] < fmt.VALUE_HEADER).any():
             raise CorruptData(f"a part {part.decode()!r} of run {run} is too short")
         if named:
+            bound = self._is_bound(run)
             for index, address in enumerate(out[:, 0].tolist()):
-                fmt.read_head(fmt.run_key(run, part, index), ctypes.string_at(address, fmt.VALUE_HEADER))
+                fmt.read_head(fmt.run_key(run, part, index), ctypes.string_at(address, fmt.VALUE_HEADER), bound=bound)
         return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
 
     def _parts(self, run: int, part: bytes) -> NDArray[np.uint64]:
@@ -261,7 +279,7 @@ class Reader:
         for key, value in self.scan_tree(RUNS, prefix):
             if key[:5] != prefix:
                 break
-            chunk = fmt.open_value(key, memoryview(value), verify=True)
+            chunk = fmt.open_value(key, memoryview(value), verify=True, bound=self._is_bound(run))
             start = int.from_bytes(key[5:], "big") * DEAD_BYTES
             if len(key) != _RUN_KEY_BYTES or len(chunk) != DEAD_BYTES or start >= len(bits):
                 raise CorruptData(f"run {run} marks rows dead that it does not have")

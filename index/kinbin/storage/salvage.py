@@ -23,7 +23,7 @@ from kinbin.storage.answered import DUE
 from kinbin.storage.changes import CHANGES, INDEXES, Declared
 from kinbin.storage.correction import corrected
 from kinbin.storage.datafile import opened
-from kinbin.storage.format import Commit
+from kinbin.storage.format import Commit, Part
 from kinbin.storage.headers import CONFIG, Identity, numbers
 from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
@@ -95,6 +95,7 @@ class Salvage:
         self._reached: set[int] = set()
         self._own: set[int] = set()
         self._names: dict[int, tuple[int, int]] | None = None
+        self._bound: dict[int, bool] = {}
 
     def _exchanged(self) -> list[Meta]:
         """Meta pages that stand in each other's place."""
@@ -133,10 +134,20 @@ class Salvage:
         A value that stands in the place of another is found by the key that it names.
         """
         place = saved.parts.get(key) or saved.stale_parts.get(key)
-        found = None if place is None else self._body(key, place)
-        if found is None and (elsewhere := self._by_name(saved).get(zlib.crc32(fmt.run_key(*key)))):
-            found = self._body(key, elsewhere)
+        bound = self.is_bound(saved, key[0])
+        found = None if place is None else self._body(key, place, bound=bound)
+        if (found is None or not found[1]) and (elsewhere := self._by_name(saved).get(zlib.crc32(fmt.run_key(*key)))):
+            found = self._body(key, elsewhere, bound=bound) or found
         return found
+
+    def is_bound(self, saved: Saved, run: int) -> bool:
+        """Whether the values of a run name their keys: its header does, or its row numbers do."""
+        if run not in self._bound:
+            keys = [(run, part, 0) for part in (Part.HEADER, Part.ROW_NUMBERS)]
+            places = [(fmt.run_key(*key), saved.parts.get(key) or saved.stale_parts.get(key)) for key in keys]
+            heads = [(key, self._large(place[0], fmt.VALUE_HEADER)) for key, place in places if place is not None]
+            self._bound[run] = any(fmt.names_key(head) and head[12:16] == zlib.crc32(key).to_bytes(4, "little") for key, head in heads)
+        return self._bound[run]
 
     def _by_name(self, saved: Saved) -> dict[int, tuple[int, int]]:
         """Where values lie, by the name of the key that their headers have."""
@@ -146,26 +157,29 @@ class Salvage:
             self._names = {int.from_bytes(head[12:16], "little"): place for place, head in heads if len(head) == fmt.VALUE_HEADER}
         return self._names
 
-    def _body(self, key: PartKey, place: tuple[int, int]) -> tuple[bytes, bool] | None:
-        """The same of the value that lies there; None if it is that of another key."""
+    def _body(self, key: PartKey, place: tuple[int, int], *, bound: bool) -> tuple[bytes, bool] | None:
+        """The same of the value that lies there; None if it may be that of another key. bound: values of the run name their keys."""
         value = self._large(*place)
         if len(value) < fmt.VALUE_HEADER:
             return None
-        crc, version, _, size, named = struct.unpack_from("<IHHII", value)
-        # What precedes the body in what the checksum covers.
-        before = b"" if version == 1 else fmt.run_key(*key)
+        crc, _, _, size, named = struct.unpack_from("<IHHII", value)
         room = len(value) - fmt.VALUE_HEADER
-        # The size stands in no checksum: one flipped bit of it is tried.
-        for body_bytes in (size, *(size ^ 1 << bit for bit in range(32))):
-            body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]
-            if body_bytes <= room and zlib.crc32(body, zlib.crc32(before)) == crc:
-                return body, True
         body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + min(size, room)]
-        right = corrected(before + body, crc)
-        if right is not None and right.startswith(before):
-            return right[len(before) :], True
+        # What precedes the body in what the checksum covers; dead bits of any run may be of the last format.
+        for before in (fmt.run_key(*key),) if bound else (fmt.run_key(*key), b""):
+            # The size stands in no checksum: one flipped bit of it is tried.
+            for body_bytes in (size, *(size ^ 1 << bit for bit in range(32))):
+                some = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]
+                if body_bytes <= room and zlib.crc32(some, zlib.crc32(before)) == crc:
+                    return some, True
+            right = corrected(before + body, crc)
+            if right is not None and right.startswith(before):
+                return right[len(before) :], True
+        if key[1] == Part.BLOCK:
+            # Whatever is left of its header: of each row it is told whether it is one of this block (`saving`).
+            return value[fmt.VALUE_HEADER :], False
         # One flipped bit of the name of its key does not make it the value of another one.
-        return (body, False) if version == 1 or (named ^ zlib.crc32(before)).bit_count() < 2 else None
+        return (body, False) if not bound or (named ^ zlib.crc32(fmt.run_key(*key))).bit_count() < 2 else None
 
     # -- pages
 
@@ -316,7 +330,8 @@ class Salvage:
             run, part, index = _RUN_KEY.unpack(key)
             size = int.from_bytes(value, "little")
             head = self._large(first, fmt.VALUE_HEADER)
-            if len(head) < fmt.VALUE_HEADER or head[6:8] != part + b"\0":
+            # Where the key says what it is, its header may be damaged.
+            if len(head) < fmt.VALUE_HEADER or (head[6:8] != part + b"\0" and not right):
                 return False
             out.parts.setdefault((run, part, index), (first, size))
             self._own.update(range(first, first + -(-(HEAD + size) // self._pages.page_bytes)))

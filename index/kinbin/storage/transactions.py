@@ -253,7 +253,7 @@ class Writer(Reader):
             value = self._get(RUNS, key)
             dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
-                body = fmt.open_value(key, memoryview(value), verify=True)
+                body = fmt.open_value(key, memoryview(value), verify=True, bound=self._is_bound(run))
                 if len(body) != DEAD_BYTES:
                     raise CorruptData(f"run {run} marks rows dead that it does not have")
                 dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(body, np.uint8))

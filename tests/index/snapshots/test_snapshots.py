@@ -251,6 +251,15 @@ def test_what_lies_beside_a_snapshot_is_believed_if_its_checksum_holds(database:
         beside.write_bytes(content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :])
         assert database.snapshots.list("a") == [made]
         assert database.snapshots.verify("a", made.id).ok
+    for odd in (b"null", b"5", b"[]", b"{}", b'"a"', b""):
+        beside.write_bytes(odd)
+        assert database.snapshots.list("a") == [made]
+    later = database.snapshots.create("a")
+    other = database.snapshots.path("a", later.id).with_suffix(".json")
+    mine, theirs = beside.read_bytes(), other.read_bytes()
+    beside.write_bytes(theirs)
+    other.write_bytes(mine)
+    assert database.snapshots.list("a") == [made, later]
     beside.unlink()
     path.write_bytes(path.read_bytes()[:-1])
     assert "cut off" in database.snapshots.list("a")[0].problem
