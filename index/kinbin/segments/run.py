@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from ctypes import string_at
+from ctypes import c_uint32
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,7 +120,7 @@ class Run:
         block = local >> self.header.block_shift
         offset = int(self.offsets[local])
         address, room = int(self.blocks[block]) + offset, int(self.lengths[block]) - offset
-        if len(self.checks) and (room < HEADER or self.checks[local] != int.from_bytes(string_at(address + CHECK_AT, 4), "little")):
+        if len(self.checks) and (room < HEADER or self.checks.item(local) != c_uint32.from_address(address + CHECK_AT).value):
             return address, 0
         return address, room
 
