@@ -189,7 +189,7 @@ def _refuse_foreign(items: SavedStore, store: SavedStore) -> None:
         return
     strange = of_items is not None and not of_items.has(identity)
     if identity.collection != name_of(store.path) or strange:
-        whose = "another collection of this name, or the items are," if strange else f"{identity.collection!r}"
+        whose = "another collection of this name (or the items are)" if strange else f"{identity.collection!r}"
         error = CorruptData(
             f"these are the files of {whose}: the vectors in them are of other items",
             "put each file back into its directory",

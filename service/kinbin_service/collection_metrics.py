@@ -90,7 +90,7 @@ class Stored(Collector):
     def _look(self) -> list[Metric]:
         names = self._database.collections()
         families = [_family(one) for one, _ in _VALUES]
-        unread, damaged = max(0, len(names) - self._most), 0
+        unread, damaged = max(0, len(names) - self._most), tell_losses(self._database)
         for name in names[: self._most]:
             try:
                 stats = self._database.collection(name).stats()
@@ -98,7 +98,8 @@ class Stored(Collector):
                 continue
             except (kinbin.KinbinError, OSError) as error:
                 unread += 1
-                damaged += isinstance(error, kinbin.CorruptData)
+                if isinstance(error, kinbin.CorruptData):
+                    damaged.add(name)
                 log.warning("no metrics of a collection", extra={"fields": {"collection": name, "reason": type(error).__name__}})
                 continue
             for field, told in _told(stats):
@@ -106,8 +107,7 @@ class Stored(Collector):
                     number = value(told)
                     if number is not None:
                         family.add_metric([name, field], number)
-        damaged += tell_losses(self._database)
-        counts = {"collections": len(names), "collections_unread": unread, "collections_damaged": damaged}
+        counts = {"collections": len(names), "collections_unread": unread, "collections_damaged": len(damaged)}
         numbers = [_number(name, count) for name, count in counts.items()]
         return [*families, *numbers, self._snapshots(names[: self._most]), self._disks(), self._expiry()]
 
@@ -135,12 +135,12 @@ class Stored(Collector):
         return _family(_BY_NAME["certificate_expires_seconds"]) if ends is None else _number("certificate_expires_seconds", ends)
 
 
-def tell_losses(database: kinbin.Database) -> int:
-    """Log which collections are open here and have lost their files. Returns how many."""
+def tell_losses(database: kinbin.Database) -> set[str]:
+    """Log which collections are open here and have lost their files. Returns their names."""
     lost = database.losses()
     for name, told in lost.items():
         log.error("the files of a collection are lost", extra={"fields": {"collection": name, "reason": told}})
-    return len(lost)
+    return set(lost)
 
 
 def _told(stats: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

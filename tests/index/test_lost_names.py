@@ -479,3 +479,20 @@ def test_a_writer_whose_collection_was_dropped_meanwhile_is_told_so(db: kinbin.D
     for use in (lambda: old.add(["x"], [[1.0, 1.0]]), lambda: old.query([1.0, 1.0]), old.count):
         with pytest.raises(kinbin.CollectionNotFound, match="was removed"):
             use()
+
+
+@pytest.mark.parametrize("act", ["drop_collection('c')", "collection('c').compact(shrink=True)", "collection('c').delete(['1'])"])
+def test_what_another_process_does_is_no_loss(db: kinbin.Database, act: str) -> None:
+    """It drops the collection, makes its files anew, or writes to them; taken away they are lost, and no more once they are back."""
+    filled(db)
+    other = db.create_collection("other", dim=2)
+    other.add(["a"], [[1.0, 1.0]])
+    done = f"import sys, kinbin\nwith kinbin.open(sys.argv[1]) as database:\n    database.{act}\n"
+    subprocess.run([sys.executable, "-c", done, str(db.path)], check=True, timeout=100)
+    assert db.losses() == {}
+    file = db.path / "collections" / "other" / "data.mdb"
+    file.rename(db.path / "kept")
+    assert "removed while it was open" in db.losses()["other"]
+    assert other.count() == 1
+    (db.path / "kept").rename(file)
+    assert db.losses() == {}

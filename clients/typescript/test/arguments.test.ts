@@ -228,6 +228,7 @@ test("what is no argument at all is an InvalidArgument of every method, and noth
     () => all(rows.pages(null as never)),
     () => client.waitReady(null as never),
     () => client.createCollection("c", null as never),
+    () => client.dropCollection("c", { damaged: "true" } as never),
     () => client.queryEach([{ vector: [1] }], { k: 3 } as never),
   ]) {
     await rejected<InvalidArgument>(call(), InvalidArgument);

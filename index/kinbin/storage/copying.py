@@ -93,7 +93,7 @@ class Tally:
     def _pass_part(self, key: bytes, value: bytes) -> None:
         if len(key) != _RUN_KEY_BYTES:
             raise _damaged("the key of a run's value is malformed")
-        run, part, index = int.from_bytes(key[:4], "big"), key[4:5], int.from_bytes(key[5:], "big")
+        run, part, index = int.from_bytes(key[:4], "big"), fmt.part_of(key), int.from_bytes(key[5:], "big")
         fmt.open_value(key, memoryview(value), verify=True)
         parts = self._parts.setdefault(run, Counter())
         # Chunks of dead bits are written when one of their rows dies; all else is complete.

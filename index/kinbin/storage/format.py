@@ -46,6 +46,7 @@ __all__ = [
     "run_key",
     "seal_value",
     "sequence_key",
+    "split_head",
 ]
 
 FORMAT_VERSION = 3
@@ -369,7 +370,12 @@ def open_value(key: bytes, value: memoryview, *, verify: bool, bound: bool = Fal
 
 def names_key(value: bytes | memoryview) -> bool:
     """Whether a run's value is of the format in which it names its key."""
-    return len(value) >= VALUE_HEADER and _VALUE.unpack_from(value)[1] == VALUE_FORMAT
+    return len(value) >= VALUE_HEADER and split_head(value)[1] == VALUE_FORMAT
+
+
+def split_head(value: bytes | memoryview) -> tuple[int, int, int, int, int]:
+    """The header of a run's value, unproved: checksum, format, part, bytes of the body, name of the key (its CRC-32)."""
+    return _VALUE.unpack_from(value)
 
 
 def read_head(key: bytes, value: bytes | memoryview, *, bound: bool = False) -> tuple[int, int, int]:
@@ -379,7 +385,7 @@ def read_head(key: bytes, value: bytes | memoryview, *, bound: bool = False) -> 
         CorruptData: it is damaged, or of the value of another key.
     """
     if len(value) >= VALUE_HEADER:
-        crc, version, kind, size, named = _VALUE.unpack_from(value)
+        crc, version, kind, size, named = split_head(value)
         of_key = zlib.crc32(key) if version == VALUE_FORMAT else 0
         if version in (VALUE_FORMAT, _UNBOUND) and kind == part_of(key)[0]:
             if named != of_key or (bound and version != VALUE_FORMAT):

@@ -146,7 +146,7 @@ class Salvage:
             keys = [(run, part, 0) for part in (Part.HEADER, Part.ROW_NUMBERS)]
             places = [(fmt.run_key(*key), saved.parts.get(key) or saved.stale_parts.get(key)) for key in keys]
             heads = [(key, self._large(place[0], fmt.VALUE_HEADER)) for key, place in places if place is not None]
-            self._bound[run] = any(fmt.names_key(head) and head[12:16] == zlib.crc32(key).to_bytes(4, "little") for key, head in heads)
+            self._bound[run] = any(fmt.names_key(head) and fmt.split_head(head)[4] == zlib.crc32(key) for key, head in heads)
         return self._bound[run]
 
     def _by_name(self, saved: Saved) -> dict[int, tuple[int, int]]:
@@ -154,7 +154,7 @@ class Salvage:
         if self._names is None:
             everything = [*saved.stale_parts.values(), *saved.parts.values()]
             heads = [(place, self._large(place[0], fmt.VALUE_HEADER)) for place in everything]
-            self._names = {int.from_bytes(head[12:16], "little"): place for place, head in heads if len(head) == fmt.VALUE_HEADER}
+            self._names = {fmt.split_head(head)[4]: place for place, head in heads if len(head) == fmt.VALUE_HEADER}
         return self._names
 
     def _body(self, key: PartKey, place: tuple[int, int], *, bound: bool) -> tuple[bytes, bool] | None:
@@ -162,7 +162,7 @@ class Salvage:
         value = self._large(*place)
         if len(value) < fmt.VALUE_HEADER:
             return None
-        crc, _, _, size, named = struct.unpack_from("<IHHII", value)
+        crc, _, _, size, named = fmt.split_head(value)
         room = len(value) - fmt.VALUE_HEADER
         body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + min(size, room)]
         # What precedes the body in what the checksum covers; dead bits of any run may be of the last format.

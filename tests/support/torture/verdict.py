@@ -147,7 +147,7 @@ class _User:
     def _by_examples(self, collection: Any, when: str) -> None:
         """Exact searches by two examples, which are scored by a way of their own."""
         names = sorted(set(self.known) - self.open)
-        for pair in list(pairwise(names))[::31]:
+        for pair in list(pairwise(names))[::9]:
             answer = self.attempt(f"{when}examples", partial(collection.query_examples, pair, k=3, mode="exact"))
             if answer is None or self.open:
                 continue
