@@ -128,9 +128,14 @@ class Views:
         for number in reader.manifest():
             run = known.get(number)
             runs.append(Run.load(reader, number) if run is None else run.replaced(reader.run_dead(number, run.rows)))
-        fresh = Fresh().extended(_journal(reader, state.sealed, state))
         links = self._links(view, reader, tuple(run.row_numbers for run in runs))
-        return View.of(state, tuple(runs), fresh, links, _has_unlisted(reader))
+        return View.of(state, tuple(runs), self._fresh(view, reader, state), links, _has_unlisted(reader))
+
+    def _fresh(self, view: View | None, reader: Reader, state: State) -> Fresh:
+        """The rows that are in the journal only; those that a view knows are not read again."""
+        if view is None or not view.state.sealed <= state.sealed <= view.state.sequence:
+            return Fresh(state.sealed).extended(_journal(reader, state.sealed, state))
+        return view.fresh.without(state.sealed).extended(self._commits(reader, view.state.sequence, state))
 
     def _links(self, view: View | None, reader: Reader, runs: tuple[NDArray[np.uint64], ...]) -> Links | None:
         """The link set, placed in these runs. One that is damaged is done without: bands and scans need no links."""
