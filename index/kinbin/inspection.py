@@ -20,12 +20,14 @@ from kinbin.query.view import View, Views
 from kinbin.records import CheckReport, CollectionConfig
 from kinbin.segments.run import Run
 from kinbin.segments.source import Recipe, Source, iterate_rows
+from kinbin.storage.copying import Tally
 from kinbin.storage.format import Part
+from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader
 from kinbin.storage.workspace import IN_MEMORY
 from kinbin.upkeep.drafts import unpacked
 
-__all__ = ["MOST_PROBLEMS", "Findings", "check_items", "check_store", "describe"]
+__all__ = ["MOST_PROBLEMS", "Findings", "check_items", "check_records", "check_store", "describe"]
 
 MOST_PROBLEMS = 20
 _Entry = TypeVar("_Entry")
@@ -126,6 +128,7 @@ def check_store(
         findings.add(f"journal: {error.what}")
     living.append(view.fresh.row_numbers[view.fresh.dead.living()])
     _check_links(reader, view, recipe, findings)
+    check_records(reader, findings)
     if owned is None:
         findings.tell("items")
         try:
@@ -138,6 +141,19 @@ def check_store(
     elif lost := len(np.setdiff1d(owned, np.concatenate(living))):
         findings.add(f"{lost} items have no row here")
     return CheckReport(not findings.problems, view.state.items, view.live_rows, len(view.runs), findings.problems)
+
+
+def check_records(reader: Reader, findings: Findings) -> None:
+    """Every record of the first tree, answers of idempotency keys and notes among them."""
+    tally = Tally(reader.salt)
+    try:
+        for key, value in reader.scan_tree(META, b""):
+            try:
+                tally.pass_on((META, key, value))
+            except CorruptData as error:
+                findings.add(error.what)
+    except CorruptData as error:
+        findings.add(error.what)
 
 
 def _check_run(reader: Reader, run: Run, recipe: Recipe, findings: Findings) -> None:

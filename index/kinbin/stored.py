@@ -13,8 +13,8 @@ from kinbin.items.kinds import kind_named
 from kinbin.spaces.own import own_space
 from kinbin.spaces.registry import object_space_of
 from kinbin.spaces.space import Space
-from kinbin.storage.format import decode_json
-from kinbin.storage.headers import CONFIGURATION, Configuration, FieldNames
+from kinbin.storage.format import begun, decode_json
+from kinbin.storage.headers import CONFIG, CONFIGURATION, Configuration, FieldNames
 from kinbin.storage.store import Store
 
 __all__ = ["configuration_of", "field_names_of", "what_is_stored"]
@@ -71,7 +71,7 @@ def field_names_of(store: Store) -> tuple[str, ...]:
 def _decoded(store: Store, decode: Callable[[object], T]) -> T:
     """What the record of a store's configuration says."""
     with store.telling():
-        return decode(decode_json(store.files.configured, CONFIGURATION))
+        return decode(decode_json(store.files.configured, CONFIGURATION, begun(store.files.salt, CONFIG)))
 
 
 def _check_hashes(data: Configuration | FieldNames) -> None:

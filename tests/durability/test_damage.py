@@ -257,7 +257,7 @@ LOGICAL: dict[str, tuple[str, Callable[[Writer, int], None]]] = {
     "an item too many": ("items, the state record says", lambda w, _: w.put_items([(b"zzz", first_item(w)[1], b"")])),
     "an item that is gone": ("ids of rows are no items", lambda w, _: w.delete_items([first_item(w)[0]])),
     "owners that are gone": ("does not name the item", lambda w, _: w.put_owners([(first_item(w)[1], [])])),
-    "owners of nothing": ("has no id", lambda w, _: put_raw(w, OWNERS, fmt.row_key(10**6), fmt.encode_owners(10**6, []))),
+    "owners of nothing": ("has no id", lambda w, _: put_raw(w, OWNERS, fmt.row_key(10**6), fmt.encode_owners(10**6, [], w.salt))),
     "a dead row that has an id": ("rows are alive, the state record says", lambda w, run: w.mark_dead(run, np.array([living(w, run)]))),
     "a journal entry that is gone": (
         "journal has not just", lambda w, _: drop_raw(w, JOURNAL, fmt.sequence_key(w.state().sequence - 1))),
@@ -429,22 +429,26 @@ def test_a_newer_format_is_refused(sound: Path, tmp_path: Path, monkeypatch: pyt
     def newer(writer: Writer) -> bytes:
         state = writer.state()
         with monkeypatch.context() as patch:
-            patch.setattr(fmt, "FORMAT_VERSION", 4)
+            patch.setattr(fmt, "FORMAT_VERSION", 5)
             return fmt.encode_state(state)
 
     restated(sound, tmp_path / "data", b"state", newer)
     with kinbin.open(tmp_path / "data") as database:
         for _ in range(3):
-            with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
+            with pytest.raises(FormatMismatch, match="format 5, this Kinbin reads format 4"):
                 database.collection("c")
-        with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
+        with pytest.raises(FormatMismatch, match="format 5, this Kinbin reads format 4"):
             database.drop_collection("c")
         assert database.create_collection("d").count() == 0
 
 
 def test_another_hash_version_is_refused(sound: Path, tmp_path: Path) -> None:
     """A collection whose hashes are of another version is refused when it is opened, with both numbers."""
-    restated(sound, tmp_path / "data", b"config", lambda writer: fmt.encode_json(writer.configuration().encode() | {"hash_version": 2}))
+
+    def with_other_hashes(writer: Writer) -> bytes:
+        return fmt.encode_json(writer.configuration().encode() | {"hash_version": 2}, writer.begun(b"config"))
+
+    restated(sound, tmp_path / "data", b"config", with_other_hashes)
     with kinbin.open(tmp_path / "data") as database:
         for _ in range(3):
             with pytest.raises(FormatMismatch, match="hash version 2, this Kinbin computes version 1"):

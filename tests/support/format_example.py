@@ -9,6 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import kinbin
 from naive_format import dump
@@ -24,9 +25,12 @@ c.delete(["d"])
 """
 
 
+SALT = 1_000_000
+
+
 def build(folder: Path) -> None:
-    """Make the collection of the example and close it."""
-    with kinbin.open(folder) as db:
+    """Make the collection of the example, with a salt that is always the same, and close it."""
+    with patch("kinbin.storage.headers.secrets.randbelow", lambda most: min(most, SALT) - 1), kinbin.open(folder) as db:
         c = db.create_collection("e", kernel="ngmm", dim=4, sampler="gcws", bands=2, rows=1, seed=1)
         c.add(["a", "b"], [[1, 0, -2, 0], [1, 0, -2, 0]], [{"x": 1}, None])
         c.add(["d", "e", "f"], [[0, 0.5, 0, 0], [0, 0, 0, 3], [4, 0, 0, 1]])

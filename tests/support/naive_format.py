@@ -16,7 +16,7 @@ from typing import Any
 import lmdb
 
 TREES = ("meta", "items", "owners", "journal", "runs")
-FORMATS = (1, 2, 3)
+FORMATS = (1, 2, 3, 4)
 UNKNOWN = 2**64 - 1
 FRESH_BANDS = 128
 SMALLEST = 4096
@@ -34,39 +34,43 @@ def need(condition: bool, what: str) -> None:
         raise ValueError(what)
 
 
-def checked(value: bytes, before: bytes = b"") -> bytes:
-    """What stands behind a record's checksum."""
+def checked(value: bytes, before: bytes = b"", salt: int = 0) -> bytes:
+    """What stands behind a record's checksum, which begins with the salt, and covers what is to precede."""
     need(len(value) >= 4, "too short for a checksum")
-    need(struct.unpack("<I", value[:4])[0] == zlib.crc32(before + value[4:]), "checksum")
+    need(struct.unpack("<I", value[:4])[0] == zlib.crc32(before + value[4:], salt), "checksum")
     return value[4:]
 
 
 def state(value: bytes) -> dict[str, int | None]:
-    """The state record; what format 1 does not have is None, as are rows that are not counted."""
+    """The state record; what format 1 does not have is None, as are rows that are not counted; the salt of earlier formats is 0."""
     body = checked(value)
-    names = ("format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "renames", "transaction", "rows")
+    names = (
+        "format", "dropped", "sequence", "manifest", "next_row", "items", "sealed", "next_run", "renames", "transaction", "rows", "salt",
+    )  # fmt: skip
     (version,) = struct.unpack_from("<H", body)
     need(version in FORMATS, "format")
-    numbers = (*struct.unpack("<HHQQQQQQI", body), UNKNOWN, UNKNOWN) if version == 1 else struct.unpack("<HHQQQQQQIQQ", body)
-    out: dict[str, int | None] = dict(zip(names, numbers, strict=True))
+    layout = {1: "<HHQQQQQQI", 2: "<HHQQQQQQIQQ", 3: "<HHQQQQQQIQQ", 4: "<HHQQQQQQIQQI"}[version]
+    found = struct.unpack(layout, body)
+    out: dict[str, int | None] = dict(zip(names, found + (UNKNOWN, UNKNOWN, 0)[len(found) - 9 :], strict=True))
+    need((out["salt"] != 0) == (version == 4), "salt")
     del out["format"]
     return out | {name: None for name in ("transaction", "rows") if out[name] == UNKNOWN}
 
 
-def data(value: bytes) -> Any:
-    """Configuration, manifest, body of a run's header."""
-    return json.loads(checked(value))
+def data(value: bytes, key: bytes = b"", salt: int = 0) -> Any:
+    """Configuration, manifest, body of a run's header. key: of a record; that of files without a salt is not covered."""
+    return json.loads(checked(value, key if salt else b"", salt))
 
 
-def item(key: bytes, value: bytes) -> tuple[int, bytes]:
+def item(key: bytes, value: bytes, salt: int = 0) -> tuple[int, bytes]:
     """Row number and payload."""
-    body = checked(value, key)
+    body = checked(value, key, salt)
     return struct.unpack("<Q", body[:8])[0], body[8:]
 
 
-def owners(key: bytes, value: bytes) -> tuple[int, list[bytes]]:
+def owners(key: bytes, value: bytes, salt: int = 0) -> tuple[int, list[bytes]]:
     """Row number and its ids."""
-    body = checked(value, key)
+    body = checked(value, key, salt)
     ids = []
     while body:
         (size,) = struct.unpack("<H", body[:2])
@@ -89,12 +93,12 @@ class Commit:
     numbers: list[int]
 
 
-def commit(key: bytes, value: bytes, wide: bool) -> Commit:
+def commit(key: bytes, value: bytes, wide: bool, salt: int = 0) -> Commit:
     """A journal entry with its rows."""
     body = value[4:]
     version, flags, first_row, n, d, size = struct.unpack("<HHQIIQ", body[:28])
-    need((version in (1, 2) and flags == 0) or (version == 3 and flags in (0, 1)), "format")
-    need(struct.unpack("<I", value[:4])[0] == zlib.crc32(key + body if version == 3 else body), "checksum")
+    need((version in (1, 2) and flags == 0 and not salt) or (version == 3 and flags in (0, 1)), "format")
+    need(struct.unpack("<I", value[:4])[0] == zlib.crc32(key + body if version == 3 else body, salt), "checksum")
     place = 28
 
     def take(code: str, count: int) -> tuple[Any, ...]:
@@ -136,16 +140,16 @@ def row_record(record: bytes, wide: bool) -> tuple[Row, int]:
     return (norm, list(struct.unpack_from(f"<{nnz}{'Q' if wide else 'H'}", record, 16)), list(values)), length
 
 
-def run_value(key: bytes, value: bytes) -> tuple[int, str, int, bytes]:
+def run_value(key: bytes, value: bytes, salt: int = 0) -> tuple[int, str, int, bytes]:
     """Run, part, index and body."""
     run, part, index = struct.unpack(">IcI", key)
     crc, version, kind, size, named = struct.unpack_from("<IHHII", value)
     body = value[16 : 16 + size]
-    need(version in (1, 2) and kind == part[0], "header of a run's value")
+    need(version in ((2,) if salt else (1, 2)) and kind == part[0], "header of a run's value")
     before = key if version == 2 else b""
-    need(named == zlib.crc32(before), "key of a run's value")
+    need(named == zlib.crc32(before, salt), "key of a run's value")
     need(len(value) == max(SMALLEST, 16 + size) and not any(value[16 + size :]), "length of a run's value")
-    need(zlib.crc32(before + body) == crc, "checksum of a run's value")
+    need(zlib.crc32(before + body, salt) == crc, "checksum of a run's value")
     return run, part.decode(), index, body
 
 
@@ -252,11 +256,13 @@ def read(folder: Path) -> Files:
     known = state(meta[b"state"])
     need(meta.keys() - {b"identity"} == {b"state", b"config", b"manifest"}, "records of the collection")
     need((b"identity" in meta) == (known["transaction"] is not None), "identity")
-    configuration = data(meta[b"config"])
+    salt = known["salt"] or 0
+    need(salt == (data(meta[b"identity"]).get("salt", 0) if b"identity" in meta else 0), "salt")
+    configuration = data(meta[b"config"], b"config", salt)
     wide = configuration["dim"] is None or configuration["dim"] > 65_536
     runs: dict[int, Run] = {}
     for key, value in records["runs"]:
-        number, part, index, body = run_value(key, value)
+        number, part, index, body = run_value(key, value, salt)
         run = runs.setdefault(number, Run())
         run.parts[part, index] = body
         if part == "h":
@@ -264,9 +270,9 @@ def read(folder: Path) -> Files:
     return Files(
         known,
         configuration,
-        data(meta[b"manifest"]),
-        {key.decode(): item(key, value) for key, value in records["items"]},
-        dict(owners(key, value) for key, value in records["owners"]),
-        [commit(key, value, wide) for key, value in records["journal"]],
+        data(meta[b"manifest"], b"manifest", salt),
+        {key.decode(): item(key, value, salt) for key, value in records["items"]},
+        dict(owners(key, value, salt) for key, value in records["owners"]),
+        [commit(key, value, wide, salt) for key, value in records["journal"]],
         runs,
     )

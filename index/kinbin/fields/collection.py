@@ -32,7 +32,7 @@ from kinbin.fields.tuning import TunedFields
 from kinbin.fields.vectors import aligned, taking
 from kinbin.fields.writing import Prepared, Writing
 from kinbin.front import Entry, Front, check_adding
-from kinbin.inspection import MOST_PROBLEMS, Findings, check_items, check_store
+from kinbin.inspection import MOST_PROBLEMS, Findings, check_items, check_records, check_store
 from kinbin.options import Asked, QueryOptions, check_cancel, deeper, options_of
 from kinbin.parameters import arrived, at_most
 from kinbin.pinned import Pinned
@@ -396,6 +396,7 @@ class FieldsCollection(ExplainedFields, MappedFields, DuplicatedFields, TunedFie
                     progress("items")
                 findings = Findings()
                 numbers, items = check_items(moment.reader, findings), moment.state.items
+                check_records(moment.reader, findings)
                 check_pending(moment.reader, findings)
                 problems += findings.problems
                 for name, part in moment.parts.items():

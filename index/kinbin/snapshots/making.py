@@ -61,7 +61,7 @@ def _written(name: str, sources: Sequence[Source], writer: SnapshotWriter, cance
     before = _size(sources)
     for field, _, reader in sources:
         writer.store(field)
-        for record in records(reader, Tally()):
+        for record in records(reader, Tally(reader.salt)):
             if writer.put(record):
                 _let_others_work(sources, before, cancel)
     digest = writer.finish()

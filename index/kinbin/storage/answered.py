@@ -13,7 +13,6 @@ from typing import Any
 
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.limits import limit
-from kinbin.storage import format as fmt
 from kinbin.storage.headers import Fields
 from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader, Writer
@@ -47,11 +46,11 @@ def digest_of(key: str) -> bytes:
 
 def find(reader: Reader, key: bytes, now: float) -> Answered | None:
     """The answer that is kept for a key, unless its time is past."""
-    value = reader._get(META, b"key:" + key)
-    if value is None:
-        return None
     what = "an answer that is kept for an idempotency key"
-    fields = Fields(fmt.decode_json(value, what), what)
+    found = reader.json(b"key:" + key, what)
+    if found is None:
+        return None
+    fields = Fields(found, what)
     kept = Answered(fields.text("of"), fields.number("due"), fields.object("answer"))
     return kept if kept.due > now else None
 
@@ -70,16 +69,16 @@ def refuse_more(reader: Reader) -> None:
 def put(writer: Writer, key: bytes, kept: Answered, now: float) -> None:
     """Keep an answer, and let go of a few whose time is past."""
     count = _count(writer) + 1
-    before = writer._get(META, b"key:" + key)
+    before = writer.json(b"key:" + key, "an answer")
     if before is not None:
-        due = Fields(fmt.decode_json(before, "an answer"), "an answer").number("due")
+        due = Fields(before, "an answer").number("due")
         writer._delete(META, [_due(due, key)])
         count -= 1
     gone = _past(writer, now, key)
     writer._delete(META, [name for due in gone for name in (due, b"key:" + due[12:])])
-    writer._put(META, b"key:" + key, fmt.encode_json({"of": kept.of, "due": kept.due, "answer": kept.answer}))
+    writer.put_json(b"key:" + key, {"of": kept.of, "due": kept.due, "answer": kept.answer})
     writer._put(META, _due(kept.due, key), b"")
-    writer._put(META, _COUNT, fmt.encode_json({"kept": max(0, count - len(gone))}))
+    writer.put_json(_COUNT, {"kept": max(0, count - len(gone))})
 
 
 def check_due(key: bytes, value: bytes) -> None:
@@ -93,9 +92,9 @@ def check_due(key: bytes, value: bytes) -> None:
 
 
 def _count(reader: Reader) -> int:
-    value = reader._get(META, _COUNT)
     what = "the number of answers that are kept"
-    return 0 if value is None else Fields(fmt.decode_json(value, what), what).whole("kept")
+    found = reader.json(_COUNT, what)
+    return 0 if found is None else Fields(found, what).whole("kept")
 
 
 def _due(due: float, key: bytes) -> bytes:

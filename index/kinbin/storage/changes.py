@@ -82,13 +82,16 @@ def change_key(sequence: int) -> bytes:
     return CHANGES + sequence.to_bytes(8, "big")
 
 
-def encode_changes(items: list[tuple[bytes, int | None]]) -> bytes:
-    """A record of the log: crc32 u32, version u16, 0 u16, n u32, 8 random bytes; then rows before u64 × n, bytes of ids u16 × n, ids."""
+def encode_changes(items: list[tuple[bytes, int | None]], before: int) -> bytes:
+    """A record of the log: crc32 u32, version u16, 0 u16, n u32, 8 random bytes; then rows before u64 × n, bytes of ids u16 × n, ids.
+
+    before: what the checksum begins with (`format.begun`).
+    """
     rows = np.fromiter((_NEW if row is None else row for _, row in items), "<u8", len(items))
     sizes = np.fromiter((len(key) for key, _ in items), "<u2", len(items))
     body = rows.tobytes() + sizes.tobytes() + b"".join(key for key, _ in items)
     head = _HEAD.pack(0, _VERSION, 0, len(items))[4:-MARK_BYTES] + secrets.token_bytes(MARK_BYTES)
-    return zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + head + body
+    return zlib.crc32(body, zlib.crc32(head, before)).to_bytes(4, "little") + head + body
 
 
 def mark_of(value: bytes) -> bytes:
@@ -101,13 +104,13 @@ def count_of(value: bytes) -> int:
     return int(_HEAD.unpack_from(value)[3]) if len(value) >= _HEAD.size else 0
 
 
-def decode_changes(value: bytes) -> Changes:
+def decode_changes(value: bytes, before: int) -> Changes:
     """The record, checked.
 
     Raises:
         CorruptData: it is damaged, or of another version.
     """
-    if len(value) >= _HEAD.size and zlib.crc32(memoryview(value)[4:]) == int.from_bytes(value[:4], "little"):
+    if len(value) >= _HEAD.size and zlib.crc32(memoryview(value)[4:], before) == int.from_bytes(value[:4], "little"):
         _, version, _, count = _HEAD.unpack_from(value)
         start = _HEAD.size + 10 * count
         if version == _VERSION and len(value) >= start:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
@@ -23,7 +25,7 @@ from kinbin.storage.errors import translated
 from kinbin.storage.format import Part, State
 from kinbin.storage.headers import CONFIG, Identity, numbers
 from kinbin.storage.lockfile import make_lock_file
-from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS
+from kinbin.storage.lookups import ITEMS, JOURNAL, META, NAMES, OWNERS, RUNS, identity_in
 from kinbin.storage.notes import NOTE, open_note
 from kinbin.storage.transactions import Reader
 
@@ -48,11 +50,15 @@ _RUN_KEY_BYTES = 9
 class Tally:
     """Proves the records of one store as they pass, in any order of trees: each by its checksum, and at the end that none is missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, salt: int | None = None) -> None:
+        """salt: what checksums begin with; None: the records tell it, of which those of the first tree come first."""
+        self.salt = salt
         self.state: State | None = None
+        self._first: list[tuple[bytes, bytes]] = []
+        """Records of the first tree, until it is known what their checksums begin with."""
         self.counts: Counter[int] = Counter()
         """Records by tree."""
-        self._meta: dict[bytes, bytes] = {}
+        self._meta: dict[bytes, Any] = {}
         self._owned = 0
         self._entries: list[int] = []
         self._parts: dict[int, Counter[bytes]] = {}
@@ -69,32 +75,52 @@ class Tally:
         if not 0 <= tree < len(NAMES):
             raise _damaged("a record is of no tree")
         self.counts[tree] += 1
+        if tree == META and self.salt is None:
+            self._first.append((key, value))
+            return
+        salt = self._known()
         if tree == ITEMS:
-            fmt.decode_item(key, value)
+            fmt.decode_item(key, value, salt)
         elif tree == OWNERS:
-            self._owned += len(fmt.decode_owners(fmt.row_of(key), value))
+            self._owned += len(fmt.decode_owners(fmt.row_of(key), value, salt))
         elif tree == RUNS:
             self._pass_part(key, value)
         elif tree == JOURNAL:
-            fmt.decode_commit(key, value)
+            fmt.decode_commit(key, value, salt)
             self._entries.append(int.from_bytes(key, "big"))
-        elif key == b"state":
+        else:
+            self._pass_first(key, value)
+
+    def _known(self) -> int:
+        """What checksums begin with. Where the records tell it, those of the first tree are proved once all are there."""
+        if self.salt is None:
+            first = dict(self._first)
+            self.salt = identity_in(first[b"identity"]).salt if b"identity" in first else 0
+            for key, value in self._first:
+                self._pass_first(key, value)
+        return self.salt
+
+    def _pass_first(self, key: bytes, value: bytes) -> None:
+        """Prove a record of the first tree."""
+        before = fmt.begun(self._known(), key)
+        if key == b"state":
             self.state = fmt.decode_state(value)
+            if self.state.salt != self.salt:
+                raise _damaged("the state record is that of other files")
         elif key.startswith(CHANGES):
-            decode_changes(value)
+            decode_changes(value, before)
         elif key.startswith(DUE):
             check_due(key, value)
         elif key.startswith(NOTE):
-            open_note(key, value)
+            open_note(key, value, self._known())
         else:
-            fmt.decode_json(value, f"the record {key.decode(errors='replace')!r}")
-            self._meta[key] = value
+            self._meta[key] = fmt.decode_json(value, f"the record {key.decode(errors='replace')!r}", 0 if key == b"identity" else before)
 
     def _pass_part(self, key: bytes, value: bytes) -> None:
         if len(key) != _RUN_KEY_BYTES:
             raise _damaged("the key of a run's value is malformed")
         run, part, index = int.from_bytes(key[:4], "big"), fmt.part_of(key), int.from_bytes(key[5:], "big")
-        fmt.open_value(key, memoryview(value), verify=True)
+        fmt.open_value(key, memoryview(value), self._known(), verify=True)
         parts = self._parts.setdefault(run, Counter())
         # Chunks of dead bits are written when one of their rows dies; all else is complete.
         if part != Part.DEAD and index != parts[part]:
@@ -109,9 +135,11 @@ class Tally:
         Raises:
             CorruptData: it is missing.
         """
+        self._known()
         if key not in self._meta:
             raise _damaged(f"the record {key.decode()!r} is missing")
-        return fmt.decode_json(self._meta[key], key.decode())
+        content: object = self._meta[key]
+        return content
 
     def listed(self) -> set[int]:
         """The runs and link sets that there have to be, once the first tree has passed.
@@ -128,6 +156,7 @@ class Tally:
         Raises:
             CorruptData: some are missing.
         """
+        self._known()
         state = self.state
         if state is None:
             raise _damaged("the state record is missing")
@@ -270,15 +299,15 @@ class NewFile:
 
 
 def make_store(folder: Path, given: Iterable[Record], identity: Identity, state: Callable[[], State]) -> None:
-    """Make the files of a store in a new folder, with an identity of their own.
+    """Make the files of a store in a new folder, with an identity of their own, but for the salt that the records have.
 
     state: asked for once all records were given; it may raise what is wrong with them.
     """
     folder.mkdir(parents=True)
-    whose = fmt.encode_json(identity.encode())
     with NewFile(folder) as file:
         file.put(given)
         known = state()
+        whose = fmt.encode_json(replace(identity, salt=known.salt).encode())
         file.finish(lambda number: {b"identity": whose, b"state": fmt.encode_state(known.with_(transaction=number))})
     with translated():
         make_lock_file(folder)

@@ -12,23 +12,26 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LONGEST", "corrected"]
+__all__ = ["LONGEST", "begun_with", "corrected"]
 
 LONGEST = 1 << 22
 """Bytes of a record that is corrected: damage of several bits is then taken for one in less than 1 of 100 cases, by the checksum alone."""
 
 _TABLE = np.array([zlib.crc32(bytes([value])) ^ zlib.crc32(b"\0") for value in range(256)], np.uint32)
 """What a byte at the end of a message changes of its CRC."""
+_LISTED = _TABLE.tolist()
+_INDEX = {effect >> 24: value for value, effect in enumerate(_LISTED)}
+"""No two effects have the same first byte: it tells which byte came last."""
 
 
-def corrected(message: bytes, checksum: int) -> bytes | None:
-    """The message that has this CRC-32 and differs in one bit at most; None if there is none.
+def corrected(message: bytes, checksum: int, before: int = 0) -> bytes | None:
+    """The message that has this CRC-32 and differs in one bit at most; None if there is none. before: what the CRC begins with.
 
     A checksum that differs in one bit from the message's own is taken to be damaged itself.
 
     Cost: 0.1 µs a byte.
     """
-    wrong = zlib.crc32(message) ^ checksum
+    wrong = zlib.crc32(message, before) ^ checksum
     if wrong.bit_count() <= 1:
         return message
     if not message or len(message) > LONGEST:
@@ -39,6 +42,15 @@ def corrected(message: bytes, checksum: int) -> bytes | None:
             place = len(message) - 1 - int(found[0])
             return message[:place] + bytes([message[place] ^ 1 << bit]) + message[place + 1 :]
     return None
+
+
+def begun_with(message: bytes, checksum: int) -> int:
+    """What a CRC-32 that comes to this at the end of a message began with. Cost: 0.2 µs a byte."""
+    state = checksum ^ 0xFFFFFFFF
+    for byte in reversed(message):
+        index = _INDEX[state >> 24]
+        state = ((state ^ _LISTED[index]) << 8 & 0xFFFFFFFF) | (index ^ byte)
+    return state ^ 0xFFFFFFFF
 
 
 def _effects(bit: int, count: int) -> NDArray[np.uint32]:

@@ -67,9 +67,9 @@ def _write_new(path: Path, configuration: Configuration | FieldNames, identity: 
         with env.begin(write=True) as txn:
             meta, *_ = [env.open_db(tree, txn) for tree in NAMES]
             txn.put(b"identity", fmt.encode_json(identity.encode()), db=meta)
-            txn.put(CONFIG, fmt.encode_json(configuration.encode()), db=meta)
-            txn.put(b"manifest", fmt.encode_json([]), db=meta)
-            txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id())), db=meta)
+            for key, data in ((CONFIG, configuration.encode()), (b"manifest", [])):
+                txn.put(key, fmt.encode_json(data, fmt.begun(identity.salt, key)), db=meta)
+            txn.put(b"state", fmt.encode_state(State(rows=rows, transaction=txn.id(), salt=identity.salt)), db=meta)
     finally:
         env.close()
     # Before the store has its name: whoever makes one may open it, however full the disk gets.

@@ -2,6 +2,9 @@
 
 Everything is little-endian but keys, which are big-endian so that they sort. Every record carries a
 CRC-32, because LMDB has no checksums: a flipped bit in a page would otherwise be an answer.
+
+A store has a salt (`headers.Identity`; 0: it was made before format 4). Checksums begin with it, and with the record's key: so a record
+in the place of another one, and a page of another file, are told from damage's absence.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ __all__ = [
     "Commit",
     "Part",
     "State",
+    "begun",
     "decode_commit",
     "decode_item",
     "decode_json",
@@ -49,8 +53,10 @@ __all__ = [
     "split_head",
 ]
 
-FORMAT_VERSION = 3
-"""Of a collection: what its state record says, and how. Earlier ones are read as well; the first commit writes this one."""
+FORMAT_VERSION = 4
+"""Of a collection: what its state record says, and how. Earlier ones are read as well."""
+_UNSALTED = 3
+"""That of collections without a salt: the first commit to one of format 1 or 2 writes it."""
 _OLDEST = 1
 VALUE_FORMAT = 2
 """Of the values of runs: their checksum covers the key, which their header names. Values of format 1, without that, are read as well."""
@@ -72,6 +78,8 @@ SMALLEST_VALUE = 4096
 _PREFIX = struct.Struct("<IH")
 _STATE_1 = struct.Struct("<IHHQQQQQQI")
 _STATE = struct.Struct("<IHHQQQQQQIQQ")
+_SALT = struct.Struct("<I")
+"""Behind the state, from format 4 on."""
 _UNKNOWN = 2**64 - 1
 _ITEM = struct.Struct("<IQ")
 _COMMIT = struct.Struct("<IHHQIIQ")
@@ -150,6 +158,8 @@ class State:
     """Living rows. None: not known (format 1, until its next edit), or not counted (the first store of a collection with fields)."""
     transaction: int | None = field(default=None, compare=False)
     """The transaction that wrote the record; the store sets it. None: format 1."""
+    salt: int = field(default=0, compare=False)
+    """What checksums begin with; 0: none. The identity says it as well."""
 
     def with_(self, **changes: Any) -> State:
         """A copy with some fields changed."""
@@ -165,12 +175,17 @@ def _refuse_other_format(version: int, least: int, most: int) -> None:
         raise FormatMismatch(f"the files have format {version}, this Kinbin reads format {most}")
 
 
+def begun(salt: int, key: bytes) -> int:
+    """What the checksum of a record of the first tree begins with: the salt and its key. Without a salt it covers the value alone."""
+    return zlib.crc32(key, salt) if salt else 0
+
+
 def encode_state(state: State, transaction: int | None = None) -> bytes:
-    """State as 76 bytes. transaction: that it names, if not the state's own."""
+    """State as 80 bytes, 76 without a salt. transaction: that it names, if not the state's own."""
     transaction = state.transaction if transaction is None else transaction
     body = _STATE.pack(
         0,
-        FORMAT_VERSION,
+        FORMAT_VERSION if state.salt else _UNSALTED,
         int(state.dropped),
         state.sequence,
         state.manifest,
@@ -182,6 +197,8 @@ def encode_state(state: State, transaction: int | None = None) -> bytes:
         _UNKNOWN if transaction is None else transaction,
         _UNKNOWN if state.rows is None else state.rows,
     )[4:]
+    body += _SALT.pack(state.salt) if state.salt else b""
+    # Whoever knows no salt has to see that this is a newer format, and no damage.
     return struct.pack("<I", zlib.crc32(body)) + body
 
 
@@ -196,28 +213,29 @@ def decode_state(value: bytes | memoryview) -> State:
         raise _corrupt("the collection's state record")
     version = _PREFIX.unpack_from(value)[1]
     _refuse_other_format(version, _OLDEST, FORMAT_VERSION)
-    if len(value) != (_STATE_1 if version == _OLDEST else _STATE).size:
+    salted = version > _UNSALTED
+    if len(value) != (_STATE_1.size if version == _OLDEST else _STATE.size + salted * _SALT.size):
         raise _corrupt("the collection's state record")
-    transaction, rows = _UNKNOWN, _UNKNOWN
+    transaction, rows, salt = _UNKNOWN, _UNKNOWN, _SALT.unpack_from(value, _STATE.size)[0] if salted else 0
     if version != _OLDEST:
-        _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames, transaction, rows = _STATE.unpack(value)
+        _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames, transaction, rows = _STATE.unpack_from(value)
     else:
         _, _, dropped, sequence, manifest, next_row, items, sealed, next_run, renames = _STATE_1.unpack(value)
     return State(
         sequence, manifest, next_row, items, sealed, next_run, bool(dropped), renames,
-        None if rows == _UNKNOWN else rows, None if transaction == _UNKNOWN else transaction,
+        None if rows == _UNKNOWN else rows, None if transaction == _UNKNOWN else transaction, salt,
     )  # fmt: skip
 
 
-def encode_json(data: Any) -> bytes:
-    """JSON behind its checksum (configuration, list of runs, run headers)."""
+def encode_json(data: Any, before: int = 0) -> bytes:
+    """JSON behind its checksum (configuration, list of runs, run headers). before: what that begins with (`begun`)."""
     body = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    return struct.pack("<I", zlib.crc32(body)) + body
+    return struct.pack("<I", zlib.crc32(body, before)) + body
 
 
-def decode_json(value: bytes | memoryview, what: str) -> Any:
+def decode_json(value: bytes | memoryview, what: str, before: int = 0) -> Any:
     """The data of `encode_json`, checked."""
-    if len(value) < 4 or zlib.crc32(value[4:]) != int.from_bytes(value[:4], "little"):
+    if len(value) < 4 or zlib.crc32(value[4:], before) != int.from_bytes(value[:4], "little"):
         raise _corrupt(what)
     try:
         return orjson.loads(value[4:])
@@ -230,33 +248,33 @@ def decode_json(value: bytes | memoryview, what: str) -> Any:
         raise _corrupt(what) from None
 
 
-def encode_item(key: bytes, row: int, payload: bytes) -> bytes:
+def encode_item(key: bytes, row: int, payload: bytes, salt: int) -> bytes:
     """An item's record: its row and its payload (JSON, or nothing). The checksum covers the id as well."""
     body = row.to_bytes(8, "little") + payload
-    return zlib.crc32(body, zlib.crc32(key)).to_bytes(4, "little") + body
+    return zlib.crc32(body, zlib.crc32(key, salt)).to_bytes(4, "little") + body
 
 
-def decode_item(key: bytes | memoryview, value: bytes | memoryview) -> tuple[int, bytes]:
+def decode_item(key: bytes | memoryview, value: bytes | memoryview, salt: int) -> tuple[int, bytes]:
     """Row and payload, checked."""
     if len(value) >= _ITEM.size:
         crc, row = _ITEM.unpack_from(value)
         # The checksum of a row's ids is made in the same way; where they begin, no row has so large a number.
-        if row < MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key)) == crc:
+        if row < MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key, salt)) == crc:
             return row, bytes(value[_ITEM.size :])
     raise _corrupt("an item's record")
 
 
-def encode_owners(row: int, ids: Sequence[bytes]) -> bytes:
+def encode_owners(row: int, ids: Sequence[bytes], salt: int) -> bytes:
     """The ids that share a row, in the order they came. The checksum covers the row's number as well."""
     one = len(ids[0]).to_bytes(2, "little") + ids[0] if len(ids) == 1 else None
     body = b"".join(len(key).to_bytes(2, "little") + key for key in ids) if one is None else one
-    return zlib.crc32(body, zlib.crc32(row_key(row))).to_bytes(4, "little") + body
+    return zlib.crc32(body, zlib.crc32(row_key(row), salt)).to_bytes(4, "little") + body
 
 
-def decode_owners(row: int, value: bytes | memoryview) -> list[bytes]:
+def decode_owners(row: int, value: bytes | memoryview, salt: int) -> list[bytes]:
     """The ids of `encode_owners`, checked."""
     body = bytes(value)[4:]
-    if len(value) < 4 or zlib.crc32(body, zlib.crc32(row_key(row))) != int.from_bytes(value[:4], "little"):
+    if len(value) < 4 or zlib.crc32(body, zlib.crc32(row_key(row), salt)) != int.from_bytes(value[:4], "little"):
         raise _corrupt("the list of a row's ids")
     if len(body) > 2 and body[1] == 0 and len(body) == 2 + body[0]:
         # Most rows have one id, and every answer asks for it.
@@ -303,7 +321,7 @@ class Commit:
         return np.arange(self.first_row, self.first_row + len(self), dtype=np.uint64)
 
 
-def encode_commit(key: bytes, commit: Commit) -> bytes:
+def encode_commit(key: bytes, commit: Commit, salt: int) -> bytes:
     """A journal entry. The checksum covers its key as well."""
     parts: tuple[tuple[Any, str], ...] = (
         (commit.dead, "<u8"), ((), "<u8") if commit.numbers is None else (commit.numbers, "<u8"), (commit.offsets, "<i8"),
@@ -313,17 +331,18 @@ def encode_commit(key: bytes, commit: Commit) -> bytes:
     body = b"".join([np.ascontiguousarray(array, dtype).data for array, dtype in parts])
     flags = 0 if commit.numbers is None else _HAS_NUMBERS
     head = _COMMIT.pack(0, ENTRY_FORMAT, flags, commit.first_row, len(commit), len(commit.dead), len(commit.records))[4:]
-    return zlib.crc32(body, zlib.crc32(head, zlib.crc32(key))).to_bytes(4, "little") + head + body
+    return zlib.crc32(body, zlib.crc32(head, zlib.crc32(key, salt))).to_bytes(4, "little") + head + body
 
 
-def decode_commit(key: bytes, value: bytes | memoryview) -> Commit:
+def decode_commit(key: bytes, value: bytes | memoryview, salt: int) -> Commit:
     """The commit, checked; its arrays are copies."""
     data = bytes(value)
     if len(data) < _COMMIT.size:
         raise _corrupt("a journal entry")
     _, version, flags, first_row, rows, dead, size = _COMMIT.unpack_from(data)
-    begun = 0 if version < ENTRY_FORMAT else zlib.crc32(key)
-    if zlib.crc32(memoryview(data)[4:], begun) != int.from_bytes(data[:4], "little"):
+    # Files with a salt have no entries of earlier formats.
+    before = zlib.crc32(key, salt) if salt or version >= ENTRY_FORMAT else 0
+    if zlib.crc32(memoryview(data)[4:], before) != int.from_bytes(data[:4], "little"):
         raise _corrupt("a journal entry")
     _refuse_other_format(version, 1, ENTRY_FORMAT)
     numbered = rows if version == _NUMBERED or (version == ENTRY_FORMAT and flags & _HAS_NUMBERS) else 0
@@ -345,15 +364,15 @@ def decode_commit(key: bytes, value: bytes | memoryview) -> Commit:
     return Commit(first_row, gone, offsets, hashes, keys, take("u1", size), numbers)
 
 
-def seal_value(key: bytes, body: bytes | NDArray[Any]) -> bytes:
+def seal_value(key: bytes, body: bytes | NDArray[Any], salt: int) -> bytes:
     """A run's value: header, body, zeros up to the smallest length that LMDB keeps in one place."""
     data = body if isinstance(body, bytes) else np.ascontiguousarray(body).tobytes()
-    of_key = zlib.crc32(key)
+    of_key = zlib.crc32(key, salt)
     header = _VALUE.pack(zlib.crc32(data, of_key), VALUE_FORMAT, part_of(key)[0], len(data), of_key)
     return b"".join((header, data, b"\0" * max(0, SMALLEST_VALUE - VALUE_HEADER - len(data))))
 
 
-def open_value(key: bytes, value: memoryview, *, verify: bool, bound: bool = False) -> memoryview:
+def open_value(key: bytes, value: memoryview, salt: int, *, verify: bool, bound: bool = False) -> memoryview:
     """The body of a run's value; its checksum is computed only when asked for (0.5 ns a byte).
 
     bound: of a run whose values all name their keys; one that does not is of an older run.
@@ -361,7 +380,7 @@ def open_value(key: bytes, value: memoryview, *, verify: bool, bound: bool = Fal
     Raises:
         CorruptData: it is damaged, or the value of another key.
     """
-    crc, of_key, size = read_head(key, value, bound=bound)
+    crc, of_key, size = read_head(key, value, salt, bound=bound)
     body = value[VALUE_HEADER : VALUE_HEADER + size]
     if len(body) != size or (verify and zlib.crc32(body, of_key) != crc):
         raise _corrupt(_part(key))
@@ -374,11 +393,11 @@ def names_key(value: bytes | memoryview) -> bool:
 
 
 def split_head(value: bytes | memoryview) -> tuple[int, int, int, int, int]:
-    """The header of a run's value, unproved: checksum, format, part, bytes of the body, name of the key (its CRC-32)."""
+    """The header of a run's value, unproved: checksum, format, part, bytes of the body, name of the key (its CRC-32, behind the salt)."""
     return _VALUE.unpack_from(value)
 
 
-def read_head(key: bytes, value: bytes | memoryview, *, bound: bool = False) -> tuple[int, int, int]:
+def read_head(key: bytes, value: bytes | memoryview, salt: int, *, bound: bool = False) -> tuple[int, int, int]:
     """What the header of a run's value says: its checksum, what that begins with, and the bytes of the body.
 
     Raises:
@@ -386,9 +405,10 @@ def read_head(key: bytes, value: bytes | memoryview, *, bound: bool = False) -> 
     """
     if len(value) >= VALUE_HEADER:
         crc, version, kind, size, named = split_head(value)
-        of_key = zlib.crc32(key) if version == VALUE_FORMAT else 0
+        of_key = zlib.crc32(key, salt) if version == VALUE_FORMAT else 0
         if version in (VALUE_FORMAT, _UNBOUND) and kind == part_of(key)[0]:
-            if named != of_key or (bound and version != VALUE_FORMAT):
+            # Files with a salt have no values of the format without names.
+            if named != of_key or ((bound or salt) and version != VALUE_FORMAT):
                 raise CorruptData(f"{_part(key)} stands in the place of another")
             return crc, of_key, size
     raise _corrupt(_part(key))

@@ -229,6 +229,9 @@ class FieldNames:
         return {"fields": list(self.names), "hash_version": self.hash_version}
 
 
+MOST_SALT = 2**32 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which store this file is, so that another one that is put in its place is noticed."""
@@ -239,11 +242,14 @@ class Identity:
     """Random, hexadecimal: two files of the same name differ in it."""
     of: str = ""
     """Of a field's store: the secret of the items' store; "": it does not say, as those of earlier versions do not."""
+    salt: int = 0
+    """Random: what the checksums of these files begin with, so that no page of others is sound here. It stays with the records: whoever
+    restores a snapshot has that of the files it was made of. 0, and absent on disk: none, in files that were made before format 4."""
 
     @classmethod
-    def new(cls, collection: str, of: str = "") -> Identity:
-        """That of new files."""
-        return cls(collection, secrets.token_hex(16), of)
+    def new(cls, collection: str, of: str = "", *, salted: bool = True) -> Identity:
+        """That of new files. salted: not of files of format 1, which get an identity at their next commit."""
+        return cls(collection, secrets.token_hex(16), of, 1 + secrets.randbelow(MOST_SALT) if salted else 0)
 
     def field(self, name: str) -> Identity:
         """That of new files of a field of these."""
@@ -261,11 +267,13 @@ class Identity:
             CorruptData: a field is absent or malformed.
         """
         fields = Fields(data, "the collection's identity")
-        return cls(fields.text("collection"), fields.text("secret"), fields.text("of") if "of" in fields else "")
+        salt = fields.whole("salt", 1, MOST_SALT) if "salt" in fields else 0
+        return cls(fields.text("collection"), fields.text("secret"), fields.text("of") if "of" in fields else "", salt)
 
     def encode(self) -> dict[str, Any]:
         """As JSON."""
-        return {"collection": self.collection, "secret": self.secret} | ({"of": self.of} if self.of else {})
+        told: dict[str, Any] = {"collection": self.collection, "secret": self.secret}
+        return told | ({"of": self.of} if self.of else {}) | ({"salt": self.salt} if self.salt else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

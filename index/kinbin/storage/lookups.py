@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +16,10 @@ from kinbin.native.memory import address_of
 from kinbin.native.records import Record
 from kinbin.storage import pages
 from kinbin.storage.datafile import OLDER, Meta
-from kinbin.storage.format import State, decode_json, decode_state
+from kinbin.storage.format import State, begun, decode_json, decode_state
 from kinbin.storage.headers import Identity
 
-__all__ = ["NAMES", "Trees", "damaged_pages", "view_of"]
+__all__ = ["NAMES", "Trees", "damaged_pages", "identity_in", "view_of"]
 
 NAMES = (b"meta", b"items", b"owners", b"journal", b"runs")
 """Of the trees, in the order of their numbers in `Trees`."""
@@ -26,7 +28,7 @@ _HOW = np.array([0, pages.SEALED | pages.NUMBERED, pages.SEALED | pages.BY_ROW, 
 _AT_ONCE = 256
 """Records that are listed by one call."""
 _STAMPS = 2**32 - 2
-_RECORD = struct.Struct("<Qqqqqq Qqq")
+_RECORD = struct.Struct("<Qqqqqq Qqqq")
 """The fields of `pages.TREE`."""
 _META_KEYS = (b"state", b"identity")
 """What is read of every snapshot."""
@@ -37,6 +39,21 @@ _NAME_ENDS = np.cumsum([len(name) for name in NAMES + _META_KEYS])
 def damaged_pages() -> CorruptData:
     """The error of pages that are not what they should be."""
     return CorruptData("the store's pages are damaged")
+
+
+def identity_in(record: bytes) -> Identity:
+    """Whose files have this record. Its own checksum begins with no salt.
+
+    Raises:
+        CorruptData: it is damaged.
+    """
+    return Identity.decode(decode_json(record, "the collection's identity"))
+
+
+@lru_cache(64)
+def _salt_of(record: bytes) -> int:
+    """The salt in an identity record: it is asked for at each commit."""
+    return identity_in(record).salt
 
 
 class _Bytes:
@@ -69,6 +86,8 @@ class Trees:
         self.transaction = meta.transaction
         self.pages = min(meta.last_page + 1, file_pages)
         self.seen = seen
+        self.salt = 0
+        """What the checksums of this file begin with; 0: nothing."""
         trees = self._told((meta.root, meta.depth, meta.below), pages.SUB_TREES, 1 + len(NAMES))
         out = np.empty((2, 2), np.uint64)
         missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
@@ -84,6 +103,10 @@ class Trees:
         self.state_record = ctypes.string_at(state, state_bytes) if state else b""
         self.identity_record = ctypes.string_at(identity, identity_bytes) if identity else None
         self.state: State = decode_state(self.state_record)
+        self.salt = self.state.salt if self.identity_record is None else _salt_of(self.identity_record)
+        if self.state.salt != self.salt:
+            raise CorruptData("the state record is that of other files")
+        trees["salt"] = self.salt
         if not believed and self.state.transaction not in (self.transaction, None):
             raise CorruptData(
                 f"the files are at transaction {self.transaction}, their state is of {self.state.transaction}: the last commits were lost, "
@@ -99,7 +122,7 @@ class Trees:
     def _told(self, root: tuple[int, int, int], how: int, count: int) -> Record:
         """What kernels are told of a tree (its root, depth, and what is below), so many times; a tenth of what `Layout.record` takes."""
         stamp = self.transaction % _STAMPS + 2
-        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, *root, address_of(self.seen), stamp, how)
+        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, *root, address_of(self.seen), stamp, how, self.salt)
         return np.frombuffer(bytearray(packed * count), pages.TREE.dtype)
 
     @staticmethod
@@ -110,6 +133,15 @@ class Trees:
         places: list[list[int]] = out.tolist()
         return places
 
+    def json(self, key: bytes, what: str) -> Any:
+        """What a record of the first tree says; None: it is not there.
+
+        Raises:
+            CorruptData: it is damaged.
+        """
+        value = self.get(META, key)
+        return None if value is None else decode_json(value, what, begun(self.salt, key))
+
     @property
     def base(self) -> int:
         """Where the file begins in memory."""
@@ -117,7 +149,7 @@ class Trees:
 
     def identity(self) -> Identity | None:
         """Whose files these are; None in format 1."""
-        return None if self.identity_record is None else Identity.decode(decode_json(self.identity_record, "the collection's identity"))
+        return None if self.identity_record is None else identity_in(self.identity_record)
 
     def places(self, tree: int, keys: Sequence[bytes]) -> list[list[int]]:
         """Address and size of the value of each key; address 0 where there is none."""

@@ -15,8 +15,7 @@ from kinbin.errors import CorruptData, FormatMismatch, StorageError
 from kinbin.storage.creation import FIELDS
 from kinbin.storage.datafile import DataFile
 from kinbin.storage.errors import translated
-from kinbin.storage.format import decode_json
-from kinbin.storage.lookups import META, Trees
+from kinbin.storage.lookups import Trees
 
 __all__ = ["address_of", "check_free", "is_another", "is_successor", "look_at", "refuse_files_of_others"]
 
@@ -51,10 +50,10 @@ def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool
         CorruptData: it is damaged.
     """
     try:
-        _, (known, moved) = _looked(folder, lambda trees: (trees.identity_record, trees.get(META, b"moved")))
+        _, (known, moved) = _looked(folder, lambda trees: (trees.identity_record, trees.json(b"moved", "the list of moves")))
     except FormatMismatch:
         return False
-    return moved is not None and known == identity and transaction in decode_json(moved, "the list of moves")
+    return moved is not None and known == identity and transaction in moved
 
 
 def is_another(folder: Path, identity: bytes | None) -> bool:

@@ -36,14 +36,14 @@ def check_notes(notes: Mapping[bytes, bytes | None]) -> None:
             raise InvalidInput.of("bad_parameter", text, field="notes")
 
 
-def open_note(key: bytes, value: bytes) -> bytes:
+def open_note(key: bytes, value: bytes, salt: int) -> bytes:
     """What a record holds.
 
     Raises:
         CorruptData: it fails its checksum.
     """
     note = value[4:]
-    if len(value) < 4 or zlib.crc32(note, zlib.crc32(key)) != int.from_bytes(value[:4], "little"):
+    if len(value) < 4 or zlib.crc32(note, zlib.crc32(key, salt)) != int.from_bytes(value[:4], "little"):
         raise CorruptData("a note fails its checksum")
     return note
 
@@ -51,7 +51,7 @@ def open_note(key: bytes, value: bytes) -> bytes:
 def note_named(reader: Reader, name: bytes) -> bytes | None:
     """One note; None: there is none of this name."""
     value = reader._get(META, NOTE + name)
-    return None if value is None else open_note(NOTE + name, value)
+    return None if value is None else open_note(NOTE + name, value, reader.salt)
 
 
 def notes_from(reader: Reader, prefix: bytes) -> dict[bytes, bytes]:
@@ -60,7 +60,7 @@ def notes_from(reader: Reader, prefix: bytes) -> dict[bytes, bytes]:
     for key, value in reader.scan_tree(META, NOTE + prefix):
         if not key.startswith(NOTE + prefix):
             break
-        found[key[len(NOTE) :]] = open_note(key, value)
+        found[key[len(NOTE) :]] = open_note(key, value, reader.salt)
     return found
 
 
@@ -69,5 +69,5 @@ def put_notes(writer: Writer, notes: Mapping[bytes, bytes | None]) -> None:
     for name, note in notes.items():
         if note is not None:
             key = NOTE + name
-            writer._put(META, key, zlib.crc32(note, zlib.crc32(key)).to_bytes(4, "little") + note)
+            writer._put(META, key, zlib.crc32(note, zlib.crc32(key, writer.salt)).to_bytes(4, "little") + note)
     writer._delete(META, [NOTE + name for name, note in notes.items() if note is None])

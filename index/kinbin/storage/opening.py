@@ -86,6 +86,7 @@ class Opening:
                     self.handles = tuple(self.env.open_db(name, transaction, create=False) for name in NAMES)
                 self.configured = b""
                 """The record of what the collection was created with, as it was then."""
+                self.salt = trees.salt
                 self.newest: Trees | None = self._find_base(trees, lock)
                 self.env.reader_check()
                 _OPEN.add(self)

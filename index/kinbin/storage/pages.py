@@ -75,6 +75,7 @@ TREE = Layout(
     seen=("u32[]", "by page, the stamp under which it was looked through"),
     stamp=("count", "of the snapshot's transaction: from 2 on, one more for each"),
     how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED, BY_ROW"),
+    salt=("count", "what checksums begin with"),
 )
 """One tree of one snapshot."""
 
@@ -89,12 +90,13 @@ class _Tree(NamedTuple):
     seen: np.uint64
     stamp: np.int64
     how: np.int64
+    salt: np.int64
 
 
 @inline
 def _tree_of(records):
     one = records[0]
-    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how)
+    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt)
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -370,7 +372,7 @@ def _holds(tree, node):
         return False
     if tree.how & BY_ROW and (key_bytes != 8 or u16_at(key) != 0):
         return False
-    return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(0))) == u32_at(value)
+    return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(tree.salt))) == u32_at(value)
 
 
 @strict

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kinbin.errors import InvalidInput
-from kinbin.storage import format as fmt
 from kinbin.storage.headers import Fields
-from kinbin.storage.lookups import META
 from kinbin.storage.transactions import Reader, Writer
 
 __all__ = ["QUOTA", "Quota", "put_quota", "quota_of"]
@@ -52,10 +50,10 @@ class Quota:
 
 def quota_of(reader: Reader) -> Quota:
     """What is set for the collection that is read."""
-    value = reader._get(META, QUOTA)
-    return Quota() if value is None else Quota.decode(fmt.decode_json(value, "what the collection may hold"))
+    found = reader.json(QUOTA, "what the collection may hold")
+    return Quota() if found is None else Quota.decode(found)
 
 
 def put_quota(writer: Writer, quota: Quota) -> None:
     """Set it."""
-    writer._put(META, QUOTA, fmt.encode_json({"items": quota.items, "bytes": quota.bytes}))
+    writer.put_json(QUOTA, {"items": quota.items, "bytes": quota.bytes})

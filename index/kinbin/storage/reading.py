@@ -38,6 +38,8 @@ class Reader:
         self._trees = trees
         self.opening = opening
         """Which opening of the files this is: addresses of another one are void."""
+        self.salt = trees.salt
+        """What the checksums of these files begin with."""
         self._bound: dict[int, bool] = {}
 
     def end(self) -> None:
@@ -69,8 +71,22 @@ class Reader:
         """The state record."""
         return self._trees.state
 
+    def begun(self, key: bytes) -> int:
+        """What the checksum of a record of the first tree begins with."""
+        return fmt.begun(self.salt, key)
+
+    def json(self, key: bytes, what: str) -> Any:
+        """What a record of the first tree says; None: it is not there.
+
+        Raises:
+            CorruptData: it is damaged.
+        """
+        value = self._get(META, key)
+        return None if value is None else fmt.decode_json(value, what, self.begun(key))
+
     def _json(self, key: bytes, what: str) -> Any:
-        return fmt.decode_json(self._get(META, key) or b"", what)
+        """The same of one that has to be there."""
+        return fmt.decode_json(self._get(META, key) or b"", what, self.begun(key))
 
     def identity(self) -> Identity | None:
         """Whose files these are; None in format 1."""
@@ -104,21 +120,21 @@ class Reader:
 
     def link_sets(self) -> list[int]:
         """Numbers of the link sets, at most one; whoever knows of none may leave them out."""
-        value = self._get(META, b"links")
         what = "the list of link sets"
-        return [] if value is None else numbers(fmt.decode_json(value, what), what)
+        found = self.json(b"links", what)
+        return [] if found is None else numbers(found, what)
 
     def declared_indexes(self) -> Declared | None:
         """The payload indexes that are declared; None: there never was one. Cost: 2 µs."""
-        value = self._get(META, INDEXES)
-        return None if value is None else Declared.decode(fmt.decode_json(value, "the list of payload indexes"))
+        found = self.json(INDEXES, "the list of payload indexes")
+        return None if found is None else Declared.decode(found)
 
     def changes(self, after: int) -> Iterator[tuple[int, Changes]]:
         """What commits after the one numbered `after` touched, as far as the log has it."""
         for key, value in self.scan_tree(META, change_key(after + 1)):
             if not key.startswith(CHANGES):
                 break
-            yield int.from_bytes(key[len(CHANGES) :], "big"), decode_changes(value)
+            yield int.from_bytes(key[len(CHANGES) :], "big"), decode_changes(value, self.begun(key))
 
     def changed_items(self, after: int) -> int:
         """How many items the log of the commits after one names. Reads no more than the heads of its records."""
@@ -134,16 +150,15 @@ class Reader:
 
     def moved(self) -> list[int]:
         """The transactions after which the file was made anew (`shrinking`), the last ones, ascending."""
-        value = self._get(META, b"moved")
         what = "the list of moves"
-        return [] if value is None else numbers(fmt.decode_json(value, what), what)
+        found = self.json(b"moved", what)
+        return [] if found is None else numbers(found, what)
 
     def written_for(self) -> int:
         """In the store of a field: the commit of the first store that was last written for here, or that was done when rows were buried."""
-        value = self._get(META, b"commit")
-        if value is None:
+        found = self.json(b"commit", "the commit that was written for")
+        if found is None:
             return 0
-        found = fmt.decode_json(value, "the commit that was written for")
         if not isinstance(found, int):
             raise CorruptData("the commit that was written for is no number")
         return found
@@ -157,14 +172,15 @@ class Reader:
                 out += self.items(ids[start : start + _ITEMS_AT_ONCE])
             return out
         found = self._get_many(ITEMS, ids)
-        return [None if value is None else fmt.decode_item(key, value) for key, value in zip(ids, found, strict=True)]
+        salt = self.salt
+        return [None if value is None else fmt.decode_item(key, value, salt) for key, value in zip(ids, found, strict=True)]
 
     def scan_items(self, after: bytes | None) -> Iterator[tuple[bytes, int, bytes]]:
         """(id, row, payload) in the order of ids, from the first id greater than `after`; may be given up (`cancelling`)."""
         for count, (key, value) in enumerate(self.scan_tree(ITEMS, b"" if after is None else after + b"\0")):
             if not count % _SCANNED_AT_ONCE:
                 look()
-            yield key, *fmt.decode_item(key, value)
+            yield key, *fmt.decode_item(key, value, self.salt)
 
     def all_items(self) -> Iterator[tuple[bytes, int, bytes]]:
         """All items, in the order of ids.
@@ -182,18 +198,19 @@ class Reader:
         """The ids of each row; an empty list for a row that has none."""
         wanted = list(rows)
         found = self._get_many(OWNERS, [fmt.row_key(row) for row in wanted])
-        return [[] if value is None else fmt.decode_owners(row, value) for row, value in zip(wanted, found, strict=True)]
+        salt = self.salt
+        return [[] if value is None else fmt.decode_owners(row, value, salt) for row, value in zip(wanted, found, strict=True)]
 
     def scan_owners(self) -> Iterator[tuple[int, list[bytes]]]:
         """Every row and its ids, by row."""
         for key, value in self.scan_tree(OWNERS, b""):
             row = fmt.row_of(key)
-            yield row, fmt.decode_owners(row, value)
+            yield row, fmt.decode_owners(row, value, self.salt)
 
     def journal(self, after: int) -> Iterator[tuple[int, Commit]]:
         """Commits after the one numbered `after`, as far as they have entries."""
         for key, value in self.scan_tree(JOURNAL, fmt.sequence_key(after + 1)):
-            yield int.from_bytes(key, "big"), fmt.decode_commit(key, value)
+            yield int.from_bytes(key, "big"), fmt.decode_commit(key, value, self.salt)
 
     def run_part(self, run: int, part: bytes, index: int = 0, *, verify: bool = False) -> memoryview:
         """The body of a run's value, in place.
@@ -203,7 +220,7 @@ class Reader:
         """
         key = fmt.run_key(run, part, index)
         ((address, size),) = self._trees.places(RUNS, (key,))
-        return fmt.open_value(key, view_of(address, size), verify=verify, bound=self._is_bound(run))
+        return fmt.open_value(key, view_of(address, size), self.salt, verify=verify, bound=self._is_bound(run))
 
     def _is_bound(self, run: int) -> bool:
         """Whether all values of a run, or link set, name their keys. What is damaged here is refused where it is read.
@@ -211,9 +228,13 @@ class Reader:
         Raises:
             CorruptData: some do, and some do not.
         """
+        if self.salt:
+            # In files that have one all do.
+            return True
         known = self._bound.get(run)
         if known is None:
-            places = self._trees.places(RUNS, [fmt.run_key(run, part) for part in (Part.HEADER, Part.ROW_NUMBERS)])
+            # Runs without names have no checks: whoever has some is none of these, whatever its header is.
+            places = self._trees.places(RUNS, [fmt.run_key(run, part) for part in (Part.HEADER, Part.ROW_NUMBERS, Part.CHECKS)])
             named = {fmt.names_key(ctypes.string_at(address, min(size, fmt.VALUE_HEADER))) for address, size in places if address}
             if len(named) > 1:
                 raise CorruptData(f"values of another run stand in the place of some of run {run}")
@@ -229,7 +250,7 @@ class Reader:
         places = self._parts(run, part).tolist()
         bound = self._is_bound(run)
         return [
-            fmt.open_value(fmt.run_key(run, part, index), view_of(address, size), verify=verify, bound=bound)
+            fmt.open_value(fmt.run_key(run, part, index), view_of(address, size), self.salt, verify=verify, bound=bound)
             for index, (address, size) in enumerate(places)
         ]
 
@@ -248,7 +269,7 @@ class Reader:
         if named:
             bound = self._is_bound(run)
             for index, address in enumerate(out[:, 0].tolist()):
-                fmt.read_head(fmt.run_key(run, part, index), ctypes.string_at(address, fmt.VALUE_HEADER), bound=bound)
+                fmt.read_head(fmt.run_key(run, part, index), ctypes.string_at(address, fmt.VALUE_HEADER), self.salt, bound=bound)
         return out[:, 0] + np.uint64(fmt.VALUE_HEADER), out[:, 1] - np.uint64(fmt.VALUE_HEADER)
 
     def _parts(self, run: int, part: bytes) -> NDArray[np.uint64]:
@@ -279,7 +300,7 @@ class Reader:
         for key, value in self.scan_tree(RUNS, prefix):
             if key[:5] != prefix:
                 break
-            chunk = fmt.open_value(key, memoryview(value), verify=True, bound=self._is_bound(run))
+            chunk = fmt.open_value(key, memoryview(value), self.salt, verify=True, bound=self._is_bound(run))
             start = int.from_bytes(key[5:], "big") * DEAD_BYTES
             if len(key) != _RUN_KEY_BYTES or len(chunk) != DEAD_BYTES or start >= len(bits):
                 raise CorruptData(f"run {run} marks rows dead that it does not have")

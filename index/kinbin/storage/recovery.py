@@ -102,7 +102,7 @@ def _rename(folder: Path) -> None:
             have = writer.identity()
             # Items and fields keep what tells that they belong together.
             name = name_of(folder)
-            writer.put_identity(Identity.new(name) if have is None else replace(have, collection=name))
+            writer.put_identity(Identity.new(name, salted=False) if have is None else replace(have, collection=name))
     finally:
         store.close()
 
@@ -141,7 +141,7 @@ def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
     """
     pages = len(content) // meta.page_bytes
     trees = Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32), believed=True)
-    tally = Tally()
+    tally = Tally(trees.salt)
     for tree in (META, ITEMS, OWNERS, JOURNAL):
         for key, record in trees.records(tree, b""):
             tally.pass_on((tree, key, record))

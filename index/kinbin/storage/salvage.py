@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,10 +22,11 @@ from kinbin.errors import CorruptData, FormatMismatch, KinbinError
 from kinbin.storage import format as fmt
 from kinbin.storage.answered import DUE
 from kinbin.storage.changes import CHANGES, INDEXES, Declared
-from kinbin.storage.correction import corrected
+from kinbin.storage.correction import begun_with, corrected
 from kinbin.storage.datafile import opened
 from kinbin.storage.format import Commit, Part
 from kinbin.storage.headers import CONFIG, Identity, numbers
+from kinbin.storage.lookups import identity_in
 from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
@@ -35,6 +37,8 @@ PartKey = tuple[int, bytes, int]
 """Run, part, index."""
 _BIG = 0x01
 _RUN_KEY = struct.Struct(">IcI")
+_VOTES, _VOTING_PAGES, _VOTING_BYTES = 2_000, 200_000, 16_384
+"""So many records are asked for the salt, on so many pages, of no more than so many bytes."""
 _META_KEYS = (CONFIG, b"manifest", b"state", INDEXES, QUOTA)
 
 
@@ -96,6 +100,41 @@ class Salvage:
         self._own: set[int] = set()
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
+        self.salt = self._salt()
+        """What the checksums of this file begin with."""
+
+    def _salt(self) -> int:
+        """The salt that most records tell: each has one with which its checksum is right, and those of sound ones are the same.
+
+        Without it nothing could be proved; so no single record is trusted with it.
+        """
+        votes: Counter[int] = Counter()
+        for number in range(2, min(self._pages.last_page + 1, _VOTING_PAGES)):
+            with suppress(CorruptData):
+                page = self._pages.raw(number)
+                if int.from_bytes(page[10:12], "little") & LEAF and int.from_bytes(page[:8], "little") == number:
+                    votes.update(self._told_by(page))
+            if votes.total() > _VOTES:
+                break
+        return votes.most_common(1)[0][0] if votes else 0
+
+    def _told_by(self, page: bytes) -> Iterator[int]:
+        """The salts that the entries of a leaf tell."""
+        for begin, end in self._spans(page):
+            for key, value, first in self._candidates(page, begin, end):
+                size = int.from_bytes(value, "little") if first else len(value)
+                if first and len(key) == _RUN_KEY.size:
+                    head = self._large(first, fmt.VALUE_HEADER)
+                    if fmt.names_key(head):
+                        yield begun_with(key, fmt.split_head(head)[4])
+                elif 4 < size <= _VOTING_BYTES:
+                    record = self._large(first, size) if first else value
+                    if key == b"identity":
+                        with suppress(CorruptData):
+                            yield identity_in(record).salt
+                    else:
+                        yield begun_with(key + record[4:], int.from_bytes(record[:4], "little"))
+                break
 
     def _exchanged(self) -> list[Meta]:
         """Meta pages that stand in each other's place."""
@@ -136,7 +175,7 @@ class Salvage:
         place = saved.parts.get(key) or saved.stale_parts.get(key)
         bound = self.is_bound(saved, key[0])
         found = None if place is None else self._body(key, place, bound=bound)
-        if (found is None or not found[1]) and (elsewhere := self._by_name(saved).get(zlib.crc32(fmt.run_key(*key)))):
+        if (found is None or not found[1]) and (elsewhere := self._by_name(saved).get(self._name(key))):
             found = self._body(key, elsewhere, bound=bound) or found
         return found
 
@@ -146,8 +185,13 @@ class Salvage:
             keys = [(run, part, 0) for part in (Part.HEADER, Part.ROW_NUMBERS)]
             places = [(fmt.run_key(*key), saved.parts.get(key) or saved.stale_parts.get(key)) for key in keys]
             heads = [(key, self._large(place[0], fmt.VALUE_HEADER)) for key, place in places if place is not None]
-            self._bound[run] = any(fmt.names_key(head) and fmt.split_head(head)[4] == zlib.crc32(key) for key, head in heads)
+            named = any(fmt.names_key(head) and fmt.split_head(head)[4] == zlib.crc32(key, self.salt) for key, head in heads)
+            self._bound[run] = named or bool(self.salt)
         return self._bound[run]
+
+    def _name(self, key: PartKey) -> int:
+        """How the header of a value names its key."""
+        return zlib.crc32(fmt.run_key(*key), self.salt)
 
     def _by_name(self, saved: Saved) -> dict[int, tuple[int, int]]:
         """Where values lie, by the name of the key that their headers have."""
@@ -166,20 +210,20 @@ class Salvage:
         room = len(value) - fmt.VALUE_HEADER
         body = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + min(size, room)]
         # What precedes the body in what the checksum covers; dead bits of any run may be of the last format.
-        for before in (fmt.run_key(*key),) if bound else (fmt.run_key(*key), b""):
+        for before, salt in ((fmt.run_key(*key), self.salt),) if bound else ((fmt.run_key(*key), 0), (b"", 0)):
             # The size stands in no checksum: one flipped bit of it is tried.
             for body_bytes in (size, *(size ^ 1 << bit for bit in range(32))):
                 some = value[fmt.VALUE_HEADER : fmt.VALUE_HEADER + body_bytes]
-                if body_bytes <= room and zlib.crc32(some, zlib.crc32(before)) == crc:
+                if body_bytes <= room and zlib.crc32(some, zlib.crc32(before, salt)) == crc:
                     return some, True
-            right = corrected(before + body, crc)
+            right = corrected(before + body, crc, salt)
             if right is not None and right.startswith(before):
                 return right[len(before) :], True
         if key[1] == Part.BLOCK:
             # Whatever is left of its header: of each row it is told whether it is one of this block (`saving`).
             return value[fmt.VALUE_HEADER :], False
         # One flipped bit of the name of its key does not make it the value of another one.
-        return (body, False) if not bound or (named ^ zlib.crc32(fmt.run_key(*key))).bit_count() < 2 else None
+        return (body, False) if not bound or (named ^ self._name(key)).bit_count() < 2 else None
 
     # -- pages
 
@@ -339,12 +383,12 @@ class Salvage:
         if first:
             value = self._large(first, int.from_bytes(value, "little"))
         if tree == b"items":
-            return _save_item(key, value, out.items, right=right)
+            return _save_item(key, value, self.salt, out.items, right=right)
         if tree == b"owners":
-            return _save_owners(key, value, out.owners, right=right)
+            return _save_owners(key, value, self.salt, out.owners, right=right)
         if tree == b"journal":
-            return _save_commit(key, value, out, right=right)
-        return _save_meta(key, value, out, right=right)
+            return _save_commit(key, value, self.salt, out, right=right)
+        return _save_meta(key, value, self.salt, out, right=right)
 
     def _take_stray(self, number: int, out: Saved, *, free: bool) -> None:
         """Save what a page holds that no tree reaches. Of a free one only what never changes."""
@@ -367,19 +411,26 @@ class Salvage:
         if first:
             value = self._large(first, int.from_bytes(value, "little"))
         if key in _META_KEYS:
-            return _save_meta(key, value, out, right=False, stray=True, only=CONFIG if free else None)
+            return _save_meta(key, value, self.salt, out, right=False, stray=True, only=CONFIG if free else None)
         if free:
             return False
-        if len(key) == 8 and (_save_commit(key, value, out, right=False) or _save_owners(key, value, out.doubtful_owners, right=False)):
+        if len(key) == 8 and _save_commit(key, value, self.salt, out, right=False):
             return True
-        return _save_item(key, value, out.doubtful_items, right=False)
+        if len(key) == 8 and _save_owners(key, value, self.salt, out.doubtful_owners, right=False):
+            return True
+        return _save_item(key, value, self.salt, out.doubtful_items, right=False)
 
 
-def _save_item(key: bytes, value: bytes, into: dict[bytes, tuple[int, bytes]], *, right: bool) -> bool:
+def _proved(message: bytes, crc: int, before: int, *, right: bool) -> bytes | None:
+    """The message, if its checksum proves it; right: with a flipped bit put right."""
+    return corrected(message, crc, before) if right else message if zlib.crc32(message, before) == crc else None
+
+
+def _save_item(key: bytes, value: bytes, salt: int, into: dict[bytes, tuple[int, bytes]], *, right: bool) -> bool:
     message, crc = key + value[4:], int.from_bytes(value[:4], "little")
     if len(value) < 12:
         return False
-    proved = corrected(message, crc) if right else message if zlib.crc32(message) == crc else None
+    proved = _proved(message, crc, salt, right=right)
     if proved is None:
         return False
     key, body = proved[: len(key)], proved[len(key) :]
@@ -387,59 +438,67 @@ def _save_item(key: bytes, value: bytes, into: dict[bytes, tuple[int, bytes]], *
     return True
 
 
-def _save_owners(key: bytes, value: bytes, into: dict[int, list[bytes]], *, right: bool) -> bool:
+def _save_owners(key: bytes, value: bytes, salt: int, into: dict[int, list[bytes]], *, right: bool) -> bool:
     message, crc = key + value[4:], int.from_bytes(value[:4], "little")
     if len(key) != 8 or len(value) < 4:
         return False
-    proved = corrected(message, crc) if right else message if zlib.crc32(message) == crc else None
+    proved = _proved(message, crc, salt, right=right)
     if proved is None:
         return False
     row = int.from_bytes(proved[:8], "big")
     if row > fmt.MOST_ROWS:
         # An item whose id has as many bytes: its checksum is made alike.
         return False
-    sealed = zlib.crc32(proved).to_bytes(4, "little") + proved[8:]
+    sealed = zlib.crc32(proved, salt).to_bytes(4, "little") + proved[8:]
     try:
-        ids = fmt.decode_owners(row, sealed)
+        ids = fmt.decode_owners(row, sealed, salt)
     except CorruptData:
         return False
     into.setdefault(row, ids)
     return True
 
 
-def _save_commit(key: bytes, value: bytes, out: Saved, *, right: bool) -> bool:
+def _save_commit(key: bytes, value: bytes, salt: int, out: Saved, *, right: bool) -> bool:
     crc = int.from_bytes(value[:4], "little")
     # Entries of earlier formats have a checksum that does not cover their key.
-    for before in (key, b"") if len(key) == 8 and len(value) > 4 else ():
-        message = corrected(before + value[4:], crc) if right else before + value[4:]
-        if message is None or (zlib.crc32(message) != crc and not right):
+    for before in ((key,) if salt else (key, b"")) if len(key) == 8 and len(value) > 4 else ():
+        message = _proved(before + value[4:], crc, salt, right=right)
+        if message is None:
             continue
         known = message[: len(before)] or key
         with suppress(CorruptData, FormatMismatch, ValueError):
             # Bytes of another kind, in which a checksum happens to be right, are no entry.
-            commit = fmt.decode_commit(known, zlib.crc32(message).to_bytes(4, "little") + message[len(before) :])
+            commit = fmt.decode_commit(known, zlib.crc32(message, salt).to_bytes(4, "little") + message[len(before) :], salt)
             out.commits.setdefault(int.from_bytes(known, "big"), commit)
             return True
     return False
 
 
-def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, stray: bool = False, only: bytes | None = None) -> bool:
+def _save_meta(key: bytes, value: bytes, salt: int, out: Saved, *, right: bool, stray: bool = False, only: bytes | None = None) -> bool:
     if (key.startswith(CHANGES) and len(key) > len(CHANGES)) or (key.startswith(DUE) and not value) or key.startswith(NOTE):
         # Derived, or of keys that the new collection does not know, or a note of just these items: it is not taken over.
         return True
-    if right and len(value) >= 4:
-        body = corrected(value[4:], int.from_bytes(value[:4], "little"))
-        value = value if body is None else zlib.crc32(body).to_bytes(4, "little") + body
-    if key == b"state" and len(value) >= 4 and zlib.crc32(value[4:]) == int.from_bytes(value[:4], "little"):
+    crc = int.from_bytes(value[:4], "little")
+    plain = _proved(value[4:], crc, 0, right=right) if len(value) >= 4 else None
+    if key == b"state" and plain is not None:
         # All that it says is worked out from the other records; how many items there were tells whether all were found.
         with suppress(KinbinError):
-            state = fmt.decode_state(value)
+            state = fmt.decode_state(_sealed(plain))
             # Of records that no tree reaches all but the last are old.
             if out.sequence is None or (stray and not out.state_reached and state.sequence > out.sequence):
                 out.counted, out.sequence, out.state_reached = state.items, state.sequence, not stray
         return True
+    keyed = _proved(key + value[4:], crc, salt, right=right) if salt and len(value) >= 4 else None
+    if keyed is not None:
+        key = keyed[: len(key)]
+    body = plain if keyed is None else keyed[len(key) :]
+    if body is None:
+        return False
     try:
-        data = fmt.decode_json(value, "a record")
+        data = fmt.decode_json(_sealed(body), "a record")
+        if salt and keyed is None and not (isinstance(data, dict) and "secret" in data):
+            # Only the identity has a checksum without the salt: this is a record of other files.
+            return False
         if key == b"commit" and isinstance(data, int) and only is None and out.written_for is None:
             out.written_for = data
         # The key of a record may be damaged: its content tells what it is.
@@ -450,6 +509,11 @@ def _save_meta(key: bytes, value: bytes, out: Saved, *, right: bool, stray: bool
     except CorruptData:
         return False
     return isinstance(data, list | dict | int)
+
+
+def _sealed(body: bytes) -> bytes:
+    """A record of the first tree as it is without a salt."""
+    return zlib.crc32(body).to_bytes(4, "little") + body
 
 
 def _take_object(data: dict[str, Any], out: Saved, *, others: bool) -> None:

@@ -53,8 +53,8 @@ def shrink(store: Store) -> None:
         with translated():
             draft.mkdir()
         with NewFile(draft) as file:
-            tally = Tally()
             with store.read() as reader:
+                tally = Tally(reader.salt)
                 file.put(immovable_records(reader, tally))
             # LMDB's lock is held from here until the new file has its name on disk: nothing is committed that it lacks.
             with store.write():
@@ -62,7 +62,8 @@ def shrink(store: Store) -> None:
                     file.put(other_records(reader, tally))
                     tally.finish()
                     moved = [*reader.moved(), reader.transaction][-_REMEMBERED:]
-                    file.finish(lambda _: {b"moved": encode_json(moved)}, reader.transaction)
+                    listed = encode_json(moved, reader.begun(b"moved"))
+                    file.finish(lambda _: {b"moved": listed}, reader.transaction)
                 with translated():
                     _like(store.path / DATA, draft / DATA)
                     (draft / DATA).rename(store.path / DATA)

@@ -42,7 +42,7 @@ from kinbin.storage.directories import sync_path
 from kinbin.storage.errors import reraise, translated
 from kinbin.storage.headers import Identity
 from kinbin.storage.lockfile import LOCK
-from kinbin.storage.lookups import Trees
+from kinbin.storage.lookups import Trees, identity_in
 from kinbin.storage.mapped import check_free, is_another, is_successor
 from kinbin.storage.opening import INHERITED, Opening
 from kinbin.storage.transactions import Reader, Writer
@@ -200,7 +200,7 @@ class Store:
             self.removed = True
             raise CollectionNotFound("the collection was removed, and there is another one of its name")
         self._identity = trees.identity_record
-        self._upgraded = self._identity or fmt.encode_json(Identity.new(name).encode())
+        self._upgraded = self._identity or fmt.encode_json(Identity.new(name, salted=False).encode())
         """What the first commit writes to files of format 1; another process may be faster."""
 
     def read(self) -> Snapshot:
@@ -436,7 +436,7 @@ class Store:
 
     def whose(self) -> Identity | None:
         """Whose files these are; None in format 1."""
-        return None if self._identity is None else Identity.decode(fmt.decode_json(self._identity, "the collection's identity"))
+        return None if self._identity is None else identity_in(self._identity)
 
     @property
     def identity(self) -> str:

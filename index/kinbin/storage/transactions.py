@@ -127,7 +127,11 @@ class Writer(Reader):
 
     def put_state(self, state: State) -> None:
         """Replace the state record; it names this transaction."""
-        self._put(META, b"state", fmt.encode_state(state, self._txn.id()))
+        self._put(META, b"state", fmt.encode_state(state.with_(salt=self.salt), self._txn.id()))
+
+    def put_json(self, key: bytes, data: Any) -> None:
+        """Replace a record of the first tree."""
+        self._put(META, key, fmt.encode_json(data, self.begun(key)))
 
     def put_identity(self, identity: Identity) -> None:
         """Say whose files these are."""
@@ -135,31 +139,32 @@ class Writer(Reader):
 
     def put_manifest(self, runs: list[int]) -> None:
         """Replace the list of runs."""
-        self._put(META, b"manifest", fmt.encode_json(runs))
+        self.put_json(b"manifest", runs)
 
     def put_configuration(self, configuration: Configuration) -> None:
         """Replace the configuration: only how many bands of how many hashes runs have may be another one."""
-        self._put(META, CONFIG, fmt.encode_json(configuration.encode()))
+        self.put_json(CONFIG, configuration.encode())
 
     def put_written_for(self, sequence: int) -> None:
         """Say which commit of the first store is written for, in the store of a field."""
-        self._put(META, b"commit", fmt.encode_json(sequence))
+        self.put_json(b"commit", sequence)
 
     def put_depths(self, data: dict[str, Any]) -> None:
         """Replace what was measured of the depths of candidates."""
-        self._put(META, b"depths", fmt.encode_json(data))
+        self.put_json(b"depths", data)
 
     def put_link_sets(self, sets: list[int]) -> None:
         """Replace the list of link sets."""
-        self._put(META, b"links", fmt.encode_json(sets))
+        self.put_json(b"links", sets)
 
     def put_declared_indexes(self, declared: Declared) -> None:
         """Replace the list of payload indexes."""
-        self._put(META, INDEXES, fmt.encode_json(declared.encode()))
+        self.put_json(INDEXES, declared.encode())
 
     def append_changes(self, sequence: int, items: list[tuple[bytes, int | None]]) -> None:
         """Log what a commit touched."""
-        self._put(META, change_key(sequence), encode_changes(items))
+        key = change_key(sequence)
+        self._put(META, key, encode_changes(items, self.begun(key)))
 
     def trim_changes(self, before: int) -> None:
         """Remove the log of the commits before one."""
@@ -168,7 +173,7 @@ class Writer(Reader):
 
     def put_items(self, records: Iterable[tuple[bytes, int, bytes]]) -> None:
         """Add or replace items: (id, row, payload)."""
-        values = {key: fmt.encode_item(key, row, payload) for key, row, payload in records}
+        values = {key: fmt.encode_item(key, row, payload, self.salt) for key, row, payload in records}
         self._secure(ITEMS, values)
         self._new[ITEMS].update(values)
         self._txn.cursor(db=self._handles[ITEMS]).putmulti(values.items())
@@ -190,7 +195,7 @@ class Writer(Reader):
                 gone.append(key)
                 continue
             (late if row >= past else kept).append(key)
-            new[key] = fmt.encode_owners(row, ids)
+            new[key] = fmt.encode_owners(row, ids, self.salt)
         # Rows that are new, as most are, follow the last: they go on one leaf, which the first and the last of them lead to.
         self._secure(OWNERS, kept + late[:1] + late[1:][-1:])
         self._txn.cursor(db=self._handles[OWNERS]).putmulti([(key, new[key]) for key in kept + late])
@@ -204,7 +209,7 @@ class Writer(Reader):
             CorruptData: the journal has one of this number, or of a later one.
         """
         key = fmt.sequence_key(sequence)
-        value = fmt.encode_commit(key, commit)
+        value = fmt.encode_commit(key, commit, self.salt)
         self._secure(JOURNAL, (key,))
         if not self._txn.put(key, value, db=self._handles[JOURNAL], append=True):
             raise CorruptData("the journal is ahead of the state record")
@@ -234,12 +239,12 @@ class Writer(Reader):
         value = self._new[RUNS].get(key)
         if value is None:
             return super().run_part(run, part, index, verify=verify)
-        return fmt.open_value(key, memoryview(value), verify=verify)
+        return fmt.open_value(key, memoryview(value), self.salt, verify=verify)
 
     def put_run_part(self, run: int, part: bytes, index: int, body: bytes | NDArray[Any]) -> None:
         """Add or replace one value of a run."""
         key = fmt.run_key(run, part, index)
-        self._put(RUNS, key, fmt.seal_value(key, body))
+        self._put(RUNS, key, fmt.seal_value(key, body, self.salt))
 
     def put_header(self, number: int, header: RunHeader | LinkSetHeader) -> None:
         """Add the header of a run or of a link set."""
@@ -253,7 +258,7 @@ class Writer(Reader):
             value = self._get(RUNS, key)
             dead = DeadRows.of(fmt.DEAD_ROWS)
             if value is not None:
-                body = fmt.open_value(key, memoryview(value), verify=True, bound=self._is_bound(run))
+                body = fmt.open_value(key, memoryview(value), self.salt, verify=True, bound=self._is_bound(run))
                 if len(body) != DEAD_BYTES:
                     raise CorruptData(f"run {run} marks rows dead that it does not have")
                 dead = DeadRows(fmt.DEAD_ROWS, np.frombuffer(body, np.uint8))

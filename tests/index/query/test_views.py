@@ -211,9 +211,14 @@ def test_rows_that_arrive_while_others_are_sealed_are_not_read_again(collection:
 
     collection.query(rows[0], k=1)
     original = Reader.journal
+
+    def noted(reader: Reader, after: int) -> Any:
+        read.append(after)
+        return original(reader, after)
+
     with monkeypatch.context() as patch:
         patch.setattr("kinbin.upkeep.sealing.write_run", built_while_rows_arrive)
-        patch.setattr(Reader, "journal", lambda self, after: read.append(after) or original(self, after))
+        patch.setattr(Reader, "journal", noted)
         assert collection._upkeep.step(quiet=True)
         assert collection.query(rows[399], k=1, mode="exact").ids == ["399"]
         assert collection.query(rows[300], k=1, mode="exact").ids != ["300"]

@@ -4,6 +4,7 @@ import dataclasses
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import naive_format
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.rows.record import four_are_sound, pack_rows, record_offsets
 from kinbin.storage import format as fmt
+from kinbin.storage.changes import change_key, decode_changes, encode_changes
 from kinbin.storage.format import FORMAT_VERSION, FRESH_BANDS, Commit, Part, State
 
 U64 = st.integers(0, 2**64 - 1)
@@ -31,7 +33,19 @@ PARTS = [
 ]  # fmt: skip
 BLOCK_KEY, OFFSETS_KEY = fmt.run_key(7, Part.BLOCK), fmt.run_key(7, Part.OFFSETS)
 ENTRY_KEY = fmt.sequence_key(9)
-STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False)
+
+SALT = 0x5A17_5A17
+"""What checksums begin with here."""
+encode_item = partial(fmt.encode_item, salt=SALT)
+decode_item = partial(fmt.decode_item, salt=SALT)
+encode_owners = partial(fmt.encode_owners, salt=SALT)
+decode_owners = partial(fmt.decode_owners, salt=SALT)
+encode_commit = partial(fmt.encode_commit, salt=SALT)
+decode_commit = partial(fmt.decode_commit, salt=SALT)
+seal_value = partial(fmt.seal_value, salt=SALT)
+open_value = partial(fmt.open_value, salt=SALT)
+
+STATE = State(sequence=300, manifest=4, next_row=2**40 + 1, items=77, sealed=290, next_run=12, dropped=False, salt=SALT)
 
 
 def commit_of(rows: int, dead: list[int], first_row: int = 5, seed: int = 0) -> Commit:
@@ -67,13 +81,17 @@ NUMBERS = st.tuples(U64, U64, U64, U64, U64, U64)
 
 @given(NUMBERS, st.booleans(), U64, st.none() | st.integers(0, 2**64 - 2), st.none() | st.integers(0, 2**64 - 2))
 def test_states_come_back(numbers: tuple[int, ...], dropped: bool, renames: int, rows: int | None, transaction: int | None) -> None:
-    """Every state of 64-bit numbers is decoded as it was encoded, by the second reader as well."""
-    state = State(*numbers, dropped, renames % 2**32, rows, transaction)  # type: ignore[call-arg, arg-type]
+    """Every state of 64-bit numbers is decoded as it was encoded, by the second reader as well, with a salt and without."""
+    for salt in (0, renames % 2**32):
+        _check_state(State(*numbers, dropped, renames % 2**32, rows, transaction, salt))  # type: ignore[call-arg, arg-type]
+
+
+def _check_state(state: State) -> None:
     value = fmt.encode_state(state)
-    assert len(value) == 76
+    assert len(value) == (80 if state.salt else 76)
     for read in (fmt.decode_state(value), fmt.decode_state(memoryview(value))):
         assert dataclasses.astuple(read) == dataclasses.astuple(state)
-    assert naive_format.state(value) == {**dataclasses.asdict(state), "dropped": int(dropped)}
+    assert naive_format.state(value) == {**dataclasses.asdict(state), "dropped": int(state.dropped)}
 
 
 @given(NUMBERS, st.booleans())
@@ -82,7 +100,7 @@ def test_states_of_format_1_are_read(numbers: tuple[int, ...], dropped: bool) ->
     body = struct.pack("<HHQQQQQQI", 1, dropped, *numbers, 7)
     value = zlib.crc32(body).to_bytes(4, "little") + body
     state = fmt.decode_state(value)
-    assert dataclasses.astuple(state) == (*numbers, dropped, 7, None, None)
+    assert dataclasses.astuple(state) == (*numbers, dropped, 7, None, None, 0)
     assert naive_format.state(value) == {**dataclasses.asdict(state), "dropped": int(dropped)}
     longer = body + bytes(16)
     with pytest.raises(CorruptData):
@@ -105,21 +123,18 @@ def test_halves_of_surrogate_pairs_come_back(names: list[str]) -> None:
 @given(IDS, st.integers(0, 2**48 - 1), st.binary(max_size=300))
 def test_items_come_back(key: bytes, row: int, payload: bytes) -> None:
     """Row and payload of every item are decoded as they were encoded, by the second reader as well."""
-    value = fmt.encode_item(key, row, payload)
+    value = encode_item(key, row, payload)
     assert (
-        fmt.decode_item(key, value)
-        == fmt.decode_item(memoryview(key), memoryview(value))
-        == naive_format.item(key, value)
-        == (row, payload)
+        decode_item(key, value) == decode_item(memoryview(key), memoryview(value)) == naive_format.item(key, value, SALT) == (row, payload)
     )
 
 
 @given(U64, st.lists(IDS, max_size=6))
 def test_owners_come_back(row: int, ids: list[bytes]) -> None:
     """The ids of every row are decoded as they were encoded, by the second reader as well."""
-    value = fmt.encode_owners(row, ids)
-    assert fmt.decode_owners(row, value) == fmt.decode_owners(row, memoryview(value)) == ids
-    assert naive_format.owners(fmt.row_key(row), value) == (row, ids)
+    value = encode_owners(row, ids)
+    assert decode_owners(row, value) == decode_owners(row, memoryview(value)) == ids
+    assert naive_format.owners(fmt.row_key(row), value, SALT) == (row, ids)
 
 
 @given(st.integers(0, 20), st.lists(U64, max_size=9, unique=True), st.integers(0, 2**48), st.integers(0, 99), st.booleans())
@@ -129,7 +144,7 @@ def test_commits_come_back(rows: int, dead: list[int], first_row: int, seed: int
     wanted = first_row + np.arange(rows, dtype=np.uint64) * np.uint64(1 + gaps)
     if gaps and rows:
         commit = dataclasses.replace(commit, numbers=wanted)
-    again = fmt.decode_commit(ENTRY_KEY, memoryview(fmt.encode_commit(ENTRY_KEY, commit)))
+    again = decode_commit(ENTRY_KEY, memoryview(encode_commit(ENTRY_KEY, commit)))
     assert len(again) == rows
     np.testing.assert_array_equal(again.row_numbers(), wanted)
     assert (again.numbers is None) == (commit.numbers is None)
@@ -152,11 +167,11 @@ def test_commits_come_back(rows: int, dead: list[int], first_row: int, seed: int
 def test_values_of_runs_come_back(part: bytes, body: bytes, run: int, index: int) -> None:
     """The body of every run value comes back, and the value is long enough to have pages of its own."""
     key = fmt.run_key(run, part, index)
-    value = fmt.seal_value(key, body)
+    value = seal_value(key, body)
     assert len(value) == max(4096, 16 + len(body))
     for verify in (True, False):
-        assert bytes(fmt.open_value(key, memoryview(value), verify=verify)) == body
-    assert naive_format.run_value(key, value) == (run, part.decode(), index, body)
+        assert bytes(open_value(key, memoryview(value), verify=verify)) == body
+    assert naive_format.run_value(key, value, SALT) == (run, part.decode(), index, body)
 
 
 @given(st.sampled_from(["<u2", "<u4", "<u8"]), st.lists(st.integers(0, 2**16 - 1), max_size=50))
@@ -164,8 +179,8 @@ def test_arrays_are_stored_as_their_bytes(dtype: str, numbers: list[int]) -> Non
     """An array of any width, strided or not, is stored as its little-endian bytes."""
     array = np.array(numbers * 2, dtype)
     for body in (array, array[::2]):
-        value = fmt.seal_value(OFFSETS_KEY, body)
-        np.testing.assert_array_equal(np.frombuffer(fmt.open_value(OFFSETS_KEY, memoryview(value), verify=True), dtype), body)
+        value = seal_value(OFFSETS_KEY, body)
+        np.testing.assert_array_equal(np.frombuffer(open_value(OFFSETS_KEY, memoryview(value), verify=True), dtype), body)
 
 
 @given(st.lists(U64, min_size=2, max_size=9))
@@ -192,12 +207,12 @@ RECORDS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "state": (fmt.encode_state(STATE), fmt.decode_state),
     "manifest": (fmt.encode_json([1, 2, 30]), lambda value: fmt.decode_json(value, "the list")),
     "configuration": (fmt.encode_json({"kernel": "ngmm", "seed": "1"}), lambda value: fmt.decode_json(value, "it")),
-    "item": (fmt.encode_item(b"a", 2**40 + 7, b'{"x":1}'), lambda value: fmt.decode_item(b"a", value)),
-    "item without payload": (fmt.encode_item(b"a", 0, b""), lambda value: fmt.decode_item(b"a", value)),
-    "owner": (fmt.encode_owners(2**40, [b"a"]), lambda value: fmt.decode_owners(2**40, value)),
-    "owners": (fmt.encode_owners(3, [b"a", b"bcd"]), lambda value: fmt.decode_owners(3, value)),
-    "commit": (fmt.encode_commit(ENTRY_KEY, commit_of(2, [1, 2**40])), lambda value: fmt.decode_commit(ENTRY_KEY, value)),
-    "commit without rows": (fmt.encode_commit(ENTRY_KEY, commit_of(0, [1])), lambda value: fmt.decode_commit(ENTRY_KEY, value)),
+    "item": (encode_item(b"a", 2**40 + 7, b'{"x":1}'), lambda value: decode_item(b"a", value)),
+    "item without payload": (encode_item(b"a", 0, b""), lambda value: decode_item(b"a", value)),
+    "owner": (encode_owners(2**40, [b"a"]), lambda value: decode_owners(2**40, value)),
+    "owners": (encode_owners(3, [b"a", b"bcd"]), lambda value: decode_owners(3, value)),
+    "commit": (encode_commit(ENTRY_KEY, commit_of(2, [1, 2**40])), lambda value: decode_commit(ENTRY_KEY, value)),
+    "commit without rows": (encode_commit(ENTRY_KEY, commit_of(0, [1])), lambda value: decode_commit(ENTRY_KEY, value)),
 }
 
 
@@ -225,51 +240,72 @@ def test_a_record_under_a_wrong_key_is_noticed(bit: int) -> None:
     """Owners of another row, and an item of another id, are refused: the checksum covers the key."""
     row = 2**40 + 7
     with pytest.raises(CorruptData):
-        fmt.decode_owners(row ^ 1 << bit, fmt.encode_owners(row, [b"a"]))
+        decode_owners(row ^ 1 << bit, encode_owners(row, [b"a"]))
     key = b"identity"
     wrong = (int.from_bytes(key, "big") ^ 1 << bit).to_bytes(8, "big")
     with pytest.raises(CorruptData):
-        fmt.decode_item(wrong, fmt.encode_item(key, row, b""))
+        decode_item(wrong, encode_item(key, row, b""))
     with pytest.raises(CorruptData):
-        fmt.decode_commit(wrong, fmt.encode_commit(key, commit_of(2, [1])))
+        decode_commit(wrong, encode_commit(key, commit_of(2, [1])))
 
 
 @pytest.mark.parametrize("other", [(7, Part.BLOCK, 1), (8, Part.BLOCK, 0), (7, Part.BLOCK, 2**32 - 1), (2**31, Part.BLOCK, 0)], ids=repr)
 @pytest.mark.parametrize("verify", [True, False])
 def test_a_run_value_under_a_wrong_key_is_noticed(other: tuple[int, bytes, int], verify: bool) -> None:
     """Of another run, or of another index, with or without a look at its body; of format 1, whose header names no key, it is not."""
-    value = fmt.seal_value(BLOCK_KEY, b"some body")
+    value = seal_value(BLOCK_KEY, b"some body")
     wrong = fmt.run_key(*other)
     with pytest.raises(CorruptData, match="part 'r' of a run stands in the place of another"):
-        fmt.open_value(wrong, memoryview(value), verify=verify)
+        open_value(wrong, memoryview(value), verify=verify)
     with pytest.raises(CorruptData, match="checksum"):
         # Neither does the checksum hold if the header is made to name that key.
-        fmt.open_value(wrong, memoryview(value[:12] + struct.pack("<I", zlib.crc32(wrong)) + value[16:]), verify=True)
+        open_value(wrong, memoryview(value[:12] + struct.pack("<I", zlib.crc32(wrong, SALT)) + value[16:]), verify=True)
     before = unbound_value(Part.BLOCK, b"some body")
-    assert bytes(fmt.open_value(wrong, memoryview(before), verify=verify)) == b"some body"
+    assert bytes(fmt.open_value(wrong, memoryview(before), 0, verify=verify)) == b"some body"
+    with pytest.raises(CorruptData, match="in the place of another"):
+        open_value(wrong, memoryview(before), verify=verify)
+
+
+@pytest.mark.parametrize("salt", [0, SALT ^ 1, SALT + 1])
+def test_records_of_other_files_are_noticed(salt: int) -> None:
+    """What is sound where checksums begin with another salt, or with none, is damage here, of every kind of record."""
+    key, commit = b"identity", commit_of(2, [1])
+    refused: list[Callable[[], object]] = [
+        lambda: decode_item(key, fmt.encode_item(key, 7, b"{}", salt)),
+        lambda: decode_owners(7, fmt.encode_owners(7, [b"a"], salt)),
+        lambda: decode_commit(key, fmt.encode_commit(key, commit, salt)),
+        lambda: open_value(BLOCK_KEY, memoryview(fmt.seal_value(BLOCK_KEY, b"body", salt)), verify=False),
+        lambda: fmt.decode_json(fmt.encode_json([1], fmt.begun(salt, b"manifest")), "it", fmt.begun(SALT, b"manifest")),
+        lambda: fmt.decode_json(fmt.encode_json([1], fmt.begun(SALT, b"links")), "it", fmt.begun(SALT, b"manifest")),
+        lambda: decode_changes(encode_changes([(b"a", 1)], fmt.begun(salt, change_key(1))), fmt.begun(SALT, change_key(1))),
+        lambda: decode_changes(encode_changes([(b"a", 1)], fmt.begun(SALT, change_key(2))), fmt.begun(SALT, change_key(1))),
+    ]
+    for one in refused:
+        with pytest.raises(CorruptData):
+            one()
 
 
 @pytest.mark.parametrize("body", [b"", b"some body", bytes(range(256)) * 16], ids=["empty", "short", "long"])
 def test_every_flipped_bit_of_a_run_value_is_noticed(body: bytes) -> None:
     """A run value with any one bit of header or body flipped is refused when it is verified; behind the body there is nothing to lose."""
-    value = fmt.seal_value(BLOCK_KEY, body)
+    value = seal_value(BLOCK_KEY, body)
     shown = value[: 16 + len(body) + 8]
     for place, wrong in enumerate(start + value[len(shown) :] for start in flipped(shown)):
         if place < 8 * (16 + len(body)):
             with pytest.raises(CorruptData, match="part 'r' of a run"):
-                fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=True)
+                open_value(BLOCK_KEY, memoryview(wrong), verify=True)
         else:
-            assert bytes(fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=True)) == body
+            assert bytes(open_value(BLOCK_KEY, memoryview(wrong), verify=True)) == body
 
 
 def test_a_run_value_never_reaches_beyond_itself() -> None:
     """Unverified as well, a value of another part, format or size than its header says is refused."""
-    for value in (fmt.seal_value(BLOCK_KEY, bytes(5000)), unbound_value(Part.BLOCK, bytes(5000))):
-        band = fmt.seal_value(fmt.run_key(7, Part.BAND), bytes(5000))
+    for value in (seal_value(BLOCK_KEY, bytes(5000)), unbound_value(Part.BLOCK, bytes(5000))):
+        band = seal_value(fmt.run_key(7, Part.BAND), bytes(5000))
         longer = value[:8] + struct.pack("<I", 2**32 - 1) + value[12:]
         for wrong in (value[:15], value[:-1], b"", band, value[:4] + b"\3" + value[5:], longer):
             with pytest.raises(CorruptData):
-                fmt.open_value(BLOCK_KEY, memoryview(wrong), verify=False)
+                open_value(BLOCK_KEY, memoryview(wrong), verify=False)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
@@ -325,32 +361,32 @@ def test_a_flipped_bit_in_one_of_four_rows_is_noticed(wide: bool) -> None:
 # -- versions
 
 
-@pytest.mark.parametrize("version", [4, 9, 65_535])
+@pytest.mark.parametrize("version", [5, 9, 65_535])
 def test_another_format_is_named_with_both_numbers(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """A state record or journal entry of another format is refused as that, not as damage, and the text has both numbers."""
     with monkeypatch.context() as patch:
         patch.setattr(fmt, "FORMAT_VERSION", version)
         patch.setattr(fmt, "ENTRY_FORMAT", version)
-        state, commit = fmt.encode_state(STATE), fmt.encode_commit(ENTRY_KEY, commit_of(1, []))
+        state, commit = fmt.encode_state(STATE), encode_commit(ENTRY_KEY, commit_of(1, []))
     with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format {FORMAT_VERSION}$"):
         fmt.decode_state(state)
     with pytest.raises(FormatMismatch, match=f"format {version}, this Kinbin reads format 3$"):
-        fmt.decode_commit(ENTRY_KEY, commit)
+        decode_commit(ENTRY_KEY, commit)
 
 
 @pytest.mark.parametrize("size", [6, 59, 61, 300])
 def test_a_newer_format_may_have_any_length(size: int) -> None:
     """Whatever the length of a newer format's state record: it is told from damage by its first six bytes."""
-    body = struct.pack("<H", 4) + bytes(range(1, 251))[: size - 6]
+    body = struct.pack("<H", 5) + bytes(range(1, 251))[: size - 6]
     value = zlib.crc32(body).to_bytes(4, "little") + body
-    with pytest.raises(FormatMismatch, match="format 4, this Kinbin reads format 3"):
+    with pytest.raises(FormatMismatch, match="format 5, this Kinbin reads format 4"):
         fmt.decode_state(value)
 
 
 def test_ids_of_a_row_are_never_an_item() -> None:
     """The record of a row's ids, found in the place of an item, is refused, though its checksum is right."""
     for ids in ([b"item-0000"], [b"a", b"b", b"c", b"d"], [b"abcd", b"efgh"], ["é".encode() * 20]):
-        record = fmt.encode_owners(7, ids)
+        record = encode_owners(7, ids)
         with pytest.raises(CorruptData):
-            fmt.decode_item(fmt.row_key(7), record)
-    assert fmt.decode_item(b"i", fmt.encode_item(b"i", 2**48 - 1, b"{}")) == (2**48 - 1, b"{}")
+            decode_item(fmt.row_key(7), record)
+    assert decode_item(b"i", encode_item(b"i", 2**48 - 1, b"{}")) == (2**48 - 1, b"{}")

@@ -29,11 +29,13 @@ def shown(document: str) -> list[dict[str, Any]]:
 def without_sample(record: dict[str, Any]) -> dict[str, Any]:
     """A record; of a run's header what FORMAT.md fixes, without the sample that queries are planned by; of the identity not the secret."""
     if bytes.fromhex(record["key"]) == b"identity":
-        return {"collection": naive_format.data(bytes.fromhex(record["value"]))["collection"]}
+        told = naive_format.data(bytes.fromhex(record["value"]))
+        assert told.pop("secret")
+        return told  # type: ignore[no-any-return]
     if record["tree"] != "runs" or record["key"][8:10] != Part.HEADER.hex():
         return record
     value = bytes.fromhex(record["value"]) + bytes(record["zeros"])
-    _, _, _, body = naive_format.run_value(bytes.fromhex(record["key"]), value)
+    _, _, _, body = naive_format.run_value(bytes.fromhex(record["key"]), value, format_example.SALT)
     header = naive_format.data(body)
     del header["contrast"]
     return {"key": record["key"], "header": header}
@@ -61,7 +63,7 @@ def test_the_explanation_is_true(tmp_path: Path) -> None:
     files = naive_format.read(tmp_path / "collections" / "e")
     assert files.state == {
         "dropped": 0, "sequence": 4, "manifest": 1, "next_row": 5, "items": 5, "sealed": 2, "next_run": 2, "renames": 0,
-        "transaction": 9, "rows": 4,
+        "transaction": 9, "rows": 4, "salt": format_example.SALT,
     }  # fmt: skip
     assert files.items == {"a": (0, b'{"x":1}'), "b": (0, b""), "e": (2, b""), "f": (3, b""), "é": (4, b"")}
     assert files.owners == {0: [b"a", b"b"], 2: [b"e"], 3: [b"f"], 4: ["é".encode()]}

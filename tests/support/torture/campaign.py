@@ -27,6 +27,8 @@ GRAVE = (
 )  # fmt: skip
 BAD = (*GRAVE, "rows missing from approximate answers")
 """Outcomes that nobody should see; `GRAVE` ones are broken promises."""
+_TWIN = 3_000_017
+"""Added to a seed for a collection that is made alike, of other items."""
 LONGEST = 20.0
 """Seconds of processor time after which a use is a loop."""
 
@@ -132,11 +134,11 @@ def cases(judge: Judge, whole: Mapping[str, bytes], harms: Sequence[tuple[str, H
         shutil.rmtree(place, ignore_errors=True)
 
 
-def harms_to(name: str, data: bytes, rng: random.Random, counts: Sequence[int]) -> list[Harm]:
-    """Flips and page harms to one file, a store or another one."""
+def harms_to(name: str, data: bytes, rng: random.Random, counts: Sequence[int], others: tuple[bytes, ...] = ()) -> list[Harm]:
+    """Flips and page harms to one file, a store or another one. others: stores whose pages may stand in the place of its own."""
     if not name.endswith("data.mdb"):
         return [*plain_flips(data, rng, counts[0]), *plain_cuts(data, rng, counts[1])]
-    pages = PageMap.of(data)
+    pages = PageMap.of(data, others)
     return [*flips(pages, rng, counts[0]), *page_harms(pages, rng, counts[1])]
 
 
@@ -151,10 +153,17 @@ def damage_campaign(
     sound = work / f"sound{seed}"
     specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, list(FORMS)[seed % len(FORMS)]).receive(120)
     whole = {name: (sound / "collections" / "c" / name).read_bytes() for name in specimen.files}
+    twin = work / f"twin{seed}"
+    nursery.start("torture.specimen:built_apart", str(twin), seed + _TWIN, specimen.form).receive(120)
+    there = {name: twin / "collections" / "c" / name for name in specimen.files}
+    twins = {name: (path.read_bytes(),) for name, path in there.items() if path.exists()}
+    stores = {name: data for name, data in whole.items() if name.endswith("data.mdb")}
     harms: list[tuple[str, Harm]] = []
     for at, (name, data) in enumerate(whole.items()):
         share = [(count + at) // len(whole) for count in counts]
-        harms += [(name, harm) for harm in harms_to(name, data, rng, share)]
+        # Of the other stores of the collection, and of one that was made alike.
+        others = (*(other for store, other in stores.items() if store != name), *twins.get(name, ()))
+        harms += [(name, harm) for harm in harms_to(name, data, rng, share, others)]
     rng.shuffle(harms)
     tally, began = Tally(), time.monotonic()
     for case in cases(Judge(nursery, specimen), whole, harms, work):
@@ -164,4 +173,5 @@ def damage_campaign(
         if time.monotonic() - began > seconds:
             break
     shutil.rmtree(sound)
+    shutil.rmtree(twin)
     return tally

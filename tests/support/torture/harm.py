@@ -107,6 +107,38 @@ def _misdirected(pages: PageMap, rng: random.Random) -> Harm:
     return Harm("copied page", f"{second} over {first}: page {other} over {one}", ((one * PAGE, content),))
 
 
+def _foreign(pages: PageMap, rng: random.Random) -> Harm:
+    """A page of another file that was written alike, mostly that of the same number."""
+    others = [other for other in pages.others if len(other) > 2 * PAGE]
+    if not others:
+        return _random(pages, rng)
+    page, kind = _page(pages, rng)
+    data = rng.choice(others)
+    source = page if rng.random() < 0.8 and (page + 1) * PAGE <= len(data) else rng.randrange(2, len(data) // PAGE)
+    content = (pages.data if source != page else data)[page * PAGE :][:8] + data[source * PAGE + 8 :][: PAGE - 8]
+    return Harm("foreign page", f"{kind}: page {page}, page {source} of another file", ((page * PAGE, content),))
+
+
+def _large_nodes(pages: PageMap) -> list[Node]:
+    return [node for leaves in pages.leaves.values() for page in leaves for node in pages.nodes(page) if node.big]
+
+
+def _foreign_value(pages: PageMap, rng: random.Random) -> Harm:
+    """A large value of another file in the place of that of its key, or of one of its size."""
+    others = [PageMap.of(other) for other in pages.others if len(other) > 2 * PAGE]
+    if not others:
+        return _swapped_values(pages, rng)
+    there = rng.choice(others)
+    own, strange = (_large_nodes(one) for one in (pages, there))
+    pairs = [(mine, other) for mine in own for other in strange if mine.pages == other.pages]
+    alike = [(mine, other) for mine, other in pairs if mine.key == other.key]
+    some = alike if alike and rng.random() < 0.7 else pairs
+    if not some:
+        return _swapped_values(pages, rng)
+    mine, other = rng.choice(some)
+    return Harm("foreign value", f"{other.key!r} of another file over {mine.key!r}", ((_body(pages, mine)[0], _body(there, other)[1]),))
+
+
 def _pair(pages: PageMap, rng: random.Random) -> tuple[Node, Node] | None:
     """Two large values that fit in each other's place, of one part of runs if they are values of runs; None: there are none."""
     kinds: dict[tuple[str, bytes, int], list[Node]] = {}
@@ -156,7 +188,8 @@ def _cut(pages: PageMap, rng: random.Random) -> Harm:
 
 HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
     "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "swapped pages": _swapped, "copied page": _misdirected,
-    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut,
+    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut, "foreign page": _foreign,
+    "foreign value": _foreign_value,
 }  # fmt: skip
 """By name, what happens to whole pages."""
 

@@ -49,11 +49,13 @@ class PageMap:
     """By tree, in the order of keys."""
     last_page: int = 0
     transaction: int = 0
+    others: tuple[bytes, ...] = ()
+    """Other sound files, whose pages may stand in the place of this one's."""
 
     @classmethod
-    def of(cls, data: bytes) -> PageMap:
+    def of(cls, data: bytes, others: tuple[bytes, ...] = ()) -> PageMap:
         """The map of a sound file."""
-        out = cls(data)
+        out = cls(data, others=others)
         metas = []
         for page in (0, 1):
             start = page * PAGE + _META
