@@ -76,6 +76,8 @@ def _damage(asked: argparse.Namespace, work: Path, seed: int) -> bool:
             damage_campaign(nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began))
             nursery.end_children()
             flips, pages, seed = flips - share[0], pages - share[1], seed + 1
+            # It takes hours, and may be ended.
+            _say(f"{time.monotonic() - began:.0f} s, through seed {seed - 1}: {total.table().splitlines()[0]}")
     _say(f"damage: {time.monotonic() - began:.0f} s, through seed {seed - 1}\n{total.table()}")
     return not total.of(GRAVE)
 
