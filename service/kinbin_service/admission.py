@@ -5,24 +5,24 @@
 3. Work that waited longer than the deadline is refused (503), and work whose client has left is
    dropped; neither is started. A write that was started is finished: it is then durable, though nobody heard of it.
    A search that was started is told when its client has left, and when it has run for `search_seconds` (503); it ends at its next look.
-4. A thread that is done takes the next work itself, under one lock: under overload the event loop is busy with refusals,
-   and threads that waited for it would stand idle.
-5. The threads give way to the event loop where processors are short: a refusal is worth nothing late.
+4. A thread that is done takes the next work of its kind itself, under one lock: under overload the event loop is busy with
+   refusals, and threads that waited for it would stand idle.
+5. Where processors are short the event loop goes first: a refusal is worth nothing late. Reads and writes have threads of their
+   own, for a thread that has just written has used up what the scheduler gives it, and a query would wait for that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import kinbin
+from kinbin_service.priorities import LOOP, READS, WRITES, Priority, prefer
 from kinbin_service.problems import Refusal
 
 __all__ = ["Admission", "ClientGone"]
@@ -30,17 +30,7 @@ __all__ = ["Admission", "ClientGone"]
 _UNWATCHED_SECONDS = 0.1
 """A search that takes no longer is not watched for its client's leaving: a task for each would cost more than it spares."""
 
-_NICE = 5
-"""By so much less than the event loop the threads want a processor (three to one): it refuses, and tells of health, while all compute."""
-
 Result = TypeVar("Result")
-
-
-def _step_back(loop: int) -> None:
-    """Let the thread of the event loop go before this one. Where threads have no priority of their own nothing is done."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, loop) + _NICE)
 
 
 class ClientGone(Exception):
@@ -79,9 +69,23 @@ class Admission:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(
-            threads, thread_name_prefix="kinbin-work", initializer=_step_back, initargs=(threading.get_native_id(),)
-        )
+        base = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
+        prefer(LOOP, base)
+        self._reads = self._pool("kinbin-read", threads, READS, base)
+        self._writes = self._pool("kinbin-write", self.write_threads, WRITES, base)
+
+    @staticmethod
+    def _pool(name: str, threads: int, priority: Priority, base: int) -> ThreadPoolExecutor:
+        """Threads that run already: one that another began would have its priority, and most users may not raise it."""
+        pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=prefer, initargs=(priority, base))
+        all_run = threading.Event()
+        for _ in range(threads):
+            pool.submit(all_run.wait)
+        all_run.set()
+        return pool
+
+    def _submit(self, job: _Job) -> None:
+        (self._writes if job.writes else self._reads).submit(self._work, job)
 
     @property
     def waiting(self) -> int:
@@ -109,7 +113,7 @@ class Admission:
         if job.started:
             self._unheard += 1
             self._idle.clear()
-            self._pool.submit(self._work, job)
+            self._submit(job)
         else:
             await self._wait(job, gone)
         result: Result = await (job.done if cancel is None else self._watched(job, gone, cancel))
@@ -156,7 +160,8 @@ class Admission:
             if not job.done.done():
                 job.done.set_exception(Refusal("stopping", "the service is stopping"))
         await self._idle.wait()
-        self._pool.shutdown()
+        for pool in (self._reads, self._writes):
+            pool.shutdown()
 
     def _may_begin(self, writes: bool) -> bool:
         return self.running < self.threads and not (writes and self.writing >= self.write_threads)
@@ -183,12 +188,12 @@ class Admission:
             # Heard of before any of them can end.
             self._loop.call_soon_threadsafe(self._hear, ended, result, error, len(others) + (job is not None))
             for other in others:
-                self._pool.submit(self._work, other)
+                self._submit(other)
 
     def _next(self, ended: _Job) -> tuple[_Job | None, list[_Job]]:
         """What is started now that a job has ended, in order of arrival: a read may pass writes that wait for other writes.
 
-        The first is for the thread that asks; others, such as a read and a write at once, are for threads that are free.
+        The first of its kind is for the thread that asks; others are for threads that are free.
         """
         with self._lock:
             self.running -= 1
@@ -199,7 +204,8 @@ class Admission:
                 job = self._waiting.popleft()
                 (started if self._begin(job) else passed).append(job)
             self._waiting.extendleft(reversed(passed))
-        return (started[0] if started else None), started[1:]
+        own = next((job for job in started if job.writes == ended.writes), None)
+        return own, [job for job in started if job is not own]
 
     def _hear(self, job: _Job, result: Any, error: BaseException | None, begun: int) -> None:
         """Pass on how a call ended; begun: calls that were started in its place."""
