@@ -7,15 +7,14 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack, cast
 
 from kinbin.aliased import Aliased
-from kinbin.apart import check_apart
 from kinbin.backups import BackingUp
 from kinbin.collection import Collection
 from kinbin.creating import (
@@ -30,7 +29,6 @@ from kinbin.creating import (
 )
 from kinbin.errors import (
     Closed,
-    CollectionExists,
     CollectionNotFound,
     FormatMismatch,
     InvalidInput,
@@ -42,34 +40,30 @@ from kinbin.errors import (
 from kinbin.fields.collection import FieldsCollection
 from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
 from kinbin.limits import limit
+from kinbin.mending import Mending
 from kinbin.parameters import path_of
-from kinbin.records import CheckReport, RepairReport
-from kinbin.repair import Damaged
 from kinbin.restoring import Restoring
 from kinbin.rows.identity import check_name
 from kinbin.sharing import SHARED, bound
 from kinbin.snapshots.kept import Snapshots
 from kinbin.storage.aliases import Aliases
-from kinbin.storage.creation import FIELDS, create_store
+from kinbin.storage.creation import create_store
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
-from kinbin.storage.folder import holds, listed, odd_ones, refuse_denied, remove_leftovers, which
+from kinbin.storage.folder import holds, listed, refuse_denied, remove_leftovers, which
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.mapped import refuse_files_of_others
 from kinbin.storage.opening import INHERITED
-from kinbin.storage.recovery import Recoverable, recover, recoverable
 from kinbin.upkeep.indexing import checked_kinds
 
 __all__ = ["Database", "open"]
 
 _FOLDER = "collections"
-_ODD = "this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"
-"""What a check says of a directory that lies among collections."""
 _TRIES = 20
 """Openings of a collection that others remove and make anew meanwhile."""
 
 
-class Database(Aliased, Restoring, BackingUp):
+class Database(Aliased, Restoring, BackingUp, Mending):
     """Collections by name. Thread-safe; open it after a fork, never before.
 
     Opening the same directory twice in a process gives two `Database`s that share their collections.
@@ -352,120 +346,9 @@ class Database(Aliased, Restoring, BackingUp):
         with translated():
             return listed(self._folder)
 
-    def recoverable(self, name: str) -> list[Recoverable]:
-        """The sound states of a collection that opening refuses, the last first; of the store of a field by NAME/FIELD. Reads all of it.
-
-        Raises:
-            CollectionNotFound. FormatMismatch: these are no files of Kinbin.
-        """
-        return recoverable(self._folder_of(name))
-
-    def recover(self, name: str, transaction: int) -> None:
-        """Go on with one of the `recoverable` states, deliberately: what came after it is lost. Nobody may have the collection open.
-
-        The file as it was stays beside, as `data.mdb.damaged`.
-
-        Raises:
-            CollectionNotFound. InvalidInput: there is no such state. StorageError: it could not be written.
-        """
-        recover(self._folder_of(name), transaction)
-
-    def stores_of_fields(self, name: str) -> list[str]:
-        """NAME/FIELD of each store of a field, which `recoverable` and `recover` take alone; none where the items have one vector.
-
-        Raises:
-            CollectionNotFound.
-        """
-        folder = self._folder_of(name)
-        with translated():
-            there = sorted(entry.name for entry in (folder / FIELDS).iterdir()) if (folder / FIELDS).is_dir() else []
-        return [f"{name}/{field}" for field in there]
-
-    def _folder_of(self, name: str) -> Path:
-        """Where a collection lies, or (NAME/FIELD) the store of a field; nothing of it is opened."""
-        self._check_open()
-        collection, _, field = name.partition("/") if isinstance(name, str) else (name, "", "")
-        collection = self._meant(check_name(collection))
-        folder = self._folder / collection
-        if field:
-            check_name(field, "field")
-            folder = folder / FIELDS / field
-        with translated():
-            if not holds(folder):
-                raise self._not_found(name)
-        return folder
-
     def background(self) -> dict[str, dict[str, Any]]:
         """By name, what failed in the background of each collection that is open here (`Collection.background`). Waits for nobody."""
         return {name: used.background() for name, used in self._used.copy().items()}
-
-    def losses(self) -> dict[str, str]:
-        """By name, what happened to the files of collections that are open here: they were removed, replaced or cut. Cost: 4 µs a file.
-
-        Of those that were removed searches still answer, until they are closed: make a snapshot of them before that. Collections that
-        were dropped, by whatever process, are none of them.
-        """
-        out = {}
-        for name, used in self._used.copy().items():
-            if not used._is_named():
-                continue
-            stores = [used._store, *(field._store for field in getattr(used, "_fields", {}).values())]
-            if told := [loss for store in stores if (loss := store.loss()) is not None]:
-                out[name] = told[0]
-        return out
-
-    def check(self, names: Iterable[str] | None = None, progress: Callable[[str, str], None] | None = None) -> dict[str, CheckReport]:
-        """What `Collection.check` finds in each of these collections (None: in all), looked at in a process of its own.
-
-        Files may be so damaged that reading them ends a process: that is then the report. progress: is told of (name, what is
-        looked at). Cost: that of the checks, and a second for the process.
-
-        Raises:
-            CollectionNotFound.
-        """
-        there = self.collections()
-        wanted = there if names is None else list(dict.fromkeys(self._meant(check_name(name)) for name in names))
-        for name in wanted:
-            if name not in there:
-                raise self._not_found(name)
-        with translated():
-            found = check_apart(self.path, wanted, progress)
-            odd = odd_ones(self._folder) if names is None else []
-        return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD], checked=False))
-
-    def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
-        """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
-
-        The damaged files are read without LMDB and stay as they are. Every item whose vector is proved by its checksum is taken over,
-        with its payload where that is; one flipped bit of a record is put right. Runs, postings, links and owners are made anew.
-        Nobody may write to the damaged collection meanwhile. progress(done, items): is told how far it is.
-
-        Cost: that of adding the items; ids and payloads are held in memory.
-
-        Raises:
-            CollectionNotFound. CollectionExists: `into` is there. CorruptData: nothing can be saved; there is no new collection then.
-        """
-        if isinstance(name, str) and "/" in name:
-            raise InvalidInput.of("bad_name", f"a field is repaired with its collection: {name.partition('/')[0]}", field="name")
-        name = self._meant(check_name(name))
-        into = f"{name}-repaired" if into is None else into
-        check_name(into)
-        if name not in self.collections():
-            raise self._not_found(name)
-        if into in self.collections():
-            raise CollectionExists(f"the collection {into!r} exists; take another name (`into`, --into), or drop it first")
-        with translated(), closing(Damaged(self._folder / name)) as damaged:
-
-            def create() -> None:
-                create_store(self._folder / into, damaged.configuration, damaged.fields)
-
-            target: object = self._created(into, create, lambda _: self.collection(into))
-            assert isinstance(target, Collection | FieldsCollection)
-            try:
-                return damaged.save_into(target, progress)
-            except BaseException:
-                self.drop_collection(into)
-                raise
 
     def drop_collection(self, name: str, *, damaged: bool = False) -> None:
         """Remove a collection and its files; uses of it elsewhere are refused from then on.
