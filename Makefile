@@ -45,7 +45,7 @@ NPM := npm --prefix $(TS) --silent
 MODULES := $(TS)/node_modules/.package-lock.json
 TYPESCRIPT := $(if $(and $(shell command -v node),$(shell command -v npm)),$(TS)/build/.stamp)
 
-.PHONY: help run serve check lint types layers docs-check docs-site test test-again torture torture-cluster fuzz-api bench reproduce typescript format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check docs-site test test-quick test-again torture torture-cluster fuzz-api bench reproduce typescript format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ test: $(VENV)/.dev $(TYPESCRIPT) ## the whole test suite (ARGS="-k words" for a 
 	$(WARM_UP)
 	TMPDIR="$(or $(SCRATCH),$$($(BIN)/python tests/support/scratch.py))" $(KEEP_BYTECODE) OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
+
+test-quick: ARGS += -m "not slow"
+test-quick: test ## the suite without what takes the longest: servers, clusters, browsers, kills, statistics (all of it before a change lands)
 
 test-again: $(VENV)/.dev ## what failed in the last run of the suite, alone: at most three tests
 	$(BIN)/python tests/support/failed.py 3
