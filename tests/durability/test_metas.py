@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,13 @@ pytestmark = pytest.mark.durability
 
 PAGE, ROWS = 4096, 60
 MAGIC, VERSION, NUMBER, FLAGS = 16, 20, 0, 10
+PAGE_SIZE_AT, LAST_PAGE_AT, META_BYTES = 40, 136, 152
+OTHER = """
+import sys, kinbin
+with kinbin.open(sys.argv[1]) as database:
+    database.collection("c").add(["b"], [[1.0, 2, 3, 4]])
+"""
+"""Another process that writes."""
 
 
 def zeroed(page: bytearray) -> None:
@@ -117,3 +126,109 @@ def test_lost_meta_pages_leave_no_empty_collection(file: Path, rng: np.random.Ge
         with pytest.raises(kinbin.CorruptData, match=f"nothing can be saved.*{ROWS} more items were stored"):
             database.repair("c")
         assert database.collections() == ["c"]
+
+
+def flip(file: Path, bit: int, *, number: int) -> None:
+    """One bit of a meta page, 0 or 1, of a file that may be open."""
+    with file.open("r+b") as opened:
+        opened.seek(number * PAGE + bit // 8)
+        byte = opened.read(1)[0]
+        opened.seek(number * PAGE + bit // 8)
+        opened.write(bytes([byte ^ 1 << bit % 8]))
+
+
+def newest_of(file: Path) -> int:
+    """The number of the newest meta page."""
+    content = file.read_bytes()
+    return max((0, 1), key=lambda number: transaction(bytearray(content[number * PAGE :][:PAGE])))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_no_commit_goes_on_from_a_damaged_meta_page(file: Path, rng: np.random.Generator, seen: bool) -> None:
+    """LMDB takes most of the next meta page from the newest: whatever bit of that one flips, nothing is acknowledged until it is whole."""
+    rows = rng.random((ROWS, 4)) + 0.1
+    ids = [f"i{i}" for i in range(ROWS)]
+    bits = [8 * at + int(rng.integers(8)) for at in range(META_BYTES)] + [8 * at + bit for at in (40, 41, 42, 43) for bit in range(8)]
+    with kinbin.open(file.parents[2]) as database:
+        database.create_collection("c", dim=4)
+    for bit in bits:
+        with still(), kinbin.open(file.parents[2]) as database:
+            collection = database.collection("c")
+            collection.add(ids[:20], rows[bit % 20 :][:20])
+            if seen:
+                assert collection.count() == 20
+            number = newest_of(file)
+            flip(file, bit, number=number)
+            for _ in range(2):
+                with pytest.raises(kinbin.CorruptData):
+                    collection.add(ids[20:40], rows[20:40])
+            flip(file, bit, number=number)
+    with kinbin.open(file.parents[2]) as database:
+        collection = database.collection("c")
+        assert collection.count() == 20
+        collection.add(ids, rows)
+        assert collection.count() == ROWS
+        assert database.check()["c"].ok
+
+
+@pytest.mark.parametrize("harm", [(40, 0), (40, 31), (32, 12), (136, 0)], ids=["page size", "page size", "map", "last page"])
+def test_a_meta_page_that_another_process_left_is_looked_at(file: Path, rng: np.random.Generator, harm: tuple[int, int]) -> None:
+    """What one process wrote, and harm befell before another one saw it, is held against the file and the page before."""
+    at, bit = harm
+    with still(), kinbin.open(file.parents[2]) as database:
+        collection = database.create_collection("c", dim=4)
+        collection.add(["a"], rng.random((1, 4)))
+        subprocess.run([sys.executable, "-c", OTHER, str(file.parents[2])], check=True)
+        content = file.read_bytes()
+        number = newest_of(file)
+        last = int.from_bytes(content[number * PAGE + LAST_PAGE_AT :][:8], "little")
+        if at == LAST_PAGE_AT:
+            # The highest bit that makes it less than what the other page says, and leaves the pages of the trees.
+            bit = last.bit_length() - 1
+        flip(file, at * 8 + bit, number=number)
+        with pytest.raises(kinbin.CorruptData):
+            collection.add(["c"], rng.random((1, 4)))
+
+
+@pytest.mark.parametrize("which", ["the newest", "both"])
+@pytest.mark.parametrize("bit", [0, 5, 12, 31])
+def test_meta_pages_with_a_wrong_page_size_cost_nothing(file: Path, rng: np.random.Generator, which: str, bit: int) -> None:
+    """All is saved: the place of the second meta page tells the size."""
+    rows = rng.random((ROWS, 4)) + 0.1
+    with still(), kinbin.open(file.parents[2]) as database:
+        collection = database.create_collection("c", dim=4)
+        collection.add([f"i{i}" for i in range(20)], rows[:20])
+        collection.compact()
+        collection.add([f"i{i}" for i in range(20, ROWS)], rows[20:])
+    newest = newest_of(file)
+    for number in (0, 1) if which == "both" else (newest,):
+        flip(file, PAGE_SIZE_AT * 8 + bit, number=number)
+    with kinbin.open(file.parents[2]) as database:
+        assert not database.check()["c"].ok
+        report = database.repair("c")
+        assert (report.items, report.lost) == (ROWS, 0)
+
+
+@pytest.mark.parametrize("fields", [False, True])
+def test_a_last_transaction_that_is_told_as_the_one_before_the_last(file: Path, rng: np.random.Generator, fields: bool) -> None:
+    """One flipped bit of its number, and the two still follow each other: no older state is opened in its place, and all is saved."""
+    of = {"fields": {"a": {"dim": 4}}} if fields else {"dim": 4}
+    rows = rng.random((ROWS, 4)) + 0.1
+    with still(), kinbin.open(file.parents[2]) as database:
+        collection = database.create_collection("c", **of)
+        for i in range(ROWS):
+            collection.add([f"i{i}"], {"a": rows[i : i + 1]} if fields else rows[i : i + 1])
+            if i >= 20 and transaction(bytearray(file.read_bytes()[newest_of(file) * PAGE :][:PAGE])) & 2:
+                break
+        count = collection.count()
+    number = newest_of(file)
+    flip(file, 8 * (LAST_PAGE_AT + 8) + 1, number=number)
+    assert newest_of(file) != number
+    with kinbin.open(file.parents[2]) as database:
+        with pytest.raises(kinbin.CorruptData, match="which state is the last is not known"):
+            database.collection("c")
+        assert not database.check()["c"].ok
+        report = database.repair("c")
+        assert (report.items, report.lost) == (count, 0)
+    if not fields:
+        assert kinbin.open(file.parents[2]).recoverable("c")[0].items == count

@@ -82,6 +82,8 @@ class Meta:
     """Of the tree that lists the trees: pages from its root to a leaf."""
     below: int
     """Of the same: the nodes of its root, as far as its record tells; 0: it does not."""
+    page: bytes
+    """All that the page says, as it was read."""
 
     @classmethod
     def of(cls, page: bytes, number: int) -> Meta | None:
@@ -93,7 +95,9 @@ class Meta:
         right = own == number and flags == _META_PAGE and one[:2] == (_MAGIC, _VERSION) and (one[5], one[13]) == (_INTEGER_KEYS, 0)
         branches, leaves, _, records = one[15:19]
         below = {1: records, 2: leaves, 3: branches - 1}.get(one[14], 0)
-        return cls(one[-1], one[-2], one[-3], one[11], one[4], one[3], one[14], below) if right and below <= _MOST else None
+        if not right or below > _MOST:
+            return None
+        return cls(one[-1], one[-2], one[-3], one[11], one[4], one[3], one[14], below, page[:META_BYTES])
 
 
 def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:

@@ -92,7 +92,8 @@ class Trees:
         out = np.empty((2, 2), np.uint64)
         missing = pages.open_trees(trees, _NAME_KEYS, _NAME_ENDS, _HOW, np.empty((4, pages.MOST_DEPTH), np.int64), out)
         if missing > 0:
-            raise CorruptData(f"the tree {NAMES[missing - 1].decode()!r} is missing")
+            # Keys that are looked for behind the trees lie in the first one, which is empty then.
+            raise CorruptData(f"the tree {NAMES[missing - 1 if missing <= len(NAMES) else META].decode()!r} is missing")
         if missing:
             raise damaged_pages()
         self._trees = [trees[i : i + 1] for i in range(1, len(trees))]

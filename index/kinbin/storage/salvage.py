@@ -29,7 +29,7 @@ from kinbin.storage.headers import CONFIG, Identity, numbers
 from kinbin.storage.lookups import identity_in
 from kinbin.storage.notes import NOTE
 from kinbin.storage.quota import QUOTA, Quota
-from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, TreeRecord, walk
+from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord, walk
 
 __all__ = ["PartKey", "Salvage", "Saved"]
 
@@ -92,10 +92,10 @@ class Salvage:
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = os.fdopen(opened(path), "rb", buffering=0)
-        metas = [meta for meta in Pages.metas(self._file.fileno()) if isinstance(meta, Meta)] or self._exchanged()
-        self._metas = sorted(metas, key=lambda meta: -meta.transaction)
+        metas = Pages.likely_metas(self._file.fileno()) or self._exchanged()
         page_bytes = metas[0].page_bytes if metas else 4096
         self._pages = Pages(self._file.fileno(), page_bytes, path.stat().st_size // page_bytes - 1)
+        self._metas = sorted(metas, key=lambda meta: (-self._state_of(meta), -meta.transaction))
         self._reached: set[int] = set()
         self._own: set[int] = set()
         self._names: dict[int, tuple[int, int]] | None = None
@@ -143,6 +143,13 @@ class Salvage:
             with suppress(CorruptData):
                 out.append(Meta.decode(os.pread(self._file.fileno(), 4096, place * 4096), number))
         return out
+
+    def _state_of(self, meta: Meta) -> int:
+        """The transaction of the state that a meta page leads to: as the state record says, or else the page."""
+        with suppress(KinbinError, KeyError):
+            record = TreeRecord.decode(dict(Tree(self._pages, meta.main).scan())[b"meta"])
+            return fmt.decode_state(dict(Tree(self._pages, record).scan())[b"state"]).transaction or meta.transaction
+        return meta.transaction
 
     def close(self) -> None:
         """Let go of the file."""

@@ -297,6 +297,7 @@ class Store:
                         finished = time.perf_counter()
                     took = time.perf_counter() - finished
                     if writer.changed:
+                        self.files.committed(writer.transaction + 1)
                         self._check_kept()
                 tell_of_commit(took)
             except StorageError as error:
@@ -482,10 +483,12 @@ class Store:
         """The writer of a transaction that has just begun, if it may write."""
         last = transaction.id() - 1
         trees = self.files.trees_at(last)
-        if trees is None or self.files.other_meta(last) > last:
+        other = self.files.other_meta(last)
+        if trees is None or other.transaction > last:
             if is_another(self.path, self._identity):
                 raise _other_files()
             raise TableBehind(f"{LOCK} was removed while somebody wrote")
+        self.files.check_newest(trees.meta, other)
         writer = Writer(transaction, trees, self.opening, self.files.handles)
         if writer.state().dropped:
             raise CollectionNotFound("the collection was removed")

@@ -14,6 +14,7 @@ import os
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,6 +36,8 @@ _META = struct.Struct("<IIQQ")
 BRANCH, LEAF, OWN, META = 0x01, 0x02, 0x04, 0x08
 _BIG, _SUBTREE = 0x01, 0x02
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
+_PAGE_BYTES = tuple(512 << i for i in range(8))
+_USUAL_PAGE_BYTES = 4096
 _DEEPEST = 24
 """A tree of the largest file is not half as deep."""
 _LONGEST_KEY = 511
@@ -76,8 +79,8 @@ class Meta:
     transaction: int
 
     @classmethod
-    def decode(cls, page: bytes, number: int) -> Meta:
-        """From the bytes of page `number`.
+    def decode(cls, page: bytes, number: int, page_bytes: int | None = None) -> Meta:
+        """From the bytes of page `number`. page_bytes: of a page, whatever it says; None: what it says.
 
         Raises:
             CorruptData: it is none.
@@ -91,8 +94,9 @@ class Meta:
         start = HEAD + _META.size
         free, main = (_RECORD.unpack_from(page, start + _RECORD.size * i) for i in (0, 1))
         last_page, transaction = struct.unpack_from("<QQ", page, start + 2 * _RECORD.size)
-        page_bytes = free[0]
-        if page_bytes not in {512 << i for i in range(8)}:
+        if page_bytes is None:
+            page_bytes = int(free[0])
+        if page_bytes not in _PAGE_BYTES:
             raise damaged(f"meta page {number} gives a page {page_bytes} bytes")
         return cls(page_bytes, map_bytes, TreeRecord(*free[1:]), TreeRecord(*main[1:]), last_page, transaction)
 
@@ -152,6 +156,21 @@ class Pages:
             except CorruptData as error:
                 out.append(error)
         return out
+
+    @classmethod
+    def likely_metas(cls, descriptor: int) -> list[Meta]:
+        """The meta pages that can be read, whatever they say of the size of pages: the second one's place tells it, or else the first."""
+        head = os.pread(descriptor, 2 * _PAGE_BYTES[-1], 0)
+        for size in _PAGE_BYTES:
+            with suppress(CorruptData):
+                second = Meta.decode(head[size:], 1, size)
+                with suppress(CorruptData):
+                    return [Meta.decode(head, 0, size), second]
+                return [second]
+        for told in (None, _USUAL_PAGE_BYTES):
+            with suppress(CorruptData):
+                return [Meta.decode(head, 0, told)]
+        return []
 
     def raw(self, number: int) -> bytes:
         """The bytes of a page.
