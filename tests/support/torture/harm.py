@@ -109,11 +109,8 @@ def _misdirected(pages: PageMap, rng: random.Random) -> Harm:
 
 def _foreign(pages: PageMap, rng: random.Random) -> Harm:
     """A page of another file that was written alike, mostly that of the same number."""
-    others = [other for other in pages.others if len(other) > 2 * PAGE]
-    if not others:
-        return _random(pages, rng)
     page, kind = _page(pages, rng)
-    data = rng.choice(others)
+    data = rng.choice(pages.others)
     source = page if rng.random() < 0.8 and (page + 1) * PAGE <= len(data) else rng.randrange(2, len(data) // PAGE)
     content = (pages.data if source != page else data)[page * PAGE :][:8] + data[source * PAGE + 8 :][: PAGE - 8]
     return Harm("foreign page", f"{kind}: page {page}, page {source} of another file", ((page * PAGE, content),))
@@ -125,10 +122,7 @@ def _large_nodes(pages: PageMap) -> list[Node]:
 
 def _foreign_value(pages: PageMap, rng: random.Random) -> Harm:
     """A large value of another file in the place of that of its key, or of one of its size."""
-    others = [PageMap.of(other) for other in pages.others if len(other) > 2 * PAGE]
-    if not others:
-        return _swapped_values(pages, rng)
-    there = rng.choice(others)
+    there = PageMap.of(rng.choice(pages.others))
     own, strange = (_large_nodes(one) for one in (pages, there))
     pairs = [(mine, other) for mine in own for other in strange if mine.pages == other.pages]
     alike = [(mine, other) for mine, other in pairs if mine.key == other.key]
@@ -188,16 +182,18 @@ def _cut(pages: PageMap, rng: random.Random) -> Harm:
 
 HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
     "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "swapped pages": _swapped, "copied page": _misdirected,
-    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut, "foreign page": _foreign,
-    "foreign value": _foreign_value,
+    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut,
 }  # fmt: skip
 """By name, what happens to whole pages."""
+FOREIGN: dict[str, Callable[[PageMap, random.Random], Harm]] = {"foreign page": _foreign, "foreign value": _foreign_value}
+"""The same where there are other files."""
 
 
 def page_harms(pages: PageMap, rng: random.Random, count: int) -> list[Harm]:
     """Damage of whole pages, evenly over its classes."""
-    names = sorted(HARMS)
-    return [HARMS[names[i % len(names)]](pages, rng) for i in range(count)]
+    harms = HARMS | (FOREIGN if pages.others else {})
+    names = sorted(harms)
+    return [harms[names[i % len(names)]](pages, rng) for i in range(count)]
 
 
 def plain_flips(data: bytes, rng: random.Random, count: int) -> list[Harm]:
