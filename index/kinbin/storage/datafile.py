@@ -136,7 +136,11 @@ def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
         raise meta_damage("a meta page is damaged")
     if abs(a.transaction - b.transaction) != 1 or a.transaction & 1 or not b.transaction & 1:
         raise meta_damage(f"the meta pages are of transactions {a.transaction} and {b.transaction}, which do not follow each other")
-    return a if a.transaction > b.transaction else b
+    last, before = (a, b) if a.transaction > b.transaction else (b, a)
+    if last.last_page < before.last_page:
+        # One flipped bit of a number exchanges the two. A commit that failed leaves the page before with the new roots, and its old end.
+        raise meta_damage("the last meta page tells of fewer pages than the one before")
+    return last
 
 
 def meta_damage(why: str) -> CorruptData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from kinbin.errors import CorruptData, FormatMismatch, StorageError
 from kinbin.storage.creation import FIELDS
-from kinbin.storage.datafile import META_BYTES, DataFile, Meta, meta_damage
+from kinbin.storage.datafile import DataFile
 from kinbin.storage.errors import translated
 from kinbin.storage.lookups import Trees
 
@@ -38,29 +38,9 @@ def look_at(folder: Path) -> tuple[DataFile, Trees]:
     """Look at the pages of a store's file that LMDB reads when it opens it. Returns the file, and its trees, to be `moved` before use.
 
     Raises:
-        CorruptData: one of them is damaged, or the older meta page leads to a later state. FormatMismatch: it is no store, or the files
-        are of a newer format.
+        CorruptData: one of them is damaged. FormatMismatch: it is no store, or the files are of a newer format.
     """
-    return _looked(folder, _last)
-
-
-def _last(trees: Trees) -> Trees:
-    """The trees of the later meta page, if the other one leads to no later state: one flipped bit of a number exchanges the two.
-
-    Cost: 20 µs.
-    """
-    meta, number = trees.meta, ~trees.meta.transaction & 1
-    place = trees.base + number * meta.page_bytes
-    page, later = ctypes.string_at(place, META_BYTES), None
-    other = Meta.of(page, number)
-    # The pages of the older state may be written over by now, and need not be sound.
-    with suppress(CorruptData, FormatMismatch):
-        if other is not None:
-            pages = len(trees.seen)
-            later = Trees(trees.base, meta.page_bytes, other, pages, np.zeros(pages, np.uint32), believed=True).state.transaction
-    if later is not None and later > meta.transaction and page == ctypes.string_at(place, META_BYTES):
-        raise meta_damage(f"a meta page tells of transaction {meta.transaction - 1}, and leads to {later}")
-    return trees
+    return _looked(folder, lambda trees: trees)
 
 
 def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool:

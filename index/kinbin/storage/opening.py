@@ -246,8 +246,9 @@ class Opening:
             CorruptData: it is not, or never was sound.
         """
         opened = self.file.meta
-        sound = (meta.page_bytes, meta.map_bytes) == (opened.page_bytes, opened.map_bytes) and meta.last_page >= other.last_page
-        if not sound or meta.page != self._meta_page(meta.transaction):
+        # LMDB writes down the larger of the map that it has and of the one that was written down.
+        sound = meta.page_bytes == opened.page_bytes and meta.map_bytes in (opened.map_bytes, self._map_bytes)
+        if not sound or meta.last_page < other.last_page or meta.page != self._meta_page(meta.transaction):
             raise meta_damage(_HARMED)
 
     def last_transaction(self) -> int:
