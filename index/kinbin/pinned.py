@@ -78,13 +78,13 @@ class Pinned:
         """What was noted under a name at the moment: see `Collection.note`."""
         return note_named(self._parts[0][1], name)
 
-    def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None) -> SnapshotInfo:
-        """Write everything to a new file: see `Collection.snapshot`."""
+    def snapshot(self, path: str | os.PathLike[str], *, cancel: threading.Event | None = None, id: str | None = None) -> SnapshotInfo:
+        """Write everything to a new file: see `Collection.snapshot`. id: for `Database.snapshots`, which names its files so."""
         if any(view is not None and view.links is None and reader.link_sets() for _, reader, view in self._parts):
             what = "the links are damaged, or of another version, and no snapshot was made"
             raise CorruptData(what, "they are built anew in the background, or by link()")
         sources = [(name, store, reader) for name, (store, reader, _) in zip(self._names, self._parts, strict=True)]
-        return write_snapshot(self._name, sources, path_of(path), cancel)
+        return write_snapshot(self._name, sources, path_of(path), cancel, id)
 
     def digest(self, *, cancel: threading.Event | None = None) -> str:
         """Of all ids, payloads and vectors, as 32 hexadecimal digits: the same for the same content, however it was written and lies.

@@ -14,7 +14,7 @@ from kinbin.fields.collection import FieldsCollection
 from kinbin.parameters import path_of
 from kinbin.records import SnapshotInfo
 from kinbin.rows.identity import check_name
-from kinbin.snapshots.kept import Snapshots
+from kinbin.snapshots.kept import Snapshots, foreign_to
 from kinbin.snapshots.making import proved, restored
 from kinbin.storage.creation import give_name
 from kinbin.stored import what_is_stored
@@ -61,11 +61,12 @@ class Restoring:
         if name in self.collections():
             raise _in_the_way(name)
         found = proved(path, what_is_stored)
-        if stored and found.collection != path.parent.name:
-            what = f"the snapshot is one of the collection {found.collection!r}, whose file was put in the place of its own"
-            raise CorruptData(what, "put it back; or restore it by its path")
-        if isinstance(source, SnapshotInfo) and source.id is not None and source.sha256 not in ("", found.sha256):
-            raise CorruptData("the snapshot is another than the one that was listed", "list them again; or restore it by its path")
+        if isinstance(source, SnapshotInfo) and source.id is not None:
+            if source.sha256 not in ("", found.sha256):
+                raise CorruptData("the snapshot is another than the one that was listed", "list them again; or restore it by its path")
+            if foreign := foreign_to(path, found):
+                what = f"the snapshot is {foreign}, whose file was put in the place of its own"
+                raise CorruptData(what, "put it back; or restore it by its path")
 
         def existing(_: bool) -> Collection:
             self.collection(name)  # or it is half removed, and gone now

@@ -25,7 +25,8 @@ from kinbin.storage.errors import translated
 __all__ = ["Head", "SnapshotReader", "SnapshotWriter"]
 
 MAGIC = b"KINBINS1"
-VERSION = 1
+VERSION, NAMELESS = 2, 1
+"""Of snapshots that say their id, and of those that have none, or were made before."""
 HEAD, STORE, RECORDS, END = b"H", b"S", b"R", b"E"
 """Kinds of blocks; they never change."""
 _BLOCK = struct.Struct("<cIQ")
@@ -47,7 +48,16 @@ class Head:
     fields: list[str] | None
     """Names of the fields of a collection that has some."""
     hash_version: int
-    version: int = VERSION
+    id: str | None = None
+    """Among those that a database keeps; None: it is none of them, or was made before ids were said."""
+    version: int = NAMELESS
+
+    def encode(self) -> bytes:
+        """The first block."""
+        told = asdict(self)
+        if self.id is None:
+            del told["id"]
+        return json.dumps(told).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> Head:
@@ -60,6 +70,8 @@ class Head:
         if isinstance(told.get("version"), int) and told["version"] > VERSION:
             raise FormatMismatch(f"the snapshot has format {told['version']}, this Kinbin reads format {VERSION}")
         kinds = {"collection": str, "created": str, "items": int, "hash_version": int, "version": int}
+        if told.get("version") == VERSION:
+            kinds["id"] = str
         fields = told.get("fields")
         right = fields is None or (isinstance(fields, list) and all(isinstance(name, str) for name in fields))
         if not right or any(type(told.get(name)) is not kind for name, kind in kinds.items()) or told.keys() != {*kinds, "fields"}:
@@ -119,7 +131,7 @@ class SnapshotWriter:
 
     def head(self, head: Head) -> None:
         """Say what it is of; first of all."""
-        self._block(HEAD, json.dumps(asdict(head)).encode())
+        self._block(HEAD, head.encode())
 
     def store(self, field: str) -> None:
         """Begin the records of a store: that of the items (""), or of a field."""

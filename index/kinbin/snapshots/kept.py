@@ -32,7 +32,7 @@ from kinbin.snapshots.making import proved
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "foreign_to"]
 
 _ID = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{6}", re.ASCII)
 _FILE, _TOLD = ".kinbin", ".json"
@@ -76,7 +76,8 @@ class Snapshots:
             # Ids tell the order, by milliseconds.
             now = last + timedelta(milliseconds=1)
         number = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03}Z-{secrets.token_hex(3)}"
-        made: SnapshotInfo = replace(collection.snapshot(folder / f"{number}{_FILE}", cancel=cancel), id=number)
+        with collection.pinned() as pinned:
+            made: SnapshotInfo = pinned.snapshot(folder / f"{number}{_FILE}", cancel=cancel, id=number)
         self._tell(made)
         if keep is not None:
             # One that is damaged is none of those that are kept, and is left for whoever looks at it.
@@ -152,8 +153,8 @@ class Snapshots:
             return SnapshotReport(False, 0, [str(error)])
         if known is not None and known.sha256 not in ("", found.sha256):
             return SnapshotReport(False, found.items, ["its SHA-256 is another than when it was made"])
-        if found.collection != place:
-            return SnapshotReport(False, found.items, [f"it is one of the collection {found.collection!r}"])
+        if foreign := foreign_to(path, found):
+            return SnapshotReport(False, found.items, [f"it is {foreign}"])
         return SnapshotReport(True, found.items, [])
 
     @contextlib.contextmanager
@@ -224,8 +225,8 @@ class Snapshots:
             size = path.stat().st_size if path.exists() else 0
             return SnapshotInfo(name, number, "", 0, size, "", problem=str(error))
         found = SnapshotInfo(head.collection, number, head.created, head.items, path.stat().st_size, digest)
-        if head.collection != name:
-            return replace(found, collection=name, problem=f"it is one of the collection {head.collection!r}")
+        if foreign := foreign_to(path, replace(found, id=head.id)):
+            return replace(found, collection=name, problem=f"it is {foreign}")
         self._tell(found)
         return found
 
@@ -241,6 +242,13 @@ class Snapshots:
             log.warning("what is told of the snapshot %s could not be written: %s", made.id, error)
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
+
+
+def foreign_to(path: Path, found: SnapshotInfo) -> str:
+    """Which snapshot lies at a path, as it says of itself, if another one belongs there; "": it is the one, or says no id."""
+    if found.collection != path.parent.name:
+        return f"one of the collection {found.collection!r}"
+    return f"the snapshot {found.id}" if found.id not in (None, path.stem) else ""
 
 
 def _proved(told: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kinbin.errors import Closed, CorruptData, FormatMismatch, StorageBusy
 from kinbin.hashing import HASH_VERSION
 from kinbin.records import SnapshotInfo
-from kinbin.snapshots.file import Head, SnapshotReader, SnapshotWriter
+from kinbin.snapshots.file import NAMELESS, VERSION, Head, SnapshotReader, SnapshotWriter
 from kinbin.storage.copying import Record, Tally, make_store, records
 from kinbin.storage.creation import FIELDS
 from kinbin.storage.directories import sync_directory
@@ -40,8 +40,12 @@ def draft_name(path: Path) -> Path:
     return path.with_name(f".new-{path.name}-{secrets.token_hex(8)}")
 
 
-def write_snapshot(name: str, sources: Sequence[Source], path: Path, cancel: threading.Event | None = None) -> SnapshotInfo:
+def write_snapshot(
+    name: str, sources: Sequence[Source], path: Path, cancel: threading.Event | None = None, id: str | None = None
+) -> SnapshotInfo:
     """Write the snapshot of a collection to a new file. The readers are of one moment, and stay open until it is done.
+
+    id: what the file says that it is among those that the database keeps; None: it is none of them.
 
     Raises:
         InvalidInput: there is such a file. CorruptData: something is damaged: no snapshot is kept. StorageBusy: the files grew too
@@ -50,14 +54,14 @@ def write_snapshot(name: str, sources: Sequence[Source], path: Path, cancel: thr
     Cost: one thread, which pauses after each 128 records.
     """
     with SnapshotWriter(path, draft_name(path)) as writer:
-        return _written(name, sources, writer, cancel)
+        return _written(name, sources, writer, cancel, id)
 
 
-def _written(name: str, sources: Sequence[Source], writer: SnapshotWriter, cancel: threading.Event | None) -> SnapshotInfo:
+def _written(name: str, sources: Sequence[Source], writer: SnapshotWriter, cancel: threading.Event | None, id: str | None) -> SnapshotInfo:
     items = sources[0][2].state()
     fields = [field for field, _, _ in sources[1:]] or None
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    writer.head(Head(name, created, items.items, fields, HASH_VERSION))
+    writer.head(Head(name, created, items.items, fields, HASH_VERSION, id, NAMELESS if id is None else VERSION))
     before = _size(sources)
     for field, _, reader in sources:
         writer.store(field)
@@ -65,7 +69,7 @@ def _written(name: str, sources: Sequence[Source], writer: SnapshotWriter, cance
             if writer.put(record):
                 _let_others_work(sources, before, cancel)
     digest = writer.finish()
-    return SnapshotInfo(name, None, created, items.items, writer.bytes, digest, max(0, _size(sources) - before))
+    return SnapshotInfo(name, id, created, items.items, writer.bytes, digest, max(0, _size(sources) - before))
 
 
 def _let_others_work(sources: Sequence[Source], before: int, cancel: threading.Event | None) -> None:
@@ -95,7 +99,7 @@ def _reading(path: Path) -> Iterator[SnapshotReader]:
 
 
 def proved(path: Path, judge: Callable[[Configuration], object] | None = None) -> SnapshotInfo:
-    """Read a snapshot to its end, and prove every record of it.
+    """Read a snapshot to its end, and prove every record of it. Returns what it says of itself; its id is None where it says none.
 
     judge: raises what is against the configuration of one of its stores.
 
@@ -112,7 +116,7 @@ def proved(path: Path, judge: Callable[[Configuration], object] | None = None) -
             proof.whole(judge)
         assert reader.sha256 is not None
         head = reader.head
-        return SnapshotInfo(head.collection, None, head.created, head.items, reader.bytes, reader.sha256)
+        return SnapshotInfo(head.collection, head.id, head.created, head.items, reader.bytes, reader.sha256)
 
 
 class _Proof:

@@ -279,6 +279,51 @@ def test_the_snapshot_that_was_listed_is_restored_or_none(database: Any) -> None
     assert database.restore(older, "again").count() == 2
 
 
+@pytest.mark.parametrize("fields", [False, True])
+@pytest.mark.parametrize("harm", ["both exchanged", "copied, and nothing beside", "made before ids were said"])
+def test_a_snapshot_says_which_it_is(database: Any, tmp_path: Path, harm: str, fields: bool) -> None:
+    """Another one of its collection under its name is told, and restored by its path alone; one that says no id is believed."""
+    of = {"fields": {"a": {"dim": 3}, "b": {"dim": 3}}} if fields else {"dim": 3}
+    rows = [[1, 2, 3], [3, 2, 1]]
+    collection = database.create_collection("a", **of)
+    collection.add(["x", "y"], {"a": rows, "b": rows} if fields else rows)
+    older = database.snapshots.create("a")
+    collection.delete(["x"])
+    if harm == "made before ids were said":
+        path = database.snapshots.path("a", older.id)
+        path.unlink()
+        path.with_suffix(".json").unlink()
+        assert database.collection("a").snapshot(path).id is None
+        assert b'"id"' not in path.read_bytes()[:300]
+        (found,) = database.snapshots.list("a")
+        assert (found.id, found.items, found.problem) == (older.id, 1, "")
+        assert database.snapshots.verify("a", older.id).ok
+        assert database.restore(found, "again").count() == 1
+        return
+    newer = database.snapshots.create("a")
+    paths = [database.snapshots.path("a", one.id) for one in (older, newer)]
+    if harm == "both exchanged":
+        for ending in (".kinbin", ".json"):
+            one, two = (path.with_suffix(ending) for path in paths)
+            content = one.read_bytes()
+            one.write_bytes(two.read_bytes())
+            two.write_bytes(content)
+    else:
+        paths[0].write_bytes(paths[1].read_bytes())
+        paths[0].with_suffix(".json").unlink()
+    found = database.snapshots.info("a", older.id)
+    assert found == database.snapshots.list("a")[0] == database.snapshots.info("a", older.id)
+    assert (found.id, found.problem) == (older.id, f"it is the snapshot {newer.id}")
+    report = database.snapshots.verify("a", older.id)
+    assert not report.ok
+    with pytest.raises(kinbin.CorruptData, match="in the place of its own"):
+        database.restore(found, "again")
+    assert database.collections() == ["a"]
+    assert database.restore(paths[0], "again").count() == 1
+    shutil.copy(paths[0], tmp_path / "renamed")
+    assert database.restore(tmp_path / "renamed", "renamed").count() == 1
+
+
 def test_it_is_given_up(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Growth beyond its bound, and a flag that is set, end it, and nothing is left."""
     filled(database)
@@ -356,12 +401,12 @@ def test_only_into_a_new_collection(database: Any, tmp_path: Path, monkeypatch: 
         database.restore(tmp_path / "none", "copy")
     with pytest.raises(kinbin.InvalidInput, match="path"):
         collection.snapshot(3)
-    for name, value, text in (("HASH_VERSION", 77, "hash version"), ("format", 2, "format 2")):
+    for name, value, text in (("HASH_VERSION", 77, "hash version"), ("format", 3, "format 3")):
         with monkeypatch.context() as patch:
             told = (
                 {"HASH_VERSION": value}
                 if name == "HASH_VERSION"
-                else {"Head": lambda *given: dataclasses.replace(files.Head(*given), version=2)}
+                else {"Head": lambda *given: dataclasses.replace(files.Head(*given), version=3)}
             )
             for one, other in told.items():
                 patch.setattr(making, one, other)
