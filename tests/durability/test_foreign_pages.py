@@ -6,7 +6,10 @@ The other one was written alike, step by step: so its pages lie at the same plac
 from __future__ import annotations
 
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import pytest
 import kinbin
 from earlier import unsalted
 from kinbin.storage.lookups import META
+from kinbin.storage.salvage import Salvage
 from linked import still
 from torture.pages import PAGE, PageMap
 from workload import _ngmm
@@ -264,3 +268,62 @@ def test_files_keep_their_salt(tmp_path: Path) -> None:
             assert restored.check().ok
             restored.delete(IDS[:2])
             assert restored.check().ok
+
+
+def test_records_that_no_tree_reaches_have_no_vote(sound: Path, tmp_path: Path) -> None:
+    """Whoever may add chooses what numbers and payloads look like: theirs lie on pages of their own, which may look like leaves."""
+    shutil.copytree(sound, tmp_path / "data")
+    file = file_of(tmp_path / "data", "c")
+    first = len(file.read_bytes()) // PAGE
+    with file.open("ab") as end:
+        for number in range(first, first + 40):
+            end.write(_leaf(number, salt=0x12345678))
+    salvage = Salvage(file)
+    with kinbin.open(tmp_path / "data") as database:
+        store: Any = database.collection("c")._store
+        with store.read() as reader:
+            assert salvage.salt == reader.salt
+        assert database.repair("c").items == len(LIVING)
+    salvage.close()
+
+
+def _leaf(number: int, salt: int) -> bytes:
+    """A page of records that a salt proves."""
+    entries = []
+    for i in range(100):
+        key, body = struct.pack(">Q", 1_000 * number + i), struct.pack("<Q", i)
+        entries.append(struct.pack("<HHHH", 12, 0, 0, 8) + key + zlib.crc32(key + body, salt).to_bytes(4, "little") + body)
+    upper = PAGE - 28 * len(entries)
+    slots = struct.pack(f"<{len(entries)}H", *(upper + 28 * i for i in range(len(entries))))
+    head = struct.pack("<QHHHH", number, 0, 2, 16 + len(slots), upper) + slots
+    return head.ljust(upper, b"\0") + b"".join(entries)
+
+
+def test_what_an_empty_collection_says_is_not_believed(sound: Path, tmp_path: Path) -> None:
+    """The first tree's leaf of another one of its name, which lists no runs: nothing of it contradicts itself, but there are items."""
+    shutil.copytree(sound, tmp_path / "data")
+    file = file_of(tmp_path / "data", "c")
+    data = bytearray(file.read_bytes())
+    own = PageMap.of(bytes(data))
+    with kinbin.open(tmp_path / "other") as database:
+        store: Any = database.create_collection("c", dim=DIM)._store
+        while _touched(store) < own.transaction:
+            pass
+    other = PageMap.of(file_of(tmp_path / "other", "c").read_bytes())
+    assert other.transaction == own.transaction
+    (page,), (there,) = own.leaves["meta"], other.leaves["meta"]
+    data[page * PAGE + 8 : (page + 1) * PAGE] = other.data[there * PAGE + 8 : (there + 1) * PAGE]
+    file.write_bytes(data)
+    with kinbin.open(tmp_path / "data") as database:
+        with pytest.raises(kinbin.CorruptData):
+            database.collection("c").compact()
+        assert not database.check()["c"].ok
+        with suppress(kinbin.KinbinError):
+            assert database.repair("c").items == len(LIVING)
+
+
+def _touched(store: Any) -> int:
+    """Commit the state as it is. Returns the transaction."""
+    with store.write() as writer:
+        writer.put_state(writer.state())
+        return int(writer.transaction) + 1

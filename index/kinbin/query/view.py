@@ -97,6 +97,7 @@ class Views:
                     return view
                 if view.state.sequence > state.sequence or view.state.manifest > state.manifest:
                     return None
+            reader.refuse_empty_state()
             view = self._advanced(view, reader, state) if view is not None else self._loaded(None, reader, state)
             self._newest = reader.opening, record, view
             return view

@@ -76,6 +76,7 @@ TREE = Layout(
     stamp=("count", "of the snapshot's transaction: from 2 on, one more for each"),
     how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED, BY_ROW"),
     salt=("count", "what checksums begin with"),
+    records=("count", "that it has, as its record says"),
 )
 """One tree of one snapshot."""
 
@@ -91,12 +92,13 @@ class _Tree(NamedTuple):
     stamp: np.int64
     how: np.int64
     salt: np.int64
+    records: np.int64
 
 
 @inline
 def _tree_of(records):
     one = records[0]
-    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt)
+    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt, one.records)
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -470,6 +472,7 @@ def open_trees(trees, names, ends, hows, path, out):
             below.root, below.how = np.int64(u64_at(value + U64(_DB_ROOT))), hows[i]
             below.depth = np.int64(u16_at(value + U64(_DB_DEPTH)))
             below.below = _below(value, below.depth)
+            below.records = np.int64(u64_at(value + U64(_DB_RECORDS)))
             if (below.root == NO_PAGE) != (below.depth == 0):
                 return DAMAGED
     return 0

@@ -71,6 +71,15 @@ class Reader:
         """The state record."""
         return self._trees.state
 
+    def refuse_empty_state(self) -> None:
+        """See that a state that counts no items is not that of another collection: it would list no runs, and contradict nothing else.
+
+        Raises:
+            CorruptData: there are items.
+        """
+        if not self._trees.state.items and (there := self._trees.records_of(ITEMS)):
+            raise CorruptData(f"there are {there:,} items, the state record says 0")
+
     def begun(self, key: bytes) -> int:
         """What the checksum of a record of the first tree begins with."""
         return fmt.begun(self.salt, key)

@@ -104,12 +104,26 @@ class Salvage:
         """What the checksums of this file begin with."""
 
     def _salt(self) -> int:
-        """The salt that most records tell: each has one with which its checksum is right, and those of sound ones are the same.
+        """The salt that identity and state name alike, if any other record has it; else that which most records tell.
 
-        Without it nothing could be proved; so no single record is trusted with it.
+        Each record has one with which its checksum is right, and those of sound ones are the same. Without it nothing could be proved; so
+        no single record is trusted with it, and pages that no tree reaches are asked only where the trees tell nothing: those of
+        large values may look like anything.
         """
+        named: set[int] = set()
         votes: Counter[int] = Counter()
-        for number in range(2, min(self._pages.last_page + 1, _VOTING_PAGES)):
+        unused = Saved()
+        for tree, leaf in self._reached_leaves(unused):
+            with suppress(CorruptData):
+                page = self._pages.raw(leaf)
+                if tree == b"meta":
+                    named |= self._named_by(page)
+                elif votes.total() < _VOTES:
+                    votes.update(self._told_by(page))
+        self._reached.clear()
+        if len(named) == 1 and (not votes or votes[min(named)]):
+            return min(named)
+        for number in range(2, 0 if votes else min(self._pages.last_page + 1, _VOTING_PAGES)):
             with suppress(CorruptData):
                 page = self._pages.raw(number)
                 if int.from_bytes(page[10:12], "little") & LEAF and int.from_bytes(page[:8], "little") == number:
@@ -117,6 +131,28 @@ class Salvage:
             if votes.total() > _VOTES:
                 break
         return votes.most_common(1)[0][0] if votes else 0
+
+    def _reached_leaves(self, out: Saved) -> Iterator[tuple[bytes, int]]:
+        """(tree, page) of the leaves that the last transaction's trees reach."""
+        for meta in self._metas[:1]:
+            for page in self._leaves(meta.main, out):
+                for key, value, subtree in self._entries(page):
+                    if subtree and len(value) == 48:
+                        for leaf in self._leaves(TreeRecord.decode(value), out):
+                            yield key, leaf
+
+    def _named_by(self, page: bytes) -> set[int]:
+        """The salts that identity and state name, as far as they are in a leaf and sound."""
+        named = set()
+        for begin, end in self._spans(page):
+            for key, value, first in self._candidates(page, begin, end):
+                with suppress(KinbinError):
+                    if key == b"identity" and not first:
+                        named.add(identity_in(value).salt)
+                    elif key == b"state" and not first:
+                        named.add(fmt.decode_state(value).salt)
+                break
+        return named
 
     def _told_by(self, page: bytes) -> Iterator[int]:
         """The salts that the entries of a leaf tell."""
@@ -127,13 +163,9 @@ class Salvage:
                     head = self._large(first, fmt.VALUE_HEADER)
                     if fmt.names_key(head):
                         yield begun_with(key, fmt.split_head(head)[4])
-                elif 4 < size <= _VOTING_BYTES:
+                elif 4 < size <= _VOTING_BYTES and key not in (b"identity", b"state"):
                     record = self._large(first, size) if first else value
-                    if key == b"identity":
-                        with suppress(CorruptData):
-                            yield identity_in(record).salt
-                    else:
-                        yield begun_with(key + record[4:], int.from_bytes(record[:4], "little"))
+                    yield begun_with(key + record[4:], int.from_bytes(record[:4], "little"))
                 break
 
     def _exchanged(self) -> list[Meta]:
@@ -158,12 +190,8 @@ class Salvage:
     def records(self) -> Saved:
         """Every record that verifies, by where it was found. Cost: the file is read once but for large values."""
         out = Saved()
-        for meta in self._metas[:1]:
-            for page in self._leaves(meta.main, out):
-                for key, value, subtree in self._entries(page):
-                    if subtree and len(value) == 48:
-                        for leaf in self._leaves(TreeRecord.decode(value), out):
-                            self._take(leaf, key, out)
+        for tree, leaf in self._reached_leaves(out):
+            self._take(leaf, tree, out)
         free = self._free()
         out.free_known = self._free_is_whole()
         transactions = [meta.transaction for meta in self._metas]
