@@ -76,16 +76,14 @@ class Admission:
 
     @staticmethod
     def _pool(name: str, threads: int, priority: Priority, base: int) -> ThreadPoolExecutor:
-        """Threads that run already: one that another began would have its priority, and most users may not raise it."""
-        pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=prefer, initargs=(priority, base))
-        all_run = threading.Event()
-        for _ in range(threads):
-            pool.submit(all_run.wait)
-        all_run.set()
-        return pool
+        """Threads that are begun when they are needed: those that answer one after the other are then one, whose caches are warm."""
+        return ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=prefer, initargs=(priority, base))
+
+    def _pool_of(self, job: _Job) -> ThreadPoolExecutor:
+        return self._writes if job.writes else self._reads
 
     def _submit(self, job: _Job) -> None:
-        (self._writes if job.writes else self._reads).submit(self._work, job)
+        self._pool_of(job).submit(self._work, job)
 
     @property
     def waiting(self) -> int:
@@ -109,6 +107,9 @@ class Admission:
         with self._lock:
             if not self._begin(job):
                 self.check_room(writes=writes)
+                # Begins a thread where none is free: one that another pool's thread began, to hand the job on, would have its
+                # priority, and most users may not raise it.
+                self._pool_of(job).submit(bool)
                 self._waiting.append(job)
         if job.started:
             self._unheard += 1
