@@ -17,7 +17,8 @@ from kinbin.rows.rows import Rows
 from kinbin.storage import format as fmt
 from kinbin.storage.format import Commit, Part
 from kinbin.storage.headers import RunHeader
-from kinbin.storage.salvage import Salvage, Saved
+from kinbin.storage.salvage import Salvage
+from kinbin.storage.saved import Saved
 
 __all__ = ["NamedItems", "SavedStore"]
 

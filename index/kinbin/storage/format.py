@@ -3,8 +3,8 @@
 Everything is little-endian but keys, which are big-endian so that they sort. Every record carries a
 CRC-32, because LMDB has no checksums: a flipped bit in a page would otherwise be an answer.
 
-A store has a salt (`headers.Identity`; 0: it was made before format 4). Checksums begin with it, and with the record's key: so a record
-in the place of another one, and a page of another file, are told from damage's absence.
+A store has a salt (`headers.Identity`; 0: it was made before format 4). Checksums begin with it, then cover the record's key: so a record
+in the place of another one, and one of another file, fail theirs.
 """
 
 from __future__ import annotations
