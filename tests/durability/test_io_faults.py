@@ -17,6 +17,8 @@ import io_faults
 import kinbin
 from io_faults import FAULTS, Fault
 from kinbin.errors import StorageFull
+from kinbin.storage.datafile import DataFile
+from kinbin.storage.mapped import _state_transaction
 from nursery import Nursery
 from workload import DIM
 
@@ -66,6 +68,29 @@ def test_the_files_are_opened_anew_under_nobodys_feet(watched: Nursery, template
     assert child.receive() == ["StorageBusy"] * 4
     assert child.receive() == []
     assert child.wait() == 0
+
+
+def test_a_commit_that_failed_is_told_from_one_that_is_undone(watched: Nursery, tmp_path: Path) -> None:
+    """LMDB leaves the bytes that one flipped bit leaves as well; the table of readers tells which it was, and without it nobody knows."""
+    child = watched.start("io_faults:end_after_a_lost_commit", str(tmp_path / "data"))
+    assert child.receive() == "lost"
+    assert child.wait() == 0
+    file = DataFile(tmp_path / "data" / "collections" / "c")
+    assert _state_transaction(file.descriptor, file.before) == file.meta.transaction + 1
+    file.close()
+    shutil.copytree(tmp_path / "data", tmp_path / "copied", ignore=shutil.ignore_patterns("lock.mdb"))
+    for _ in range(2):
+        with kinbin.open(tmp_path / "data") as database:
+            assert database.collection("c").count() == 1
+            assert database.check()["c"].ok
+    with kinbin.open(tmp_path / "copied") as database:
+        with pytest.raises(kinbin.CorruptData, match="which state is the last is not known"):
+            database.collection("c")
+        states = database.recoverable("c")
+        assert [state.items for state in states] == [2, 1]
+        database.recover("c", states[1].transaction)
+        assert database.collection("c").count() == 1
+        assert database.check()["c"].ok
 
 
 def test_a_full_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

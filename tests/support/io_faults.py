@@ -172,6 +172,20 @@ def lose_the_map(connection: Connection, path: str) -> None:
     connection.send(problems)
 
 
+def end_after_a_lost_commit(connection: Connection, path: str) -> None:
+    """Let a meta page fail, of a commit that needs no more pages than the ones before, and end."""
+    shim = Shim()
+    with kinbin.open(path) as database:
+        collection = database.create_collection("c", dim=2)
+        for number in range(8):
+            collection.add(["a"], [[1.0, 1.0 + number]])
+        shim.fail(META, skip=0, times=1, error=errno.EIO)
+        try:
+            collection.add(["b"], [[1.0, 1.0]])
+        except kinbin.StorageBusy:
+            connection.send("lost")
+
+
 def merge_on_a_full_disk(connection: Connection, path: str, ballast: str) -> None:
     """Merge with the work space in a file, as a merge of a million rows has it, on a disk that has room for half of that."""
     import kinbin.bands.build

@@ -19,7 +19,7 @@ from kinbin.storage import format as fmt
 from kinbin.storage.addresses import MAP_SIZE
 from kinbin.storage.answered import DUE, check_due
 from kinbin.storage.changes import CHANGES, decode_changes
-from kinbin.storage.datafile import DATA, META_BYTES, head_of, metas_of, newest, write_metas
+from kinbin.storage.datafile import DATA, META_BYTES, head_of, in_order, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
 from kinbin.storage.format import Part, State
@@ -295,7 +295,7 @@ class NewFile:
         if transaction is not None:
             self._env.close()
             head, _ = head_of(self._folder / DATA)
-            write_metas(self._folder / DATA, head[(last & 1) * newest(metas_of(head)).page_bytes :][:META_BYTES], transaction)
+            write_metas(self._folder / DATA, head[(last & 1) * in_order(metas_of(head))[0].page_bytes :][:META_BYTES], transaction)
 
 
 def make_store(folder: Path, given: Iterable[Record], identity: Identity, state: Callable[[], State]) -> None:

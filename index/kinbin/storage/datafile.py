@@ -33,9 +33,9 @@ __all__ = [
     "behind",
     "gone",
     "head_of",
+    "in_order",
     "meta_damage",
     "metas_of",
-    "newest",
     "opened",
     "write_metas",
 ]
@@ -125,8 +125,8 @@ def _is_page_size(size: int) -> bool:
     return _LEAST_PAGE <= size <= _MOST_PAGE and not size & (size - 1)
 
 
-def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
-    """The later of two meta pages that follow each other.
+def in_order(metas: tuple[Meta | None, Meta | None]) -> tuple[Meta, Meta]:
+    """Two meta pages that follow each other, the later one first.
 
     Raises:
         CorruptData: they do not.
@@ -140,7 +140,7 @@ def newest(metas: tuple[Meta | None, Meta | None]) -> Meta:
     if last.last_page < before.last_page:
         # One flipped bit of a number exchanges the two. A commit that failed leaves the page before with the new roots, and its old end.
         raise meta_damage("the last meta page tells of fewer pages than the one before")
-    return last
+    return last, before
 
 
 def meta_damage(why: str) -> CorruptData:
@@ -197,19 +197,20 @@ class DataFile:
             self.descriptor = opened(self._name)
         self.close = weakref.finalize(self, os.close, self.descriptor)
         """Let go of the descriptor."""
-        self.meta, found = self._look(_TRIES)
+        (self.meta, self.before), found = self._look(_TRIES)
+        """What the two meta pages say, the later one first."""
         self._is = found.st_dev, found.st_ino
         self.pages = found.st_size // self.meta.page_bytes
 
-    def _look(self, tries: int) -> tuple[Meta, os.stat_result]:
-        """The last meta page; again if the two do not fit each other: a writer may be at them just now."""
+    def _look(self, tries: int) -> tuple[tuple[Meta, Meta], os.stat_result]:
+        """Both meta pages, the later one first; again if the two do not fit each other: a writer may be at them just now."""
         with translated():
             head, found = os.pread(self.descriptor, _USUAL_HEAD, 0), os.fstat(self.descriptor)
             first = Meta.of(head[:META_BYTES], 0)
             if first is None or 2 * first.page_bytes > _USUAL_HEAD:
                 head = os.pread(self.descriptor, _HEAD, 0)
         try:
-            return newest(metas_of(head)), found
+            return in_order(metas_of(head)), found
         except CorruptData:
             if tries <= 1:
                 raise
@@ -221,7 +222,7 @@ class DataFile:
         Raises:
             CorruptData: the two do not fit each other.
         """
-        return self._look(_TRIES)[0]
+        return self._look(_TRIES)[0][0]
 
     @property
     def inode(self) -> tuple[int, int]:

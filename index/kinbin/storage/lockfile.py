@@ -14,13 +14,18 @@ from pathlib import Path
 
 from kinbin.storage.workspace import reserve
 
-__all__ = ["LOCK", "MAX_READERS", "make_lock_file"]
+__all__ = ["LOCK", "MAX_READERS", "last_commit", "make_lock_file"]
 
 LOCK = "lock.mdb"
 MAX_READERS = 2048
 _BYTES = 64 * MAX_READERS + 128
 """As LMDB makes it: a line of the processor's cache for each reader, and what stands before them."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_MAGIC = 0xBEEFC0DE
+_COMMIT_AT = {"x86_64": 48, "aarch64": 56}
+"""Where the number of the last commit stands, by machine: behind a lock of the C library."""
+_READ: dict[tuple[int, int], int] = {}
+"""Descriptors of tables that were read here. They are never closed: LMDB's own lock on a table would go with any of them."""
 
 
 def make_lock_file(folder: Path) -> None:
@@ -48,3 +53,22 @@ def make_lock_file(folder: Path) -> None:
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def last_commit(folder: Path) -> int | None:
+    """The last transaction that was committed, by the table of readers; None: there is none, or it does not tell.
+
+    A commit is written there when it is in the file, and one that failed is not. LMDB sets it to what the file says when nobody else has
+    the store open, so it is to be asked before.
+    """
+    at = _COMMIT_AT.get(os.uname().machine)
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = os.fstat(descriptor)
+        descriptor = _READ.setdefault((found.st_dev, found.st_ino), descriptor)
+        head = os.pread(descriptor, 64, 0)
+    except OSError:
+        return None
+    if at is None or len(head) < 64 or int.from_bytes(head[:4], "little") != _MAGIC:
+        return None
+    return int.from_bytes(head[at : at + 8], "little")

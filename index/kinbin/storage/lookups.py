@@ -28,7 +28,7 @@ _HOW = np.array([0, pages.SEALED | pages.NUMBERED, pages.SEALED | pages.BY_ROW, 
 _AT_ONCE = 256
 """Records that are listed by one call."""
 _STAMPS = 2**32 - 2
-_RECORD = struct.Struct("<Qqqqqq Qqqqq")
+_RECORD = struct.Struct("<Qqqqqq Qqqqqq")
 """The fields of `pages.TREE`."""
 _META_KEYS = (b"state", b"identity")
 """What is read of every snapshot."""
@@ -123,7 +123,7 @@ class Trees:
     def _told(self, root: tuple[int, int, int], how: int, count: int) -> Record:
         """What kernels are told of a tree (its root, depth, and what is below), so many times; a tenth of what `Layout.record` takes."""
         stamp = self.transaction % _STAMPS + 2
-        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, *root, address_of(self.seen), stamp, how, self.salt, 0)
+        packed = _RECORD.pack(self._base, self.pages, self._page_bytes, *root, address_of(self.seen), stamp, how, self.salt, 0, 0)
         return np.frombuffer(bytearray(packed * count), pages.TREE.dtype)
 
     @staticmethod
@@ -146,6 +146,11 @@ class Trees:
     def records_of(self, tree: int) -> int:
         """How many records a tree has, as its own record says."""
         return int(self._all["records"][1 + tree])
+
+    @property
+    def told(self) -> Record:
+        """What kernels are told of each tree (TREE), that of the trees first."""
+        return self._all
 
     @property
     def base(self) -> int:

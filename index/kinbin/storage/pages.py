@@ -61,7 +61,7 @@ _NODE = 8
 _ON_OWN_PAGES, _SUB_TREE = 1, 2
 _MOST_KEY = 511
 _INDEX = 4
-_DB_BYTES, _DB_DEPTH, _DB_BRANCHES, _DB_LEAVES, _DB_RECORDS, _DB_ROOT = 48, 6, 8, 16, 32, 40
+_DB_BYTES, _DB_DEPTH, _DB_BRANCHES, _DB_LEAVES, _DB_OWN, _DB_RECORDS, _DB_ROOT = 48, 6, 8, 16, 24, 32, 40
 """Size of the record of a tree (`MDB_db`), and where in it its numbers stand."""
 
 TREE = Layout(
@@ -77,6 +77,7 @@ TREE = Layout(
     how=("count", "SEALED, SIBLINGS, SUB_TREES, NUMBERED, BY_ROW"),
     salt=("count", "what checksums begin with"),
     records=("count", "that it has, as its record says"),
+    own=("count", "pages of its large values, as its record says"),
 )
 """One tree of one snapshot."""
 
@@ -93,12 +94,15 @@ class _Tree(NamedTuple):
     how: np.int64
     salt: np.int64
     records: np.int64
+    own: np.int64
 
 
 @inline
 def _tree_of(records):
     one = records[0]
-    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt, one.records)
+    return _Tree(
+        one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt, one.records, one.own
+    )
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -473,6 +477,7 @@ def open_trees(trees, names, ends, hows, path, out):
             below.depth = np.int64(u16_at(value + U64(_DB_DEPTH)))
             below.below = _below(value, below.depth)
             below.records = np.int64(u64_at(value + U64(_DB_RECORDS)))
+            below.own = np.int64(u64_at(value + U64(_DB_OWN)))
             if (below.root == NO_PAGE) != (below.depth == 0):
                 return DAMAGED
     return 0

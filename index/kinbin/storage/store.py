@@ -40,10 +40,11 @@ from kinbin.storage.creation import is_renamed, name_of
 from kinbin.storage.datafile import Gone, LockReplaced, Replaced, TableBehind, gone
 from kinbin.storage.directories import sync_path
 from kinbin.storage.errors import reraise, translated
+from kinbin.storage.free import check_free
 from kinbin.storage.headers import Identity
 from kinbin.storage.lockfile import LOCK
 from kinbin.storage.lookups import Trees, identity_in
-from kinbin.storage.mapped import check_free, is_another, is_successor
+from kinbin.storage.mapped import is_another, is_successor
 from kinbin.storage.opening import INHERITED, Opening
 from kinbin.storage.transactions import Reader, Writer
 

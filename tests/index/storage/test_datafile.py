@@ -13,7 +13,7 @@ import pytest
 import kinbin.storage.directories
 from kinbin.errors import CorruptData, FormatMismatch, StorageError
 from kinbin.storage.creation import create_store
-from kinbin.storage.datafile import DATA, metas_of, newest
+from kinbin.storage.datafile import DATA, in_order, metas_of
 from kinbin.storage.headers import Identity
 from kinbin.storage.store import Store
 from store_contract import add_row, everything
@@ -106,7 +106,7 @@ def test_the_state_names_its_transaction(place: Path) -> None:
 def test_an_older_state_in_the_place_of_the_last_is_refused(place: Path) -> None:
     """Where the meta page of the last commit leads to the pages of the one before, nothing is read."""
     data = bytearray((place / DATA).read_bytes())
-    last = newest(metas_of(bytes(data)))
+    last = in_order(metas_of(bytes(data)))[0]
     old, new = (1 - last.transaction % 2) * PAGE, last.transaction % 2 * PAGE
     data[new + 16 : new + TRANSACTION] = data[old + 16 : old + TRANSACTION]
     (place / DATA).write_bytes(data)
@@ -203,7 +203,7 @@ def test_a_missing_tree_is_damage(place: Path, tree: bytes) -> None:
 def test_the_list_of_free_pages_is_looked_at_before_it_is_used(place: Path) -> None:
     """A damaged list of free pages would let LMDB write over what is intact: nothing is written, and all is read."""
     data = (place / DATA).read_bytes()
-    meta = newest(metas_of(data))
+    meta = in_order(metas_of(data))[0]
     number = meta.free_root * PAGE
     (slot,) = struct.unpack_from("<H", data, number + 16)
     listed = number + slot + 8 + 8
@@ -220,7 +220,7 @@ def test_the_list_of_free_pages_is_looked_at_before_it_is_used(place: Path) -> N
 def test_keys_of_the_list_of_free_pages_are_looked_at(place: Path) -> None:
     """LMDB ends the process if a list of free pages is not found under its key: keys that do not ascend, or are to come, are refused."""
     data = (place / DATA).read_bytes()
-    meta = newest(metas_of(data))
+    meta = in_order(metas_of(data))[0]
     number = meta.free_root * PAGE
     low, _, *slots = struct.unpack_from("<4H", data, number + 12)
     assert (low - 16) // 2 >= 2

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import naive_format
 from kinbin.errors import CorruptData
 from kinbin.storage.creation import create_store
-from kinbin.storage.datafile import DATA, metas_of, newest
+from kinbin.storage.datafile import DATA, in_order, metas_of
 from kinbin.storage.lookups import ITEMS, NAMES, OWNERS, Trees
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
@@ -61,7 +61,7 @@ def known(folder: Path) -> dict[str, Records]:
 
 def trees_of(content: NDArray[np.uint8]) -> Trees:
     """The trees of a file in memory."""
-    meta = newest(metas_of(content[:131_072].tobytes()))
+    meta = in_order(metas_of(content[:131_072].tobytes()))[0]
     pages = len(content) // meta.page_bytes
     return Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32))
 

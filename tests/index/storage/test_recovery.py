@@ -12,7 +12,7 @@ import pytest
 import kinbin
 from background import no_background
 from kinbin.errors import CorruptData, InvalidInput, StorageError
-from kinbin.storage.datafile import DATA, metas_of, newest
+from kinbin.storage.datafile import DATA, in_order, metas_of
 from kinbin.storage.recovery import recover, recoverable
 
 PAGE = 4096
@@ -34,7 +34,7 @@ def damage(path: Path, *, last: bool, place: int = TRANSACTION, bit: int = 5) ->
     """Flip a bit of one meta page. Returns the whole file."""
     file = path / "collections" / "c" / DATA
     data = bytearray(file.read_bytes())
-    newer = newest(metas_of(bytes(data))).transaction % 2
+    newer = in_order(metas_of(bytes(data)))[0].transaction % 2
     data[(newer if last else 1 - newer) * PAGE + place + bit // 8] ^= 1 << bit % 8
     file.write_bytes(data)
     return bytes(data)

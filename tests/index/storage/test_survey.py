@@ -14,7 +14,8 @@ import pytest
 
 import kinbin
 from kinbin.errors import CorruptData
-from kinbin.storage.mapped import _mapped, check_free, look_at
+from kinbin.storage.free import check_free
+from kinbin.storage.mapped import _mapped, look_at
 from kinbin.storage.survey import TREES, Survey, survey, survey_store
 from kinbin.storage.trees import Meta, Pages, Tree, TreeRecord, walk
 from torture.harm import HARMS, Harm, flips
