@@ -172,7 +172,7 @@ class _Call:
             start += size
             if watched:
                 fitting = int(size * _SLICE_NS / max(time.perf_counter_ns() - began, 1))
-                size = max(_LEAST_SLICE, min(most, 4 * size, fitting))
+                size = max(_LEAST_SLICE, min(most, fitting))
         return done[0] if len(done) == 1 else joined(done)
 
     def run(self, queries: Rows, asked: Record, found: Found, *, begun: bool = False) -> None:
