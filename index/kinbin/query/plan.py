@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,27 @@ class LinkPlan:
         return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - table.share_below(trusted, rank)))
 
 
+class QueryKeys(NamedTuple):
+    """The codes and keys of a query that a view is searched by."""
+
+    layouts: tuple[tuple[int, int], ...]
+    """The (r, L) of runs, in the order of their columns."""
+    columns: int
+    """Of all of them."""
+    r: int
+    bands: int
+    """How many codes they are made of."""
+    fresh: bool
+    """Whether there are fresh rows, which have keys of their own."""
+
+    @classmethod
+    def of(cls, layouts: Sequence[tuple[int, int]], *, fresh: bool) -> QueryKeys:
+        """Of the layouts of a view's runs."""
+        widths = [width for _, width in layouts]
+        bands = max([FRESH_BANDS if fresh else 1, *widths])
+        return cls(tuple(layouts), sum(widths), max([height for height, _ in layouts], default=1), bands, fresh)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How a view is searched for one target."""
@@ -120,8 +142,8 @@ class Plan:
     """The levels that `bands` points to."""
     certifiable: float
     """The least score of a k-th answer at which every run can certify the target."""
-    layouts: list[tuple[int, int]]
-    """The (r, L) whose keys a query needs, in the order of their columns."""
+    keys: QueryKeys
+    """What queries are hashed for."""
     bands_ns: float
     scan_ns: float
     far_bands_ns: float
@@ -214,10 +236,11 @@ def _plan_view(view: View, space: Space, target: float) -> Plan:
         scan_ns = min(scan_ns, _scan_codes_ns(view, view.links, plans))
     links = None if view.links is None else _plan_links(view, view.links, plans, segments, target, min(bands_ns, scan_ns))
     far_bands_ns = sum(plan.prediction.far_ns for plan in plans) + view.fresh.rows * COSTS.fresh_scan + without
-    bands = BANDS.record(need=need, suggest=suggest, aim=aim_of(target))
+    keys = QueryKeys.of(layouts, fresh=bool(view.fresh.rows))
+    bands = BANDS.record(need=need, suggest=suggest, aim=aim_of(target), columns=keys.columns)
     least = float(space.scores_vouching(np.array([certifiable]))[0])
     return Plan(
-        segments, bands, (need, suggest), least, layouts, bands_ns, scan_ns, far_bands_ns,
+        segments, bands, (need, suggest), least, keys, bands_ns, scan_ns, far_bands_ns,
         [plan.prediction for plan in plans], links, row_ns,
     )  # fmt: skip
 

@@ -350,21 +350,19 @@ class _Run:
 
     def call_bands(self, queries: Rows, asked: Record, segments: Record, part: Found) -> None:
         """Hash the queries, and call the kernel."""
-        call, plan = self.call, self.call.plan
-        fresh = FRESH_BANDS if call.view.fresh.rows else 1
-        r = max([height for height, _ in plan.layouts], default=1)
-        codes = call.searcher.sampler.codes(queries, r, max([fresh, *(width for _, width in plan.layouts)]))
-        room = call.desk.keys(len(queries), sum([width for _, width in plan.layouts]))
+        call, keys = self.call, self.call.plan.keys
+        codes = call.searcher.sampler.codes(queries, keys.r, keys.bands)
+        room = call.desk.keys(len(queries), keys.columns)
         column = 0
-        for height, width in plan.layouts:
+        for height, width in keys.layouts:
             room.keys[:, column : column + width] = band_keys(codes, height, width)
             column += width
-        if fresh > 1:
+        if keys.fresh:
             room.fresh[:] = _fresh_keys_of(codes)
-        told = plan.bands.copy()
+        told = call.plan.bands.copy()
         one = told[0]
         one["keys"], one["fresh_keys"] = room.places
-        one["columns"], one["most_postings"] = room.keys.shape[1], postings_cap(call.view.total_rows)
+        one["most_postings"] = postings_cap(call.view.total_rows)
         scratch = call.desk.scratch
         scratch.count(call.view.total_rows)
         _check(search_bands(call.space, segments, asked, told, scratch.record, part.answers.record))
