@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,13 @@ from pathlib import Path
 import pytest
 
 import kinbin
+from kinbin.errors import CorruptData
+from kinbin.storage.free import check_free
+from kinbin.storage.mapped import _mapped, look_at
+from kinbin.storage.survey import TREES, survey
 from linked import still
 from nursery import Nursery
-from stale import DIM, commit
+from stale import DIM, commit, rows_of
 from torture.pages import PAGE, PageMap
 
 pytestmark = pytest.mark.durability
@@ -77,6 +82,74 @@ def test_a_page_in_use_is_not_given_away(nursery: Nursery, history: History, tmp
     assert sum(refused for refused, _ in outcomes) > COMMITS // 2
     for refused, wrong in outcomes:
         assert [one for one in wrong if refused or "neither used nor free" not in one] == []
+
+
+@pytest.fixture(scope="module")
+def long_list(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a collection whose list of free pages has several leaves, and lists on pages of their own."""
+    folder = tmp_path_factory.mktemp("list") / "data"
+    with still(), kinbin.open(folder) as database:
+        collection = database.create_collection("c", dim=DIM, seed=1)
+        collection.add([f"large {i}" for i in range(1_000)], rows_of(999, 1_000), [{"text": "y" * 3_000} for _ in range(1_000)])
+        collection.delete([f"large {i}" for i in range(0, 1_000, 2)])
+        with collection._store.read():
+            # What it sees is listed, and not used again.
+            for number in range(150):
+                commit(collection, number)
+    return (folder / "collections" / "c" / "data.mdb").read_bytes()
+
+
+def test_writers_refuse_what_check_finds_of_the_list(long_list: bytes, tmp_path: Path) -> None:
+    """Bits of the heads of its pages, slots and nodes, and of the heads of large values, its own and those of trees.
+
+    LMDB moves nodes by their sizes, and frees as many pages as a value says that it has. Pages that are lost are only room.
+    """
+    pages = PageMap.of(long_list)
+    nodes = [node for leaf in pages.leaves["freelist"] for node in pages.nodes(leaf)]
+    assert len(pages.leaves["freelist"]) > 1
+    large = [node for node in nodes if node.big]
+    assert large
+    large += [node for tree in ("items", "journal") for leaf in pages.leaves[tree][:3] for node in pages.nodes(leaf) if node.big][:4]
+    places = [range(node.value_at - 16, node.value_at) for node in large]
+    for page in (*pages.leaves["freelist"], *pages.by_kind()["freelist:branch"]):
+        offsets = pages.node_offsets(page)
+        places += [range(page * PAGE, page * PAGE + 16 + 2 * len(offsets))]
+        places += [range(page * PAGE + offset, page * PAGE + offset + 16) for offset in offsets]
+    refused = 0
+    rng = random.Random(1)
+    for place in rng.sample([place for span in places for place in span], 300):
+        where = f"byte {place % PAGE} of page {place // PAGE}"
+        data = bytearray(long_list)
+        data[place] ^= 1 << rng.randrange(8)
+        (tmp_path / "data.mdb").write_bytes(data)
+        told = survey_of(tmp_path)
+        if is_refused(tmp_path):
+            refused += 1
+            assert told, where
+        else:
+            assert [problem for problem in told if "neither used nor free" not in problem] == [], where
+    assert refused > 200
+
+
+def survey_of(folder: Path) -> list[str]:
+    """What `check` finds."""
+    with (folder / "data.mdb").open("rb") as file:
+        found = survey(file.fileno(), None, TREES)
+    assert found is not None
+    return found.problems
+
+
+def is_refused(folder: Path) -> bool:
+    """Whether whoever writes refuses the file."""
+    file, _ = look_at(folder)
+    try:
+        with _mapped(file) as trees:
+            check_free(file, trees)
+    except CorruptData:
+        return True
+    finally:
+        file.close()
+    return False
 
 
 def test_without_a_look_it_is(nursery: Nursery, history: History, tmp_path: Path) -> None:

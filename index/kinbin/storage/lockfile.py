@@ -58,17 +58,23 @@ def make_lock_file(folder: Path) -> None:
 def last_commit(folder: Path) -> int | None:
     """The last transaction that was committed, by the table of readers; None: there is none, or it does not tell.
 
-    A commit is written there when it is in the file, and one that failed is not. LMDB sets it to what the file says when nobody else has
-    the store open, so it is to be asked before.
+    A commit is written there when it is in the file, and one that failed is not. While LMDB opens a store that nobody else has open it is
+    0, and then what the file says: so it is to be asked before; 0 is what an opening left that was killed, or failed, and had looked.
+
+    Raises:
+        OSError: it cannot be read.
     """
     at = _COMMIT_AT.get(os.uname().machine)
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        found = os.fstat(descriptor)
-        descriptor = _READ.setdefault((found.st_dev, found.st_ino), descriptor)
-        head = os.pread(descriptor, 64, 0)
-    except OSError:
+        found = (folder / LOCK).stat()
+        descriptor = _READ.get((found.st_dev, found.st_ino))
+        if descriptor is None:
+            descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            found = os.fstat(descriptor)
+            _READ[found.st_dev, found.st_ino] = descriptor
+    except FileNotFoundError:
         return None
+    head = os.pread(descriptor, 64, 0)
     if at is None or len(head) < 64 or int.from_bytes(head[:4], "little") != _MAGIC:
         return None
     return int.from_bytes(head[at : at + 8], "little")

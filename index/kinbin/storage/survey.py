@@ -7,14 +7,13 @@ the list of free pages gives away none that is in use. What the values say is no
 from __future__ import annotations
 
 import os
-import struct
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from kinbin.errors import CorruptData
+from kinbin.storage.free import listed_pages
 from kinbin.storage.lookups import NAMES
 from kinbin.storage.store import Store
-from kinbin.storage.trees import Leaf, Meta, Node, Pages, TreeRecord, walk
+from kinbin.storage.trees import Meta, Node, Pages, TreeRecord, walk
 
 __all__ = ["NOT_LOOKED", "TREES", "Survey", "has_sound_trees", "proved_last_page", "survey", "survey_store"]
 
@@ -196,28 +195,12 @@ class _Surveyor:
 
     def _free_list(self) -> None:
         """The pages that may be written over: none of them is in use, or listed twice."""
-        free = self._meta.free
         try:
-            for _, leaf, _, _ in walk(self._pages, free, lambda key: int.from_bytes(key, "little"), visited=self._use):
-                self._free_leaf(leaf)
+            for listed in listed_pages(self._pages, self._meta, self._use):
+                for page in listed.tolist():
+                    self._use(page, 2)
         except CorruptData as error:
             self._out.add(f"the list of free pages: {error.what}")
-
-    def _free_leaf(self, leaf: Leaf) -> None:
-        for node in leaf.nodes:
-            if node.first:
-                self._own(node)
-            value = self._pages.value(node)
-            count = int.from_bytes(value[:8], "little")
-            if node.subtree or len(node.key) != 8 or len(value) < 8 or count > len(value) // 8 - 1:
-                raise CorruptData("an entry is malformed")
-            if not 1 <= int.from_bytes(node.key, "little") <= self._meta.transaction:
-                raise CorruptData("an entry is of a transaction that is yet to come, or never was")
-            pages = struct.unpack_from(f"<{count}Q", value, 8)
-            for page in pages:
-                self._use(page, 2)
-            if any(one <= other for one, other in pairwise(pages)):
-                raise CorruptData("an entry's pages do not descend")
 
 
 def _told(record: TreeRecord) -> str:
