@@ -306,6 +306,10 @@ class Database(Aliased, Restoring, BackingUp, Mending):
         there = [other for other in self.collections() if other != name]
         listed = f"there are {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}" if there else "there are none"
         text = f"no collection is named {name!r}{suggestion(name, there)} ({listed}; create_collection makes one)"
+        with suppress(StorageError):
+            if leading := [alias for alias, target in self._aliases.all().items() if target == name]:
+                gone = "which is not there: its directory was removed; put it back, or restore a snapshot"
+                text = f"the alias {leading[0]!r} leads to {name!r}, {gone}"
         return CollectionNotFound(text, nearest(name, there))
 
     def _bury_if_dropped(self, name: str) -> None:

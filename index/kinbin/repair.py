@@ -122,6 +122,9 @@ class Damaged:
         counted, found, at = self._first.saved.counted, len(self._first.items.rows), self._first.saved.sequence
         if counted is None:
             out.append("the state record is lost: how many items there were is not known")
+        elif not self._first.saved.state_is_last:
+            told = f"the last state record is lost; the one of commit {at}, which was found, counted {counted:,} items"
+            out.append(f"{told}: those that came later may be missing, and none of these is counted as lost")
         elif counted > found:
             out.append(f"{counted - found:,} more items were stored, as the state record says: nothing is known of them")
         elif counted < found:

@@ -322,6 +322,35 @@ def test_repair_tells_of_more_items_than_there_were(three: Path, monkeypatch: py
             database.drop_collection("new")
 
 
+def test_what_was_cut_off_with_the_last_state_is_said_to_be_missing(data: Path) -> None:
+    """Items of a later commit that shares rows with an earlier one: an older state record that counts without them is no witness."""
+    rows = np.random.default_rng(1).random((300, 8))
+    ids = [f"a{i}" for i in range(300)], [f"z{i}" for i in range(40)]
+    with still(), kinbin.open(data) as database:
+        collection = database.create_collection("a", dim=8)
+        collection.add(ids[0], rows, [{"text": "y" * 300} for _ in ids[0]])
+        collection.compact()
+        collection.add(ids[1], rows[:40])
+    file = data / "collections" / "a" / FILE
+    whole = file.read_bytes()
+    found = set()
+    for pages in range(2, len(whole) // 4096, 3):
+        file.write_bytes(whole[: 4096 * pages])
+        with kinbin.open(data) as database:
+            try:
+                report = database.repair("a", "new")
+            except kinbin.CorruptData:
+                # Nothing was saved, and that is said.
+                continue
+            there = {item.id for item in database.collection("new").scroll(limit=1_000).items}
+            database.drop_collection("new")
+        missing = {*ids[0], *ids[1]} - there - set(report.lost_ids)
+        told = [problem for problem in report.problems if "may be missing" in problem or "more items were stored" in problem]
+        assert told or len(missing) <= max(0, report.lost - len(report.lost_ids)), pages
+        found |= {problem.partition(";")[0] for problem in told}
+    assert "the last state record is lost" in found
+
+
 def test_a_field_that_is_gone_is_named_and_the_others_go_on(data: Path, run: Run) -> None:
     """Its whole directory was removed: that is no file of another version."""
     fields = with_fields(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -208,3 +209,17 @@ def test_a_collection_that_others_make_and_drop_is_made(db: kinbin.Database, mon
     left[0] = 1_000
     with pytest.raises(kinbin.StorageBusy, match="make and drop 'pink' all the time"):
         db.create_collection("pink", dim=2, exist_ok=True)
+
+
+def test_an_alias_of_a_collection_that_is_gone_says_so(tmp_path: Path) -> None:
+    """A directory that is removed as a whole is missed by the aliases that lead to it."""
+    with kinbin.open(tmp_path) as database:
+        database.create_collection("things", dim=2)
+        database.alias("shop", "things")
+    shutil.rmtree(tmp_path / "collections" / "things")
+    with kinbin.open(tmp_path) as database:
+        for name in ("shop", "things"):
+            with pytest.raises(kinbin.CollectionNotFound, match="the alias 'shop' leads to 'things', which is not there"):
+                database.collection(name)
+        with pytest.raises(kinbin.CollectionNotFound, match="create_collection makes one"):
+            database.collection("other")

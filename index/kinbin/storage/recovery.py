@@ -121,8 +121,15 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
         content = np.fromfile(folder / DATA, np.uint8)
         with (folder / DATA).open("rb") as file:
             sound = [has_sound_trees(file.fileno(), number) for number in (0, 1)]
+    try:
+        metas = metas_of(head)
+    except CorruptData as error:
+        error.collection = name_of(folder)
+        # No state can be told without them.
+        error.advice = "`kinbin repair` may save something; else restore a snapshot, or import the collection again from its source"
+        raise
     found = {}
-    for number, meta in enumerate(metas_of(head)):
+    for number, meta in enumerate(metas):
         if meta is None or not sound[number]:
             continue
         try:

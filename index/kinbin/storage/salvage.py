@@ -146,6 +146,7 @@ class Salvage:
         free = self._free()
         out.free_known = self._free_is_whole()
         transactions = [meta.transaction for meta in self._metas]
+        out.transaction = max(map(self._state_of, self._metas), default=None)
         out.newest_known = len(transactions) == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
         for page in range(2, self._pages.last_page + 1):
             if page not in self._reached and page not in self._own:

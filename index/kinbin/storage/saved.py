@@ -60,12 +60,21 @@ class Saved:
     """The commit that the state record tells of; None: it is lost."""
     state_reached: bool = False
     """Whether that record is the one that the tree leads to."""
+    state_transaction: int | None = None
+    """The transaction that it names."""
+    transaction: int | None = None
+    """The last one, as meta pages say; None: they say none."""
     written_for: int | None = None
     """Of a field: the commit of the items that it was last written for; None: it is lost, or none."""
     adds_lost: int = 0
     """Those among them that are the rows of an add, not sealed into a run yet: one checksum proves all of them."""
     pages_lost: int = 0
     """Pages that are named and cannot be read."""
+
+    @property
+    def state_is_last(self) -> bool:
+        """Whether the state record that was found is that of the last transaction, as far as can be known."""
+        return self.state_reached or (self.transaction is not None and self.state_transaction == self.transaction)
 
 
 def _proved(message: bytes, crc: int, before: int, *, right: bool) -> bytes | None:
@@ -138,6 +147,7 @@ def save_meta(key: bytes, value: bytes, salt: int, out: Saved, *, right: bool, s
             # Of records that no tree reaches all but the last are old.
             if out.sequence is None or (stray and not out.state_reached and state.sequence > out.sequence):
                 out.counted, out.sequence, out.state_reached = state.items, state.sequence, not stray
+                out.state_transaction = state.transaction
         return True
     keyed = _proved(key + value[4:], crc, salt, right=right) if salt and len(value) >= 4 else None
     if keyed is not None:
