@@ -68,7 +68,11 @@ def reference() -> str:
     lines += _table(
         ("variable", "default", "what it is"),
         (
-            (f"`KINBIN_{name.upper()}`", "by the number of cores" if name == "threads" else f"`{field.default}`", field.description)
+            (
+                f"`KINBIN_{name.upper()}`",
+                "by the number of cores" if name in ("threads", "read_threads") else f"`{field.default}`",
+                field.description,
+            )
             for name, field in fields.items()
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kinbin.parameters import sequence_of
+from kinbin.parameters import field_name, sequence_of
 from kinbin.query.filters import Filter
 from kinbin.query.matching import Filters
 from kinbin.query.view import View
@@ -38,7 +38,7 @@ class Indexed:
         Raises:
             InvalidInput: it is malformed, or the field is indexed as another kind.
         """
-        self._indexing.change({field: kind})
+        self._indexing.change({_key(field): kind})
         if wait:
             self._indexing.wait()
 
@@ -48,7 +48,7 @@ class Indexed:
         Raises:
             InvalidInput: there is none.
         """
-        self._indexing.change({}, [field])
+        self._indexing.change({}, [_key(field)])
 
     def change_indexes(self, add: Mapping[str, str], drop: Sequence[str] = ()) -> dict[str, Any] | None:
         """Drop and add several indexes in one transaction. Returns what `stats()["indexes"]` is then.
@@ -58,6 +58,11 @@ class Indexed:
         """
         self._indexing.change(add, sequence_of("drop", drop))
         return self._indexing.describe()
+
+
+def _key(field: str) -> str:
+    """What may be looked up; of strings more is asked later."""
+    return field if isinstance(field, str) else field_name(field, "field")
 
 
 class Browsed(Indexed):

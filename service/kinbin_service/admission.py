@@ -1,14 +1,16 @@
 """Admission: a bounded queue before a bounded pool of threads.
 
-1. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries.
+1. At most `threads` calls run; at most one fewer of them are writes, so that a bulk load never stops queries, and at most
+   `read_threads` are reads: more than there are processors take turns at these, and at Python's lock, and fewer are answered.
 2. At most `queue_length` requests wait, in order of arrival; the next is refused at once (429), before its body is parsed.
 3. Work that waited longer than the deadline is refused (503), and work whose client has left is
    dropped; neither is started. A write that was started is finished: it is then durable, though nobody heard of it.
    A search that was started is told when its client has left, and when it has run for `search_seconds` (503); it ends at its next look.
 4. A thread that is done takes the next work of its kind itself, under one lock: under overload the event loop is busy with
    refusals, and threads that waited for it would stand idle.
-5. Where processors are short the event loop goes first: a refusal is worth nothing late. Reads and writes have threads of their
-   own, for a thread that has just written has used up what the scheduler gives it, and a query would wait for that.
+5. Where processors are short the event loop goes first, for a refusal is worth nothing late, and with it one read: beside a bulk load
+   a single query would wait for whoever loads. Other reads, and writes, have threads of their own: one that has just written has used
+   up what the scheduler gives it, and a query would wait for that.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import kinbin
-from kinbin_service.priorities import LOOP, READS, WRITES, Priority, prefer
+from kinbin_service.priorities import FIRST, LOOP, READS, WRITES, Priority, prefer
 from kinbin_service.problems import Refusal
 
 __all__ = ["Admission", "ClientGone"]
@@ -40,30 +42,40 @@ class ClientGone(Exception):
 class _Job:
     """One library call: waiting until `started`, then bound to be finished."""
 
-    __slots__ = ("call", "done", "started", "writes")
+    __slots__ = ("call", "done", "number", "pool", "started", "writes")
 
     def __init__(self, call: Callable[[], Any], writes: bool, done: asyncio.Future[Any]) -> None:
         self.call = call
         self.writes = writes
         self.done = done
         """Touched on the event loop only."""
+        self.number = 0
+        """In the order of arrival, of those that wait."""
+        self.pool: ThreadPoolExecutor | None = None
+        """Whose threads it was started for."""
         self.started = False
 
 
 class Admission:
     """The queue and its threads, for the event loop that it was made on."""
 
-    def __init__(self, threads: int, queue_length: int, deadline_seconds: float, search_seconds: float = 30.0) -> None:
+    def __init__(
+        self, threads: int, queue_length: int, deadline_seconds: float, search_seconds: float = 30.0, read_threads: int | None = None
+    ) -> None:
+        """read_threads: None: as many as there are."""
         self.threads = threads
         self.write_threads = max(1, threads - 1)
+        self.read_threads = threads if read_threads is None else min(threads, read_threads)
         self.queue_length = queue_length
         self.deadline_seconds = deadline_seconds
         self.search_seconds = search_seconds
         self.running = 0
         self.writing = 0
-        self._waiting: deque[_Job] = deque()
+        self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
+        """Reads, and writes, in order of arrival."""
+        self._arrived = 0
         self._lock = threading.Lock()
-        """Around the four above, and `started`."""
+        """Around the five above, `_first_is_free`, and what is started."""
         self._unheard = 0
         """Calls whose end the event loop has not seen."""
         self._idle = asyncio.Event()
@@ -71,7 +83,11 @@ class Admission:
         self._loop = asyncio.get_running_loop()
         base = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
         prefer(LOOP, base)
-        self._reads = self._pool("kinbin-read", threads, READS, base)
+        self._first = self._pool("kinbin-first-read", 1, FIRST, base)
+        self._first_is_free = True
+        # Begun by a thread that has less it would have less for ever: most users may not raise it.
+        self._first.submit(bool)
+        self._reads = self._pool("kinbin-read", max(1, self.read_threads - 1), READS, base)
         self._writes = self._pool("kinbin-write", self.write_threads, WRITES, base)
 
     @staticmethod
@@ -79,20 +95,18 @@ class Admission:
         """Threads that are begun when they are needed: those that answer one after the other are then one, whose caches are warm."""
         return ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=prefer, initargs=(priority, base))
 
-    def _pool_of(self, job: _Job) -> ThreadPoolExecutor:
-        return self._writes if job.writes else self._reads
-
     def _submit(self, job: _Job) -> None:
-        self._pool_of(job).submit(self._work, job)
+        assert job.pool is not None
+        job.pool.submit(self._work, job)
 
     @property
     def waiting(self) -> int:
         """How many requests wait for a thread."""
-        return len(self._waiting)
+        return sum(len(jobs) for jobs in self._waiting.values())
 
     def check_room(self, *, writes: bool) -> None:
         """Refuse what can neither begin at once nor wait."""
-        if len(self._waiting) >= self.queue_length and not self._may_begin(writes):
+        if self.waiting >= self.queue_length and not self._may_begin(writes):
             raise Refusal("overloaded", "as many requests wait as may wait; try again", limit="queue_length")
 
     async def run(
@@ -109,8 +123,9 @@ class Admission:
                 self.check_room(writes=writes)
                 # Begins a thread where none is free: one that another pool's thread began, to hand the job on, would have its
                 # priority, and most users may not raise it.
-                self._pool_of(job).submit(bool)
-                self._waiting.append(job)
+                (self._writes if writes else self._reads).submit(bool)
+                self._arrived = job.number = self._arrived + 1
+                self._waiting[writes].append(job)
         if job.started:
             self._unheard += 1
             self._idle.clear()
@@ -155,23 +170,27 @@ class Admission:
     async def close(self) -> None:
         """Wait for what runs, then end the threads. Requests that still wait are refused."""
         with self._lock:
-            waiting = list(self._waiting)
-            self._waiting.clear()
+            waiting = [job for jobs in self._waiting.values() for job in jobs]
+            for jobs in self._waiting.values():
+                jobs.clear()
         for job in waiting:
             if not job.done.done():
                 job.done.set_exception(Refusal("stopping", "the service is stopping"))
         await self._idle.wait()
-        for pool in (self._reads, self._writes):
+        for pool in (self._first, self._reads, self._writes):
             pool.shutdown()
 
     def _may_begin(self, writes: bool) -> bool:
-        return self.running < self.threads and not (writes and self.writing >= self.write_threads)
+        room = self.writing < self.write_threads if writes else self.running - self.writing < self.read_threads
+        return room and self.running < self.threads
 
     def _begin(self, job: _Job) -> bool:
         """Note that a job is started, if it may be. Under the lock."""
         if not self._may_begin(job.writes):
             return False
         job.started = True
+        job.pool = self._writes if job.writes else self._first if self._first_is_free else self._reads
+        self._first_is_free &= job.pool is not self._first
         self.running += 1
         self.writing += job.writes
         return True
@@ -194,18 +213,18 @@ class Admission:
     def _next(self, ended: _Job) -> tuple[_Job | None, list[_Job]]:
         """What is started now that a job has ended, in order of arrival: a read may pass writes that wait for other writes.
 
-        The first of its kind is for the thread that asks; others are for threads that are free.
+        The first that is for the pool of the thread that asks is its own; others are for threads that are free.
         """
         with self._lock:
+            self._first_is_free |= ended.pool is self._first
             self.running -= 1
             self.writing -= ended.writes
             started: list[_Job] = []
-            passed: list[_Job] = []
-            while self._waiting and self.running < self.threads:
-                job = self._waiting.popleft()
-                (started if self._begin(job) else passed).append(job)
-            self._waiting.extendleft(reversed(passed))
-        own = next((job for job in started if job.writes == ended.writes), None)
+            while ready := [jobs for writes, jobs in self._waiting.items() if jobs and self._may_begin(writes)]:
+                job = min(ready, key=lambda jobs: jobs[0].number).popleft()
+                self._begin(job)
+                started.append(job)
+        own = next((job for job in started if job.pool is ended.pool), None)
         return own, [job for job in started if job is not own]
 
     def _hear(self, job: _Job, result: Any, error: BaseException | None, begun: int) -> None:
@@ -236,6 +255,6 @@ class Admission:
     def _withdrawn(self, job: _Job) -> bool:
         """Take a job back; False if it was started."""
         with self._lock:
-            if not job.started and job in self._waiting:
-                self._waiting.remove(job)
+            if not job.started and job in self._waiting[job.writes]:
+                self._waiting[job.writes].remove(job)
             return not job.started

@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from typing import NamedTuple
 
-__all__ = ["LOOP", "READS", "WRITES", "Priority", "prefer"]
+__all__ = ["FIRST", "LOOP", "READS", "WRITES", "Priority", "prefer"]
 
 
 class Priority(NamedTuple):
@@ -30,6 +30,8 @@ class Priority(NamedTuple):
 
 LOOP = Priority(0, 200)
 """It refuses, and tells of health, while all others compute."""
+FIRST = Priority(0, 200)
+"""A read that is alone: it takes no more than its share, for those beside it have less."""
 READS = Priority(5, 200)
 WRITES = Priority(10, 0)
 

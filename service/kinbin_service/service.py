@@ -53,7 +53,9 @@ class Service:
         self.collectors: list[Collector] = [self.stored]
         """What /metrics tells beside what is counted."""
         self.state: State = "starting"
-        self.admission = Admission(settings.threads, settings.queue_length, settings.deadline_seconds, settings.search_seconds)
+        self.admission = Admission(
+            settings.threads, settings.queue_length, settings.deadline_seconds, settings.search_seconds, settings.read_threads
+        )
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self.buffers = Buffers(settings.max_buffered_bytes)
         self._long = LongWork()

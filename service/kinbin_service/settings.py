@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     threads: Annotated[int, Field(ge=1, le=256, description="library calls that run at once in a worker")] = min(
         32, 4 + (os.cpu_count() or 1)
     )
+    read_threads: Annotated[int, Field(ge=1, le=256, description="of these, reads: more than there are cores take turns")] = min(
+        32, 1 + (os.cpu_count() or 1)
+    )
     queue_length: Annotated[int, Field(ge=0, le=100_000, description="requests that may wait for a thread; more get 429")] = 128
     deadline_seconds: Annotated[float, Field(gt=0, description="longest wait for a thread; then 503, and the work is dropped")] = 10.0
     search_seconds: Annotated[float, Field(gt=0, description="longest time for a search that has begun; then it ends with 503")] = 30.0

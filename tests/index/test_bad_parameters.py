@@ -401,3 +401,16 @@ def test_every_alias_is_of_a_kernel_and_is_none() -> None:
     for aliases in (getattr(kinbin.KERNELS, "aliases"), getattr(kinbin.OBJECT_KERNELS, "aliases")):  # noqa: B009
         assert set(aliases.values()) <= known
         assert not set(aliases) & known
+
+
+@pytest.mark.parametrize("odd", [[], {}, np.array([1]), np.array(1), 5, None])
+def test_what_is_no_name_and_no_list_is_refused_as_that(db: kinbin.Database, odd: Any) -> None:
+    """Names of fields that cannot be looked up, and queries that cannot be gone through."""
+    collection = db.create_collection("named", dim=2)
+    with pytest.raises(kinbin.InvalidInput):
+        collection.add_index(odd, "number")
+    with pytest.raises(kinbin.InvalidInput):
+        collection.drop_index(odd)
+    if not isinstance(odd, list | dict):
+        with pytest.raises(kinbin.InvalidInput):
+            collection.query_each(odd)

@@ -16,7 +16,7 @@ import pytest
 import kinbin
 from kinbin.cancelling import event_now
 from kinbin_service.admission import Admission, ClientGone
-from kinbin_service.priorities import READS, WRITES
+from kinbin_service.priorities import FIRST, READS, WRITES
 from kinbin_service.problems import Refusal
 from nursery import Nursery
 from service_app import App, HeldDatabase, eventually, running_app
@@ -96,9 +96,9 @@ async def test_waiting_requests_start_in_order_of_arrival(calls: Calls) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux only")
 async def test_threads_give_way_to_the_event_loop() -> None:
-    """Reads a little, writes more, whichever thread hands them on: most users may not raise what a thread has."""
+    """All reads but one a little, writes more, whichever thread hands them on: most users may not raise what a thread has."""
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    admission = Admission(3, 20, 30.0)
+    admission = Admission(4, 20, 30.0)
 
     def of_this_thread() -> tuple[str, int]:
         # So long that the next one needs another thread, or waits.
@@ -107,7 +107,10 @@ async def test_threads_give_way_to_the_event_loop() -> None:
 
     kinds = [True, False] * 6
     found = await asyncio.gather(*(admission.run(of_this_thread, writes=writes, gone=never) for writes in kinds))
-    assert found == [("kinbin-write", WRITES.less) if writes else ("kinbin-read", READS.less) for writes in kinds]
+    assert found[::2] == [("kinbin-write", WRITES.less)] * 6
+    assert set(found[1::2]) == {("kinbin-first-read", FIRST.less), ("kinbin-read", READS.less)}
+    alone = [await admission.run(of_this_thread, writes=False, gone=never) for _ in range(3)]
+    assert alone == [("kinbin-first-read", FIRST.less)] * 3
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
     await admission.close()
 
@@ -115,7 +118,7 @@ async def test_threads_give_way_to_the_event_loop() -> None:
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="it gives up root's rights, on Linux")
 async def test_nobody_has_to_raise_a_priority(nursery: Nursery) -> None:
     """The same as a user who may lower them only."""
-    assert nursery.start("priorities:as_nobody").receive() == [READS.less, WRITES.less, 0]
+    assert nursery.start("priorities:as_nobody").receive() == [FIRST.less, READS.less, WRITES.less, 0]
 
 
 async def test_threads_take_what_waits_though_the_event_loop_is_busy(calls: Calls) -> None:
@@ -160,6 +163,26 @@ async def test_writes_leave_a_thread_for_reads(admission: Admission, calls: Call
     assert calls.ran == ["w1", "r"]
     calls.gate.set()
     assert await asyncio.gather(*writes, read) == ["w1", "w2", "r"]
+
+
+async def test_reads_leave_threads_for_writes(calls: Calls) -> None:
+    """No more reads run than may; writes that came later begin, and go on with other writes, while reads wait, in order."""
+    admission = Admission(4, 10, 30.0, read_threads=2)
+    first = Calls()
+    reads = [begin(admission, first, name) for name in ("r1", "r2")]
+    await eventually(lambda: len(first.ran) == 2)
+    late = [begin(admission, calls, name) for name in ("r3", "r4")]
+    writes = [begin(admission, calls, name, writes=True) for name in ("w1", "w2", "w3")]
+    await eventually(lambda: len(calls.ran) == 2)
+    assert calls.ran == ["w1", "w2"]
+    assert (admission.running, admission.writing, admission.waiting) == (4, 2, 3)
+    first.gate.set()
+    assert await asyncio.gather(*reads) == ["r1", "r2"]
+    await eventually(lambda: len(calls.ran) == 4)
+    assert sorted(calls.ran[2:]) == ["r3", "r4"]
+    calls.gate.set()
+    assert await asyncio.gather(*writes, *late) == ["w1", "w2", "w3", "r3", "r4"]
+    await admission.close()
 
 
 async def test_a_single_thread_takes_writes_too(calls: Calls) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 
 from kinbin_service.admission import Admission
@@ -16,22 +17,27 @@ NOBODY = 65_534
 
 
 def as_nobody(connection: Connection) -> None:
-    """Sends by how much reads, writes and the event loop have a lower priority than this process began with."""
+    """Sends by how much a read, one beside it, writes and the event loop have a lower priority than this process began with."""
     os.setresuid(NOBODY, NOBODY, NOBODY)
     connection.send(asyncio.run(_found()))
 
 
 async def _found() -> list[int]:
     own = _of_this_thread()
-    # The second waits, and is handed on by the thread of the first.
-    admission = Admission(1, 20, 30.0)
-    write, read = [admission.run(_of_this_thread, writes=writes, gone=asyncio.Event().wait) for writes in (True, False)]
-    found = [*reversed(await asyncio.gather(write, read)), _of_this_thread()]
+    # The second read waits, and is handed on by the thread of the write, while the first one runs.
+    admission = Admission(2, 20, 30.0)
+    calls = ((True, 0.05), (False, 0.5), (False, 0.0))
+    write, *reads = [
+        admission.run(partial(_of_this_thread, seconds), writes=writes, gone=asyncio.Event().wait) for writes, seconds in calls
+    ]
+    last, *found = await asyncio.gather(write, *reads)
+    found.append(last)
+    found.append(_of_this_thread())
     await admission.close()
     return [one - own for one in found]
 
 
-def _of_this_thread() -> int:
+def _of_this_thread(seconds: float = 0.0) -> int:
     # So long that the next one waits.
-    time.sleep(0.05)
+    time.sleep(seconds)
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())

@@ -28,10 +28,14 @@ def read_each(queries: Iterable[Query], read: ReadOne) -> list[tuple[About, Quer
     Raises:
         InvalidInput: one is malformed; its position is told.
     """
-    if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
+    if isinstance(queries, str | bytes | Mapping):
         raise InvalidInput.of("bad_parameter", f"queries are a list of Query, not {arrived(queries)}", field="queries")
     most, listed = int(limit("batch_queries")), []
-    for position, one in enumerate(queries):
+    try:
+        each = iter(queries)
+    except TypeError:
+        raise InvalidInput.of("bad_parameter", f"queries are a list of Query, not {arrived(queries)}", field="queries") from None
+    for position, one in enumerate(each):
         if position == most:
             raise InvalidInput.of("over_limit", f"queries: at most {most}", field="queries", limit="batch_queries")
         try:

@@ -6,9 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
+from kinbin.cancelling import cancelled_by, event_now
 from kinbin.errors import InvalidInput
 from kinbin.items.functions import asker_now, working_for
 
@@ -67,10 +69,18 @@ def parts(queries: int) -> list[slice]:
 
 
 def run_together(tasks: list[Callable[[], Result]]) -> list[Result]:
-    """Run tasks side by side, the first in the calling thread. Waits for all; raises what one of them raised."""
+    """Run tasks side by side, the first in the calling thread. Waits for all; raises what one of them raised.
+
+    All of them look at the event that the calling thread looks at (`cancelled_by`).
+    """
     executor = _POOL.executor()
-    asker = asker_now()
-    waiting = [executor.submit(working_for, asker, task) for task in tasks[1:]]
+    asker, event = asker_now(), event_now()
+
+    def work(task: Callable[[], Result]) -> Result:
+        with cancelled_by(event):
+            return task()
+
+    waiting = [executor.submit(working_for, asker, partial(work, task)) for task in tasks[1:]]
     try:
         first = tasks[0]()
     finally:

@@ -360,6 +360,33 @@ def test_a_cancelled_search_ends_between_slices(mode: str, db: kinbin.Database, 
         collection.query(Q[0], cancel=True)  # type: ignore[arg-type]
 
 
+def test_every_thread_of_a_batch_looks_at_the_event(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event that the calling thread looks at (`cancelled_by`) ends the parts of other threads as well."""
+    monkeypatch.setattr("kinbin.query.search._SLICE_NS", 0.0)
+    monkeypatch.setattr("kinbin.query.search._LEAST_UNSCANNED", 16)
+    rng = np.random.default_rng(3)
+    collection = db.create_collection("c", dim=8, seed=1)
+    collection.add([str(i) for i in range(1_500)], rng.random((1_500, 8)))
+    cancel, ran = threading.Event(), []
+    run = _Call.run
+
+    def counted(call: _Call, queries: Rows, asked: Record, found: Found) -> None:
+        ran.append(len(queries))
+        cancel.set()
+        run(call, queries, asked, found)
+
+    monkeypatch.setattr(_Call, "run", counted)
+    threads = kinbin.query.threads.threads_set()
+    kinbin.set_threads(2)
+    try:
+        with pytest.raises(kinbin.SearchCancelled), kinbin.cancelled_by(cancel):
+            collection.query_batch(rng.random((400, 8)), mode="exact")
+    finally:
+        kinbin.set_threads(threads)
+    # One in each thread, and none behind it.
+    assert len(ran) <= 2
+
+
 def test_slices_are_as_large_as_they_take_time(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that can be cancelled is cut by what its queries take, whatever a scan was expected to take."""
     rng = np.random.default_rng(3)
