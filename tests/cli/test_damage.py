@@ -223,6 +223,21 @@ def test_an_empty_file_is_not_sent_in_circles(three: Path, run: Run) -> None:
         assert database.collections() == ["a", "b", "c"]
 
 
+def test_a_file_of_other_bytes_is_damage_that_can_be_dropped(three: Path, run: Run) -> None:
+    """It is no file of another version of Kinbin: each message says what can be done."""
+    (three / "collections" / "b" / FILE).write_bytes(np.random.default_rng(1).bytes(100_000))
+    said = ""
+    for command in (("stats",), ("recover", "b"), ("query", "--collection", "b", "--id", "b1"), ("drop", "b", "--yes")):
+        told = run(*command, "--data", three)
+        said = told.stdout + told.stderr
+        assert told.exit_code == 1
+        assert "data.mdb holds other bytes than those of a store" in said
+    assert "--damaged" in said
+    assert run("drop", "b", "--yes", "--damaged", "--data", three).exit_code == 0
+    with kinbin.open(three) as database:
+        assert database.collections() == ["a", "c"]
+
+
 def test_a_repair_that_saves_nothing_leaves_nothing(three: Path, run: Run) -> None:
     """All rows came with one add, whose checksum does not hold: why they are lost is told, and there is no empty collection."""
     file = three / "collections" / "b" / FILE

@@ -104,7 +104,7 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
     """Both meta pages of a file's first bytes; None for one that is damaged.
 
     Raises:
-        CorruptData: both are. FormatMismatch: these are no files of Kinbin.
+        CorruptData: both are, or these are no files of Kinbin.
     """
     first = Meta.of(head[:META_BYTES], 0)
     if first is not None and _is_page_size(first.page_bytes):
@@ -117,7 +117,8 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
             return None, second
         size *= 2
     if len(head) >= _USUAL_HEAD and any(head[:META_BYTES]) and _MAGIC.to_bytes(4, "little") not in head:
-        raise FormatMismatch("this is not a store of Kinbin")
+        advice = "restore a snapshot, or import the collection again from its source; `kinbin drop NAME --damaged` removes it"
+        raise CorruptData(f"{DATA} holds other bytes than those of a store", advice)
     raise CorruptData("both meta pages are damaged, or cut off")
 
 

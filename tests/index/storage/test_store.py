@@ -11,7 +11,7 @@ import pytest
 
 import kinbin.storage.creation
 import kinbin.storage.directories
-from kinbin.errors import FormatMismatch, StorageError, StorageFull
+from kinbin.errors import CorruptData, StorageError, StorageFull
 from kinbin.storage.addresses import map_for
 from kinbin.storage.creation import create_store
 from kinbin.storage.lockfile import MAX_READERS, make_lock_file
@@ -181,7 +181,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "empty")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "data.mdb").write_bytes(b"something else" * 4096)
-    with pytest.raises(FormatMismatch, match="not a store"):
+    with pytest.raises(CorruptData, match="other bytes than those of a store"):
         Store(tmp_path / "other")
 
 
