@@ -94,15 +94,12 @@ class _Tree(NamedTuple):
     how: np.int64
     salt: np.int64
     records: np.int64
-    own: np.int64
 
 
 @inline
 def _tree_of(records):
     one = records[0]
-    return _Tree(
-        one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt, one.records, one.own
-    )
+    return _Tree(one.base, one.pages, one.page_bytes, one.root, one.depth, one.below, one.seen, one.stamp, one.how, one.salt, one.records)
 
 
 def _crc_table() -> NDArray[np.uint32]:

@@ -125,8 +125,9 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
         metas = metas_of(head)
     except CorruptData as error:
         error.collection = name_of(folder)
-        # No state can be told without them.
-        error.advice = "`kinbin repair` may save something; else restore a snapshot, or import the collection again from its source"
+        if not error.own_advice:
+            # No state can be told without them.
+            error.advice = "`kinbin repair` may save something; else restore a snapshot, or import the collection again from its source"
         raise
     found = {}
     for number, meta in enumerate(metas):
