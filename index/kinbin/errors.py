@@ -194,9 +194,13 @@ class KeyReused(KinbinError):
 
 
 class AliasConflict(KinbinError):
-    """A name belongs to an alias where a collection is meant, or the other way round; or aliases lead to what was to be dropped."""
+    """A name belongs to an alias where a collection is meant, or the other way round; or aliases lead to what was to be dropped.
+
+    leading: the first of these aliases.
+    """
 
     code = "alias_conflict"
+    leading: tuple[str, ...] = ()
 
 
 class CursorExpired(KinbinError):

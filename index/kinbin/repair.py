@@ -141,7 +141,9 @@ def _doubts(where: str, store: SavedStore) -> list[str]:
     """What is lost of one store, or was worked out. where: what stands before each."""
     saved = store.saved
     out = []
-    if not saved.newest_known:
+    if saved.metas_lost:
+        out.append("both meta pages are damaged: this is the state of the last list of trees that was found, and may be an earlier one")
+    elif not saved.newest_known:
         out.append("a meta page is damaged: this may be the state before the last commit")
     if saved.pages_lost:
         out.append(f"pages that are named and cannot be read: {saved.pages_lost:,}")
@@ -151,7 +153,8 @@ def _doubts(where: str, store: SavedStore) -> list[str]:
         told = "rows of adds that were not sealed into runs yet: one checksum proves a whole add, and does not hold"
         out.append(f"{told} ({saved.adds_lost:,} adds)")
     if saved.identity is not None and saved.identity.collection != name_of(store.path):
-        out.append(f"the files say that they are those of {saved.identity.collection!r}: these are its items")
+        told = f"the files say that they are those of {saved.identity.collection!r}: these are its items"
+        out.append(f"{told}; drop the new collection if they are not those you meant")
     if saved.manifest is None:
         out.append("the list of runs is lost; rows were looked for in all of them")
     return [where + problem for problem in (*out, *store.problems)]

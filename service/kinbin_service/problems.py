@@ -290,6 +290,8 @@ def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
         return Refusal(code, text, [Entry(place.pointer(position, "id"), "conflicts with what is stored") for position in positions])
     if isinstance(error, kinbin.CollectionNotFound):
         return Refusal(code, OWN_TEXTS[code] + (f"; did you mean '{error.near}'?" if error.near else ""))
+    if isinstance(error, kinbin.AliasConflict) and error.leading:
+        return Refusal(code, f"{OWN_TEXTS[code]}; these lead to it: {', '.join(error.leading)}")
     if CODES[code].status >= 500:
         log.error("library error", exc_info=error, extra={"fields": {"code": code}})
     # Which parts of a configuration differ, and which collection is damaged where, names neither files nor ids.

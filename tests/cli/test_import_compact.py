@@ -137,6 +137,22 @@ def test_a_merge_that_fails_loses_no_row(
     assert stats(data)["count"] == 50
 
 
+def test_a_merge_that_finds_damage_is_left_to_nobody(data: Path, run: Run, matrix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next writer would find it, too: what to do is said instead."""
+
+    def fail(collection: kinbin.Collection) -> None:
+        raise kinbin.CorruptData("a page is damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kinbin.Collection, "compact", fail)
+        result = run("import", matrix, "--data", data, "--collection", "c")
+    assert result.exit_code == 1
+    assert "all rows are imported, and merging failed" in result.stderr
+    assert "kinbin repair" in result.stderr
+    assert "next writer" not in result.stderr
+    assert stats(data)["count"] == 50
+
+
 def test_compact_and_url_exclude_each_other(run: Run, matrix: Path) -> None:
     """A service merges by itself: --compact cannot be asked of it."""
     result = run("import", matrix, "--url", "http://127.0.0.1:1", "--compact")

@@ -12,6 +12,7 @@ import pytest
 
 import kinbin
 from linked import still
+from torture.pages import list_pages
 
 pytestmark = pytest.mark.durability
 
@@ -116,12 +117,15 @@ def test_what_is_left_of_a_file_is_damage_and_no_other_version(file: Path, left:
         assert database.collections() == ["c"]
 
 
-def test_lost_meta_pages_leave_no_empty_collection(file: Path, rng: np.random.Generator) -> None:
-    """Without a root no item is found: nothing is made, and the last state record tells how many there were, not the first one."""
+def test_a_lost_root_leaves_no_empty_collection(file: Path, rng: np.random.Generator) -> None:
+    """Without meta pages and lists of trees nothing is made, and the last state record tells how many items there were, not the first."""
     with still(), kinbin.open(file.parents[2]) as database:
         collection = database.create_collection("c", dim=4)
         collection.add([f"i{i}" for i in range(ROWS)], rng.random((ROWS, 4)) + 0.1)
-    file.write_bytes(bytes(2 * PAGE) + file.read_bytes()[2 * PAGE :])
+    sound = file.read_bytes()
+    lists = list_pages(sound)
+    pages = [bytes(PAGE) if page < 2 or page in lists else sound[page * PAGE :][:PAGE] for page in range(len(sound) // PAGE)]
+    file.write_bytes(b"".join(pages))
     with kinbin.open(file.parents[2]) as database:
         with pytest.raises(kinbin.CorruptData, match=f"nothing can be saved.*which was found, counted {ROWS} items"):
             database.repair("c")

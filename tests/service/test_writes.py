@@ -246,6 +246,8 @@ async def test_bad_aliases_are_refused(app: App) -> None:
         ("DELETE", "/v1/aliases/one", None, 404, "alias_not_found"),
     ):
         assert judged(await app.client.request(method, path, json=body), status)["code"] == code, (method, path)
+    refused = judged(await app.client.delete("/v1/collections/one"), 409)
+    assert refused["detail"].endswith("these lead to it: live")
     assert await app.get("/v1/aliases") == {"aliases": {"live": "one"}}
     assert (await app.get("/v1/collections"))["collections"] == ["one", "two"]
 

@@ -98,8 +98,11 @@ async def create_collection(request: Request, name: Name) -> Response:
 async def drop_collection(request: Request, name: Name) -> Response:
     """The name is gone at once; nodes and logs let go of the items after it. Of several that drop it one is answered with 200."""
     service: Any = service_of(request)
-    if name in service.picture.aliases or any(alias.collection == name for alias in service.picture.aliases.values()):
-        raise kinbin.AliasConflict("the name is an alias, or aliases lead to it")
+    leading = sorted(alias for alias, told in service.picture.aliases.items() if told.collection == name)
+    if name in service.picture.aliases or leading:
+        error = kinbin.AliasConflict("the name is an alias, or aliases lead to it")
+        error.leading = tuple(leading[:3])
+        raise error
     try:
         await service.registry.drop_collection(collection_named(service.picture, name).name, aliased=False)
     except Aliased:

@@ -105,7 +105,9 @@ class Aliases:
         if leading:
             more = f" and {len(leading) - 3} more" if len(leading) > 3 else ""
             text = f"the aliases {', '.join(leading[:3])}{more} lead to {collection!r}: swap or drop them first"
-            raise AliasConflict(text)
+            error = AliasConflict(text)
+            error.leading = tuple(leading[:3])
+            raise error
 
     def _write(self, aliases: dict[str, str]) -> None:
         draft = self._path.with_name(f".aliases-{secrets.token_hex(8)}")

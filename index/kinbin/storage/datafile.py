@@ -57,11 +57,11 @@ _LAST = struct.Struct("<QQ")
 """The end of a meta record: last page, transaction."""
 _INTEGER_KEYS = 0x08
 """The flags of the tree of free pages; that of the trees has none."""
-_LEAST_PAGE, _MOST_PAGE = 512, 65_536
+_PAGE_SIZES = tuple(512 << i for i in range(8))
 _TRIES = 5
 _MOST = 2**63 - 1
 """What a kernel takes for a count."""
-_HEAD, _USUAL_HEAD = 2 * _MOST_PAGE, 8_192
+_HEAD, _USUAL_HEAD = 2 * _PAGE_SIZES[-1], 8_192
 """Bytes with both meta pages, of pages of any size, and of the usual one."""
 
 
@@ -110,20 +110,24 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
     if first is not None and _is_page_size(first.page_bytes):
         second = Meta.of(head[first.page_bytes :][:META_BYTES], 1)
         return first, second if second is not None and second.page_bytes == first.page_bytes else None
-    size = _LEAST_PAGE
-    while size <= _MOST_PAGE:
+    for size in _PAGE_SIZES:
         second = Meta.of(head[size:][:META_BYTES], 1)
         if second is not None and second.page_bytes == size:
             return None, second
-        size *= 2
-    if len(head) >= _USUAL_HEAD and any(head[:META_BYTES]) and _MAGIC.to_bytes(4, "little") not in head:
+    if len(head) >= _USUAL_HEAD and any(head[:META_BYTES]) and _MAGIC.to_bytes(4, "little") not in head and not _has_pages(head):
         advice = "restore a snapshot, or import the collection again from its source; `kinbin drop NAME --damaged` removes it"
         raise CorruptData(f"{DATA} holds other bytes than those of a store", advice)
     raise CorruptData("both meta pages are damaged, or cut off")
 
 
+def _has_pages(head: bytes) -> bool:
+    """Whether a page of these bytes carries its own number behind the two first ones, so that only these are others."""
+    places = ((size, number) for size in _PAGE_SIZES for number in range(2, len(head) // size))
+    return any(head[number * size :][: _NUMBER.size] == _NUMBER.pack(number) for size, number in places)
+
+
 def _is_page_size(size: int) -> bool:
-    return _LEAST_PAGE <= size <= _MOST_PAGE and not size & (size - 1)
+    return size in _PAGE_SIZES
 
 
 def in_order(metas: tuple[Meta | None, Meta | None]) -> tuple[Meta, Meta]:

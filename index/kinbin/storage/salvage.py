@@ -26,6 +26,7 @@ from kinbin.storage.format import Part
 from kinbin.storage.headers import CONFIG
 from kinbin.storage.lookups import identity_in
 from kinbin.storage.quota import QUOTA
+from kinbin.storage.rootless import likely_page_bytes, rootless
 from kinbin.storage.saved import PartKey, Saved, save_commit, save_item, save_meta, save_owners
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord, walk
 
@@ -43,9 +44,13 @@ class Salvage:
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = os.fdopen(opened(path), "rb", buffering=0)
-        metas = Pages.likely_metas(self._file.fileno()) or self._exchanged()
-        page_bytes = metas[0].page_bytes if metas else 4096
-        self._pages = Pages(self._file.fileno(), page_bytes, path.stat().st_size // page_bytes - 1)
+        descriptor, size = self._file.fileno(), path.stat().st_size
+        metas = Pages.likely_metas(descriptor) or self._exchanged()
+        page_bytes = metas[0].page_bytes if metas else likely_page_bytes(descriptor, size)
+        self._pages = Pages(descriptor, page_bytes, size // page_bytes - 1)
+        self._has_metas = bool(metas)
+        if not metas and (found := rootless(descriptor, page_bytes, self._pages.last_page)) is not None:
+            metas = [found]
         self._metas = sorted(metas, key=lambda meta: (-self._state_of(meta), -meta.transaction))
         self._reached: set[int] = set()
         self._own: set[int] = set()
@@ -147,6 +152,7 @@ class Salvage:
         out.free_known = self._free_is_whole()
         transactions = [meta.transaction for meta in self._metas]
         out.transaction = max(map(self._state_of, self._metas), default=None)
+        out.metas_lost = not self._has_metas
         out.newest_known = len(transactions) == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
         for page in range(2, self._pages.last_page + 1):
             if page not in self._reached and page not in self._own:
@@ -324,7 +330,7 @@ class Salvage:
 
     def _free_is_whole(self) -> bool:
         """Whether the newest list of free pages reads as one."""
-        if not self._metas:
+        if not self._has_metas:
             return False
         try:
             for _, leaf, _, _ in walk(self._pages, self._metas[0].free, lambda key: int.from_bytes(key, "little")):

@@ -48,6 +48,8 @@ class Saved:
     """The same as parts, from pages that are free: true for runs that are listed, for runs never change and numbers never return."""
     newest_known: bool = True
     """Whether both meta pages are whole and follow each other. Else this may be the state before the last commit."""
+    metas_lost: bool = False
+    """Whether neither meta page could be read: this is the last state of which a record was found."""
     free_known: bool = True
     """Whether the list of free pages is whole. Else pages that no tree reaches may be old ones, and what was deleted may stand there."""
     identity: Identity | None = None

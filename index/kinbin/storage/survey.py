@@ -15,7 +15,7 @@ from kinbin.storage.lookups import NAMES
 from kinbin.storage.store import Store
 from kinbin.storage.trees import Meta, Node, Pages, TreeRecord, walk
 
-__all__ = ["NOT_LOOKED", "TREES", "Survey", "has_sound_trees", "proved_last_page", "survey", "survey_store"]
+__all__ = ["NOT_LOOKED", "TREES", "Survey", "are_sound_trees", "has_sound_trees", "proved_last_page", "survey", "survey_store"]
 
 TREES = tuple(name.decode() for name in NAMES)
 """The trees that a store has."""
@@ -103,8 +103,11 @@ def proved_last_page(descriptor: int, number: int) -> int | None:
 def has_sound_trees(descriptor: int, number: int) -> bool:
     """Whether the trees of the state of a meta page (0 or 1) are sound, and those that a store has. The list of free pages is left out."""
     meta = Pages.metas(descriptor)[number]
-    if isinstance(meta, CorruptData):
-        return False
+    return not isinstance(meta, CorruptData) and are_sound_trees(descriptor, meta)
+
+
+def are_sound_trees(descriptor: int, meta: Meta) -> bool:
+    """The same of what a meta page says, or would say."""
     out = Survey()
     _Surveyor(Pages(descriptor, meta.page_bytes, meta.last_page), meta, out).look(TREES, free=False)
     return not out.problems

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from kinbin.errors import CorruptData
 
-__all__ = ["NO_PAGE", "Branch", "Leaf", "Meta", "Node", "Pages", "Tree", "TreeRecord", "walk"]
+__all__ = ["NO_PAGE", "PAGE_BYTES", "USUAL_PAGE_BYTES", "Branch", "Leaf", "Meta", "Node", "Pages", "Tree", "TreeRecord", "walk"]
 
 NO_PAGE = 2**64 - 1
 """The root of an empty tree."""
@@ -36,8 +36,9 @@ _META = struct.Struct("<IIQQ")
 BRANCH, LEAF, OWN, META = 0x01, 0x02, 0x04, 0x08
 _BIG, _SUBTREE = 0x01, 0x02
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
-_PAGE_BYTES = tuple(512 << i for i in range(8))
-_USUAL_PAGE_BYTES = 4096
+PAGE_BYTES = tuple(512 << i for i in range(8))
+"""How large pages may be."""
+USUAL_PAGE_BYTES = 4096
 _DEEPEST = 24
 """A tree of the largest file is not half as deep."""
 _LONGEST_KEY = 511
@@ -96,7 +97,7 @@ class Meta:
         last_page, transaction = struct.unpack_from("<QQ", page, start + 2 * _RECORD.size)
         if page_bytes is None:
             page_bytes = int(free[0])
-        if page_bytes not in _PAGE_BYTES:
+        if page_bytes not in PAGE_BYTES:
             raise damaged(f"meta page {number} gives a page {page_bytes} bytes")
         return cls(page_bytes, map_bytes, TreeRecord(*free[1:]), TreeRecord(*main[1:]), last_page, transaction)
 
@@ -160,14 +161,14 @@ class Pages:
     @classmethod
     def likely_metas(cls, descriptor: int) -> list[Meta]:
         """The meta pages that can be read, whatever they say of the size of pages: the second one's place tells it, or else the first."""
-        head = os.pread(descriptor, 2 * _PAGE_BYTES[-1], 0)
-        for size in _PAGE_BYTES:
+        head = os.pread(descriptor, 2 * PAGE_BYTES[-1], 0)
+        for size in PAGE_BYTES:
             with suppress(CorruptData):
                 second = Meta.decode(head[size:], 1, size)
                 with suppress(CorruptData):
                     return [Meta.decode(head, 0, size), second]
                 return [second]
-        for told in (None, _USUAL_PAGE_BYTES):
+        for told in (None, USUAL_PAGE_BYTES):
             with suppress(CorruptData):
                 return [Meta.decode(head, 0, told)]
         return []

@@ -229,6 +229,9 @@ def _finish(target: Target, summary: Summary, console: Console, *, merge: bool) 
         return target.compact(), None
     except KeyboardInterrupt:
         return False, Failure(f"merging was broken off; {_NOT_MERGED}", code)
+    except kinbin.CorruptData as error:
+        # Nobody merges what is damaged.
+        return False, Failure(f"all rows are imported, and merging failed: {error}")
     except (kinbin.KinbinError, OSError) as error:
         return False, Failure(f"merging failed: {error}; {_NOT_MERGED}")
 

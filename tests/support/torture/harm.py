@@ -88,6 +88,12 @@ def _torn(pages: PageMap, rng: random.Random) -> Harm:
     return Harm("zeroed sectors", f"{kind}: page {page}, {sectors}", tuple((page * PAGE + 512 * sector, bytes(512)) for sector in sectors))
 
 
+def _lost_metas(pages: PageMap, rng: random.Random) -> Harm:
+    """Neither meta page is left."""
+    content = bytes(2 * PAGE) if rng.random() < 0.5 else rng.randbytes(2 * PAGE)
+    return Harm("lost meta pages", "both", ((0, content),))
+
+
 def _random(pages: PageMap, rng: random.Random) -> Harm:
     page, kind = _page(pages, rng)
     return Harm("random page", f"{kind}: page {page}", ((page * PAGE, rng.randbytes(PAGE)),))
@@ -181,8 +187,9 @@ def _cut(pages: PageMap, rng: random.Random) -> Harm:
 
 
 HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
-    "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "swapped pages": _swapped, "copied page": _misdirected,
-    "swapped values": _swapped_values, "copied value": _copied_value, "truncated": _cut,
+    "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "lost meta pages": _lost_metas,
+    "swapped pages": _swapped, "copied page": _misdirected, "swapped values": _swapped_values, "copied value": _copied_value,
+    "truncated": _cut,
 }  # fmt: skip
 """By name, what happens to whole pages."""
 FOREIGN: dict[str, Callable[[PageMap, random.Random], Harm]] = {"foreign page": _foreign, "foreign value": _foreign_value}

@@ -9,7 +9,7 @@ import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-__all__ = ["PAGE", "Node", "PageMap"]
+__all__ = ["PAGE", "Node", "PageMap", "list_pages"]
 
 PAGE = 4096
 _NONE = 2**64 - 1
@@ -124,3 +124,14 @@ class PageMap:
         part = f"runs {chr(node.key[4])}" if tree == "runs" else tree
         for page in range(first, first + count):
             self.kinds[page] = f"{part}:value"
+
+
+def list_pages(data: bytes) -> list[int]:
+    """The pages that list the trees of a store: that of the last state, and earlier ones that were not used again."""
+    names = [bytes([len(name), 0]) + name for name in (b"meta", b"items", b"owners", b"journal", b"runs")]
+    found = []
+    for page in range(2, len(data) // PAGE):
+        content = data[page * PAGE :][:PAGE]
+        if content[10:12] == bytes([_LEAF, 0]) and all(name in content for name in names):
+            found.append(page)
+    return found
