@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 
 import kinbin
 from kinbin_service.compression import Packing
-from kinbin_service.gate import Gate
+from kinbin_service.connections import DOOR
+from kinbin_service.door import Door
+from kinbin_service.gate import Checks, Gate
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
 from kinbin_service.routes import (
@@ -42,18 +44,21 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
 
     ready: called once when requests are taken.
     """
-    metrics, tracing = Metrics(), Tracing(settings)
+    metrics, tracing, checks = Metrics(), Tracing(settings), Checks(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Door]]:
         async with Service.running(settings, metrics, ready) as service:
             app.state.service = service
             service.tracing = tracing
-            yield
+            # What is traced has a span for each request, also for one that is refused at the door.
+            yield {} if settings.traces else {DOOR: Door(service.admission, checks, metrics)}
         await asyncio.to_thread(tracing.flush)
 
     app = FastAPI(
         title="Kinbin", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
+        # Requests are traced by the gate (`tracing.py`), once.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )  # fmt: skip
     parts = (
         items, indexes, queries, explaining, mapping, duplicates, tuning, collections, compacting, writes, snapshots, operations, dashboard,
@@ -63,5 +68,5 @@ def create_app(settings: Settings, ready: Callable[[], object] = bool) -> FastAP
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)
     app.add_middleware(Packing)
-    app.add_middleware(Gate, settings=settings, metrics=metrics, tracing=tracing)
+    app.add_middleware(Gate, checks=checks, metrics=metrics, tracing=tracing)
     return app

@@ -7,6 +7,7 @@
    left out: the application would take them for headers, which were judged before.
 4. What is no HTTP is told so (400), as a problem document like any other, and the connection is closed.
 5. A connection whose answer is on its way is never closed by this.
+6. The head of an answer goes with the first part of its body, in one call of the system: it costs more than most of what is before it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import Any
 
 import uvicorn
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from kinbin_service.problems import CODES, MEDIA_TYPE, document
 from kinbin_service.settings import Settings
 from kinbin_service.tls import Certificate
 
-__all__ = ["HEAD_BYTES", "Connection", "ServingConfig", "closed", "drop", "opened", "stopping"]
+__all__ = ["DOOR", "HEAD_BYTES", "Connection", "ServingConfig", "closed", "drop", "opened", "stopping"]
+
+DOOR = "kinbin.door"
+"""Where connections find what refuses requests before they are begun (`door.Door`): in the state of the application's lifespan."""
 
 HEAD_BYTES = 65_536
 """Address and headers of a request; as many its trailers."""
@@ -81,6 +85,46 @@ def _tls(config: uvicorn.Config, _default: Any) -> Any:
     return certificate.context
 
 
+class _Joined:
+    """The transport that one answer is written to: its head is kept until the first part of its body comes, or the loop goes on.
+
+    Whatever else is asked of it the connection's own one does.
+    """
+
+    __slots__ = ("_head", "_later", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head: bytes | None = None
+        self._later: asyncio.Handle | None = None
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep what comes first in a turn of the loop."""
+        if self._later is None:
+            self._head = data
+            self._later = self._loop.call_soon(self._flush)
+        elif self._head is not None:
+            head, self._head = self._head, None
+            self._transport.write(head + data)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Write what is kept, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head is not None:
+            head, self._head = self._head, None
+            if not self._transport.is_closing():
+                self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
     """One connection of a client."""
 
@@ -101,6 +145,9 @@ class Connection(HttpToolsProtocol):
         """Why what came behind whole requests is refused; told once these are answered."""
         self._begun: Any = None
         """The cycle of the request that was begun last."""
+        self._reading = False
+        self._held: tuple[Any, Any] | None = None
+        """A request that is begun when what came with its head was read: it may be refused at the door."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take the connection, or refuse it."""
@@ -130,9 +177,13 @@ class Connection(HttpToolsProtocol):
             return
         self._head_bytes += len(data)
         self._extra_bytes += len(data)
+        self._reading = True
         super().data_received(data)
+        self._reading = False
         if self.transport.is_closing():
+            self._held = None
             return
+        self._begin_held()
         if (self._timer is not None and self._head_bytes > HEAD_BYTES) or (not self._in_head and self._extra_bytes > HEAD_BYTES):
             self._refuse("head_too_large")
 
@@ -166,7 +217,11 @@ class Connection(HttpToolsProtocol):
         self._end_timer()
         self._in_head = False
         self._extra_bytes = 0
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not None and self.cycle is not before:
+            # It is not begun yet, but by the loop.
+            self.cycle.transport = _Joined(self.transport, self.loop)  # type: ignore[assignment]
 
     def on_chunk_header(self) -> None:
         """A chunk of a body begins, or the trailers."""
@@ -219,7 +274,28 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._begun = cycle
-        super()._start_asgi_task(cycle, app)
+        door = self.app_state.get(DOOR)
+        if self._reading and door is not None and door.is_shut():
+            self._held = cycle, app
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _begin_held(self) -> None:
+        """Refuse the request that is held, if all of it is there and the door refuses it; else begin it."""
+        if self._held is None:
+            return
+        (cycle, app), self._held = self._held, None
+        told = None if cycle.more_body else self.app_state[DOOR].refused(cycle.scope)
+        if told is None:
+            super()._start_asgi_task(cycle, app)
+            return
+        headers = [*cycle.default_headers, *told.headers, *(() if cycle.keep_alive else ((b"connection", b"close"),))]
+        head = b"".join([STATUS_LINE[told.status], *(b"%s: %s\r\n" % one for one in headers), b"\r\n"])
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(head + told.body)
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def _refuse(self, code: str) -> None:
         """Tell why, and close: behind the answers to whole requests that came before. An answer to what is refused breaks off."""

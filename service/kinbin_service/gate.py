@@ -3,7 +3,7 @@
 In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
 (421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401), then what the key may
 not do (403; see keys.py). Nothing of the body has been read by then. Then, as long as the queue is full, whatever would
-have to wait in it (429): a query may still begin where writes alone wait. Out: a request id, one line in
+have to wait in it (429; most of it was refused before, by door.py): a query may still begin where writes alone wait. Out: a request id, one line in
 the access log, and a problem document for whatever nobody foresaw.
 """
 
@@ -32,7 +32,7 @@ from kinbin_service.problems import REFUSED, Refusal
 from kinbin_service.settings import Settings
 from kinbin_service.tracing import Tracing
 
-__all__ = ["DOCUMENT_PATHS", "OPEN_PATHS", "Gate"]
+__all__ = ["DOCUMENT_PATHS", "IDLE_PATHS", "OPEN_PATHS", "Checks", "Gate"]
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 """Paths that need no key, and that any host may ask for: orchestrators probe them, by the address of a container. They tell a state."""
@@ -54,16 +54,61 @@ log = logging.getLogger("kinbin.service")
 access_log = logging.getLogger("kinbin.access")
 
 
-class Gate:
-    """ASGI middleware around the whole application."""
+class Checks:
+    """What each request passes before anything is made for it, and what is noted of each."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, tracing: Tracing) -> None:
-        self.app = app
-        self._metrics = metrics
-        self._tracing = tracing
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._hosts = Hosts(settings)
         self._keys = Keys(settings)
+
+    def pass_on(self, scope: Scope, headers: Headers) -> None:
+        """Refuse by size, host and key, in this order."""
+        self._check_size(scope, headers)
+        if scope["path"] not in OPEN_PATHS:
+            self._hosts.check(headers)
+        self._check_key(scope, headers)
+
+    def note(self, metrics: Metrics, scope: Scope, answered: tuple[str, int, float]) -> None:
+        """Count a request, and log it. answered: its id, the status, and when it was begun."""
+        request_id, status, started = answered
+        metrics.request(scope["method"], getattr(scope.get("route"), "path", None), status, time.perf_counter() - started)
+        if REFUSED in scope:
+            metrics.refused(scope[REFUSED])
+        if self.settings.access_log:
+            access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
+
+    def _check_size(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a body whose declared length is over the limit of its route; bodies without one are counted as they arrive."""
+        declared = headers.get("content-length")
+        if declared is None or is_stream(scope):
+            return
+        name, limit = body_limit(scope["path"], self.settings)
+        if not (declared.isascii() and declared.isdecimal()):
+            raise Refusal("bad_request", "Content-Length is not a number")
+        if len(declared) > 19 or int(declared) > limit:
+            raise too_large(name, limit)
+
+    def _check_key(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a key in the address, a request without a key where one is set, and one whose key may not do it."""
+        query: bytes = scope["query_string"]
+        if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
+            raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
+        if not self._keys.required or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
+            return
+        key = self._keys.of(headers)
+        scope[KEY] = key
+        check(key, scope["method"], scope["path"])
+
+
+class Gate:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, checks: Checks, metrics: Metrics, tracing: Tracing) -> None:
+        self.app = app
+        self._metrics = metrics
+        self._tracing = tracing
+        self._checks = checks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request through."""
@@ -103,49 +148,17 @@ class Gate:
                     await failure.response()(scope, receive_watched, send_marked)
             finally:
                 told.append(status)
-                self._count(scope, status, time.perf_counter() - started)
-                if self.settings.access_log:
-                    access_log.info("request", extra={"fields": _access_fields(scope, request_id, status, started)})
-
-    def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        self._metrics.request(scope["method"], getattr(scope.get("route"), "path", None), status, seconds)
-        if REFUSED in scope:
-            self._metrics.refused(scope[REFUSED])
+                self._checks.note(self._metrics, scope, (request_id, status, started))
 
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
-            self._check_size(scope, headers)
-            if scope["path"] not in OPEN_PATHS:
-                self._hosts.check(headers)
-            self._check_key(scope, headers)
+            self._checks.pass_on(scope, headers)
             if scope["path"] not in IDLE_PATHS:
                 await _check_room(scope, headers, receive)
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
         await self.app(scope, receive, send)
-
-    def _check_size(self, scope: Scope, headers: Headers) -> None:
-        """Refuse a body whose declared length is over the limit of its route; bodies without one are counted as they arrive."""
-        declared = headers.get("content-length")
-        if declared is None or is_stream(scope):
-            return
-        name, limit = body_limit(scope["path"], self.settings)
-        if not (declared.isascii() and declared.isdecimal()):
-            raise Refusal("bad_request", "Content-Length is not a number")
-        if len(declared) > 19 or int(declared) > limit:
-            raise too_large(name, limit)
-
-    def _check_key(self, scope: Scope, headers: Headers) -> None:
-        """Refuse a key in the address, a request without a key where one is set, and one whose key may not do it."""
-        query: bytes = scope["query_string"]
-        if query and any(name.lower() in KEY_PARAMETERS for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
-            raise Refusal("key_in_query", "addresses are logged on the way: send the key as Authorization: Bearer or as X-API-Key")
-        if not self._keys.required or scope["path"] in OPEN_PATHS | DOCUMENT_PATHS:
-            return
-        key = self._keys.of(headers)
-        scope[KEY] = key
-        check(key, scope["method"], scope["path"])
 
 
 async def _check_room(scope: Scope, headers: Headers, receive: Receive) -> None:

@@ -165,9 +165,9 @@ async def test_a_key_of_some_collections_sees_no_other(keyed: App, file: Path) -
 def keyed_again(app: App) -> None:
     """Let the gate look at its file with the next request."""
     stack = app.client._transport.app.middleware_stack  # type: ignore[attr-defined]
-    while not hasattr(stack, "_keys"):
+    while not hasattr(stack, "_checks"):
         stack = stack.app
-    stack._keys._read_at -= SECONDS
+    stack._checks._keys._read_at -= SECONDS
 
 
 async def test_keys_rotate_without_a_restart(keyed: App, file: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from kinbin_cluster.gateway import browsing, collections, insights, items, opera
 from kinbin_cluster.gateway.service import Gateway
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.compression import Packing
-from kinbin_service.gate import Gate
+from kinbin_service.gate import Checks, Gate
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import Refusal, answer_http_error, answer_library_error, answer_refusal
 from kinbin_service.routes import dashboard
@@ -96,7 +96,7 @@ def create_app(
     app.add_exception_handler(kinbin.KinbinError, answer_library_error)
     app.add_exception_handler(HTTPException, answer_http_error)
     app.add_middleware(Packing)
-    app.add_middleware(Gate, settings=settings, metrics=metrics, tracing=tracing)
+    app.add_middleware(Gate, checks=Checks(settings), metrics=metrics, tracing=tracing)
     return app
 
 
