@@ -39,12 +39,7 @@ def look_at(folder: Path) -> tuple[DataFile, Trees]:
     Raises:
         CorruptData: one of them is damaged. FormatMismatch: it is no store, or the files are of a newer format.
     """
-
-    def read(file: DataFile, trees: Trees) -> Trees:
-        _refuse_undone(folder, file)
-        return trees
-
-    return _looked(folder, read)
+    return _looked(folder, lambda trees: trees, lambda file: _refuse_undone(folder, file))
 
 
 def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool:
@@ -54,7 +49,7 @@ def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool
         CorruptData: it is damaged.
     """
     try:
-        _, (known, moved) = _looked(folder, lambda _, trees: (trees.identity_record, trees.json(b"moved", "the list of moves")))
+        _, (known, moved) = _looked(folder, lambda trees: (trees.identity_record, trees.json(b"moved", "the list of moves")))
     except FormatMismatch:
         return False
     return moved is not None and known == identity and transaction in moved
@@ -63,7 +58,7 @@ def is_successor(folder: Path, identity: bytes | None, transaction: int) -> bool
 def is_another(folder: Path, identity: bytes | None) -> bool:
     """Whether the file in a folder has another identity record than this one. One that cannot be read has not."""
     try:
-        _, known = _looked(folder, lambda _, trees: trees.identity_record)
+        _, known = _looked(folder, lambda trees: trees.identity_record)
     except StorageError:
         return False
     return None is not known != identity
@@ -92,19 +87,20 @@ def refuse_files_of_others(folder: Path) -> None:
 def _collection_in(folder: Path) -> str | None:
     """Whose files lie in a folder, as they say: NAME, or NAME/FIELD; None: they do not say it, or cannot be read."""
     try:
-        _, identity = _looked(folder, lambda _, trees: trees.identity())
+        _, identity = _looked(folder, lambda trees: trees.identity())
     except StorageError:
         return None
     return None if identity is None else identity.collection
 
 
-def _looked(folder: Path, read: Callable[[DataFile, Trees], T]) -> tuple[DataFile, T]:
-    """A store's file, and what was read of the trees of its last transaction."""
+def _looked(folder: Path, read: Callable[[Trees], T], check: Callable[[DataFile], object] = bool) -> tuple[DataFile, T]:
+    """A store's file, and what was read of the trees of its last transaction. check: may refuse the file with CorruptData."""
     file = DataFile(folder)
     while True:
         try:
             with _mapped(file) as trees:
-                found = read(file, trees)
+                check(file)
+                found = read(trees)
             # No snapshot keeps these pages as they are.
             if file.newest().transaction - file.meta.transaction <= _KEPT:
                 return file, found
@@ -143,17 +139,16 @@ def _state_transaction(descriptor: int, meta: Meta) -> int | None:
     try:
         root = TreeRecord(0, meta.depth, 0, 0, 0, 1, meta.root % 2**64)
         first = _first_at(Tree(pages, root), b"meta")
-        return decode_state(_first_at(Tree(pages, TreeRecord.decode(first)), b"state")).transaction
-    except (CorruptData, FormatMismatch, StopIteration):
+        state = None if first is None else _first_at(Tree(pages, TreeRecord.decode(first)), b"state")
+        return None if state is None else decode_state(state).transaction
+    except (CorruptData, FormatMismatch):
         return None
 
 
-def _first_at(tree: Tree, key: bytes) -> bytes:
-    """The value of a key that is the first of those behind all its letters but the last."""
-    found, value = next(tree.scan(after=key[:-1]))
-    if found != key:
-        raise StopIteration
-    return value
+def _first_at(tree: Tree, key: bytes) -> bytes | None:
+    """The value of a key, if it is the first of those behind all its letters but the last."""
+    found, value = next(tree.scan(after=key[:-1]), (None, None))
+    return value if found == key else None
 
 
 @contextmanager
