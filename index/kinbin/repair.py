@@ -142,9 +142,10 @@ def _doubts(where: str, store: SavedStore) -> list[str]:
     saved = store.saved
     out = []
     if saved.metas_lost:
-        out.append("both meta pages are damaged: this is the state of the last list of trees that was found, and may be an earlier one")
+        told = "both meta pages are damaged: this is the state of the last list of trees that was found"
+        out.append(f"{told}; it may be an earlier one, or that of a write that was not acknowledged")
     elif not saved.newest_known:
-        out.append("a meta page is damaged: this may be the state before the last commit")
+        out.append("a meta page is damaged: this may be the state before the last commit, or that of a write that was not acknowledged")
     if saved.pages_lost:
         out.append(f"pages that are named and cannot be read: {saved.pages_lost:,}")
     if saved.entries_lost:

@@ -105,12 +105,14 @@ class SavedStore:
     def _take_doubtful(self, rows: dict[bytes, int], payloads: dict[bytes, bytes]) -> None:
         """Items of pages that no tree reaches, if the row lives that they name, and no record names another id of it."""
         saved = self.saved
-        if not saved.doubtful_items and not saved.doubtful_owners:
-            return
-        if not saved.free_known:
+        if not saved.free_known and saved.lacking:
             self.problems.append(
-                "the list of free pages is damaged: pages that no tree reaches may be old, and were not looked at for items"
+                "which pages are free is not known: pages that no tree reaches may be old, and were not looked at for items"
             )
+        if saved.unsure:
+            told = "rows were taken from pages that no tree reaches"
+            self.problems.append(f"{told}: if a write was killed, failed or taken back before, they may be of it")
+        if not saved.doubtful_items and not saved.doubtful_owners:
             return
         dead = self._dead_rows()
         for row, ids in saved.doubtful_owners.items():

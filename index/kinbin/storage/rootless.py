@@ -19,11 +19,12 @@ from kinbin.storage.lookups import NAMES
 from kinbin.storage.survey import are_sound_trees
 from kinbin.storage.trees import LEAF, NO_PAGE, PAGE_BYTES, USUAL_PAGE_BYTES, Leaf, Meta, Pages, Tree, TreeRecord, walk
 
-__all__ = ["likely_page_bytes", "rootless"]
+__all__ = ["UNKNOWN_LIST", "likely_page_bytes", "rootless"]
 
 _ASKED = 4_096
 """Pages that are asked for their number, to tell how large pages are."""
-_NO_LIST = TreeRecord(0, 0, 0, 0, 0, 0, NO_PAGE)
+UNKNOWN_LIST = TreeRecord(0, 0, 0, 0, 0, 0, NO_PAGE)
+"""The tree of free pages of such a state."""
 _RUNS = "the list of runs"
 
 _List = dict[bytes, TreeRecord]
@@ -38,10 +39,10 @@ def likely_page_bytes(descriptor: int, file_bytes: int) -> int:
     return max(PAGE_BYTES, key=lambda size: (found[size], size == USUAL_PAGE_BYTES))
 
 
-def rootless(descriptor: int, page_bytes: int, last_page: int) -> Meta | None:
+def rootless(descriptor: int, page_bytes: int, last_page: int, *, whole: bool = False) -> Meta | None:
     """A meta page of the last state of which there is a list of trees. It names no list of free pages.
 
-    None: there is none, or it is one of several and nothing tells which.
+    None: there is none, or it is one of several and nothing tells which. whole: it has to lead to sound trees, as its state counts them.
 
     Cost: the file is read, but for large values; those of the latest lists are walked, 40 µs a page.
     """
@@ -50,8 +51,8 @@ def rootless(descriptor: int, page_bytes: int, last_page: int) -> Meta | None:
     latest = max((_age(state) for state, _, _ in lists), default=None)
     lists = [one for one in lists if _age(one[0]) == latest]
     metas = {number: _meta_of(page_bytes, last_page, number, state) for state, number, _ in lists}
-    whole = [one for one in lists if are_sound_trees(descriptor, metas[one[1]]) and _are_of_state(pages, one[0], one[2])]
-    left = whole or lists
+    sound = [one for one in lists if are_sound_trees(descriptor, metas[one[1]]) and _are_of_state(pages, one[0], one[2])]
+    left = sound or ([] if whole else lists)
     if not left or any(trees != left[0][2] for _, _, trees in left):
         return None
     return metas[left[0][1]]
@@ -104,4 +105,4 @@ def _keys(pages: Pages, record: TreeRecord) -> Iterator[bytes]:
 def _meta_of(page_bytes: int, last_page: int, root: int, state: State) -> Meta:
     """What a meta page would say of a list of trees."""
     main = TreeRecord(0, 1, 0, 1, 0, len(NAMES), root)
-    return Meta(page_bytes, page_bytes * (last_page + 1), _NO_LIST, main, last_page, state.transaction or 0)
+    return Meta(page_bytes, page_bytes * (last_page + 1), UNKNOWN_LIST, main, last_page, state.transaction or 0)

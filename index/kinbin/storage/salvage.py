@@ -24,9 +24,9 @@ from kinbin.storage.correction import begun_with, corrected
 from kinbin.storage.datafile import opened
 from kinbin.storage.format import Part
 from kinbin.storage.headers import CONFIG
-from kinbin.storage.lookups import identity_in
+from kinbin.storage.lookups import NAMES, identity_in
 from kinbin.storage.quota import QUOTA
-from kinbin.storage.rootless import likely_page_bytes, rootless
+from kinbin.storage.rootless import UNKNOWN_LIST, likely_page_bytes, rootless
 from kinbin.storage.saved import PartKey, Saved, save_commit, save_item, save_meta, save_owners
 from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord, walk
 
@@ -48,12 +48,17 @@ class Salvage:
         metas = Pages.likely_metas(descriptor) or self._exchanged()
         page_bytes = metas[0].page_bytes if metas else likely_page_bytes(descriptor, size)
         self._pages = Pages(descriptor, page_bytes, size // page_bytes - 1)
-        self._has_metas = bool(metas)
-        if not metas and (found := rootless(descriptor, page_bytes, self._pages.last_page)) is not None:
-            metas = [found]
+        self._metas_read = len(metas)
+        if len(metas) < 2:
+            metas = [*metas, *self._found_list(alone=not metas)]
         self._metas = sorted(metas, key=lambda meta: (-self._state_of(meta), -meta.transaction))
         self._reached: set[int] = set()
         self._own: set[int] = set()
+        self._whole: set[bytes] = set()
+        """The trees all of whose entries were reached."""
+        self._reached_keys: set[PartKey | int] = set()
+        self._said: dict[PartKey | int, bytes] = {}
+        """What stray records say first, by their keys."""
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
         self.salt = self._salt()
@@ -94,8 +99,12 @@ class Salvage:
             for page in self._leaves(meta.main, out):
                 for key, value, subtree in self._entries(page):
                     if subtree and len(value) == 48:
-                        for leaf in self._leaves(TreeRecord.decode(value), out):
+                        record, lost, entries = TreeRecord.decode(value), out.pages_lost, 0
+                        for leaf in self._leaves(record, out):
+                            entries += len(self._slots(self._pages.raw(leaf)))
                             yield key, leaf
+                        if (out.pages_lost, entries) == (lost, record.entries):
+                            self._whole.add(key)
 
     def _named_by(self, page: bytes) -> set[int]:
         """The salts that identity and state name, as far as they are in a leaf and sound."""
@@ -152,12 +161,29 @@ class Salvage:
         out.free_known = self._free_is_whole()
         transactions = [meta.transaction for meta in self._metas]
         out.transaction = max(map(self._state_of, self._metas), default=None)
-        out.metas_lost = not self._has_metas
-        out.newest_known = len(transactions) == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
-        for page in range(2, self._pages.last_page + 1):
-            if page not in self._reached and page not in self._own:
-                self._take_stray(page, out, free=page in free)
+        out.metas_lost = not self._metas_read
+        out.newest_known = self._metas_read == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
+        # Of a tree that is whole nothing else is true: what no tree reaches may be of a commit that was killed, or taken back.
+        out.lacking = set(NAMES) - self._whole
+        last = self._metas[0].last_page if self._metas_read else self._pages.last_page
+        self._reached_keys = {*out.parts, *out.commits}
+        for page in range(2, min(last, self._pages.last_page) + 1):
+            if out.lacking and page not in self._reached and page not in self._own:
+                self._take_stray(page, out, free)
+        for key in out.disputed:
+            if isinstance(key, int):
+                out.commits.pop(key, None)
+            else:
+                out.parts.pop(key, None)
+                out.stale_parts.pop(key, None)
+        out.unsure = not out.free_known and not self._said.keys() <= out.disputed
         return out
+
+    def _found_list(self, *, alone: bool) -> Iterator[Meta]:
+        """The last list of trees that is found without a meta page; beside one that is whole, only if all that it leads to is."""
+        found = rootless(self._file.fileno(), self._pages.page_bytes, self._pages.last_page, whole=not alone)
+        if found is not None:
+            yield found
 
     def part(self, saved: Saved, key: PartKey) -> tuple[bytes, bool] | None:
         """The body of a value of a run, and whether its checksum proves it; None if nothing is there.
@@ -330,7 +356,7 @@ class Salvage:
 
     def _free_is_whole(self) -> bool:
         """Whether the newest list of free pages reads as one."""
-        if not self._has_metas:
+        if not self._metas or self._metas[0].free == UNKNOWN_LIST:
             return False
         try:
             for _, leaf, _, _ in walk(self._pages, self._metas[0].free, lambda key: int.from_bytes(key, "little")):
@@ -383,32 +409,55 @@ class Salvage:
             return save_commit(key, value, self.salt, out, right=right)
         return save_meta(key, value, self.salt, out, right=right)
 
-    def _take_stray(self, number: int, out: Saved, *, free: bool) -> None:
-        """Save what a page holds that no tree reaches. Of a free one only what never changes."""
+    def _take_stray(self, number: int, out: Saved, free: set[int]) -> None:
+        """Save what a page holds that no tree reaches, and which is of a tree that lacks entries.
+
+        Where the list of free pages is whole, what it does not list is of the last state. Where it is not, rows are believed that nothing
+        else contradicts: they may still be of a commit that was given up, which is said.
+        """
         page = self._pages.raw(number)
         if not int.from_bytes(page[10:12], "little") & LEAF or int.from_bytes(page[:8], "little") != number:
             return
         for begin, end in self._spans(page):
             for key, value, first in self._candidates(page, begin, end):
-                if self._save_stray(key, value, first, out, free=free):
+                if self._save_stray((key, value, first), out, free, stale=number in free):
                     break
 
-    def _save_stray(self, key: bytes, value: bytes, first: int, out: Saved, *, free: bool) -> bool:
-        """Save one entry whose tree is not known: its form and its checksum tell what it is."""
+    def _agrees(self, key: PartKey | int, said: bytes, out: Saved) -> bool:
+        """Whether what a stray record says of a run or a commit is what others of its key say. Where it is not, none is believed."""
+        if key in self._reached_keys:
+            return False
+        if self._said.setdefault(key, said) != said:
+            out.disputed.add(key)
+        return key not in out.disputed
+
+    def _save_stray(self, entry: tuple[bytes, bytes, int], out: Saved, free: set[int], *, stale: bool) -> bool:
+        """Save one entry whose tree is not known: its form and its checksum tell what it is. stale: it is on a free page."""
+        key, value, first = entry
+        size = int.from_bytes(value, "little") if first else len(value)
         if first and len(key) == _RUN_KEY.size:
             run, part, index = _RUN_KEY.unpack(key)
-            if self._large(first, fmt.VALUE_HEADER)[6:8] == part + b"\0":
-                kept = out.stale_parts if free else out.parts
-                kept.setdefault((run, part, index), (first, int.from_bytes(value, "little")))
+            # A run that was given up had the number of one that is: its values lie on pages that are free, or behind the last one.
+            pages = range(first, first + -(-(HEAD + size) // self._pages.page_bytes))
+            used = first <= self._metas[0].last_page if self._metas else True
+            used = used and free.isdisjoint(pages) and (out.free_known or not stale)
+            head = self._large(first, fmt.VALUE_HEADER)
+            if used and b"runs" in out.lacking and head[6:8] == part + b"\0":
+                kept = out.stale_parts if stale else out.parts
+                if self._agrees((run, part, index), head, out):
+                    kept.setdefault((run, part, index), (first, size))
                 return True
         if first:
-            value = self._large(first, int.from_bytes(value, "little"))
+            value = self._large(first, size)
         if key in _META_KEYS:
-            return save_meta(key, value, self.salt, out, right=False, stray=True, only=CONFIG if free else None)
-        if free:
+            return save_meta(key, value, self.salt, out, right=False, stray=True, only=CONFIG if stale else None)
+        if stale:
             return False
-        if len(key) == 8 and save_commit(key, value, self.salt, out, right=False):
+        if b"journal" in out.lacking and len(key) == 8 and save_commit(key, value, self.salt, out, right=False):
+            self._agrees(int.from_bytes(key, "big"), value[:4], out)
             return True
-        if len(key) == 8 and save_owners(key, value, self.salt, out.doubtful_owners, right=False):
+        if not out.free_known:
+            return False
+        if b"owners" in out.lacking and len(key) == 8 and save_owners(key, value, self.salt, out.doubtful_owners, right=False):
             return True
-        return save_item(key, value, self.salt, out.doubtful_items, right=False)
+        return b"items" in out.lacking and save_item(key, value, self.salt, out.doubtful_items, right=False)
