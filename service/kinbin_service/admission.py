@@ -8,7 +8,9 @@
    A search that was started is told when its client has left, and when it has run for `search_seconds` (503); it ends at its next look.
 4. A thread that is done takes the next work of its kind itself, under one lock: under overload the event loop is busy with
    refusals, and threads that waited for it would stand idle.
-5. Where processors are short the event loop goes first, for a refusal is worth nothing late, and with it one read: beside a bulk load
+5. A read that has run for a while lets one that waits go first, at its next look at whether it is still wanted, and goes on in its turn:
+   a few long batches hold up nobody else. It goes on without a turn after a second, since what it holds may be what others wait for.
+6. Where processors are short the event loop goes first, for a refusal is worth nothing late, and with it one read: beside a bulk load
    a single query would wait for whoever loads. Other reads, and writes, have threads of their own: one that has just written has used
    up what the scheduler gives it, and a query would wait for that.
 """
@@ -18,19 +20,27 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import kinbin
 from kinbin_service.priorities import FIRST, LOOP, READS, WRITES, Priority, prefer
 from kinbin_service.problems import Refusal
 
-__all__ = ["Admission", "ClientGone"]
+__all__ = ["Admission", "Cancel", "ClientGone"]
 
 _UNWATCHED_SECONDS = 0.1
 """A search that takes no longer is not watched for its client's leaving: a task for each would cost more than it spares."""
+
+_TURN_SECONDS = 0.2
+"""So long a read runs before it lets others go first: as long as a slice of a batch (`query/search.py`)."""
+_LONGEST_PAUSE_SECONDS = 1.0
+_MOST_PAUSED = 16
+"""Reads that let others go first, and keep a thread; then they take turns among themselves."""
 
 Result = TypeVar("Result")
 
@@ -39,13 +49,34 @@ class ClientGone(Exception):
     """The client left while its request was waiting; nobody reads an answer."""
 
 
+class Cancel(threading.Event):
+    """What a read looks at while it runs: it is set when nobody waits for the answer. With a look it may let others go first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn: Callable[[], object] | None = None
+
+    def is_set(self) -> bool:
+        """Whether the read is to end."""
+        if self.turn is not None:
+            self.turn()
+        return super().is_set()
+
+
 class _Job:
     """One library call: waiting until `started`, then bound to be finished."""
 
-    __slots__ = ("call", "done", "number", "pool", "started", "writes")
+    __slots__ = ("call", "cancel", "done", "number", "pool", "resumed", "since", "started", "thread", "writes")
 
-    def __init__(self, call: Callable[[], Any], writes: bool, done: asyncio.Future[Any]) -> None:
+    def __init__(self, call: Callable[[], Any], writes: bool, done: asyncio.Future[Any], cancel: threading.Event | None) -> None:
         self.call = call
+        self.cancel = cancel
+        self.thread = 0
+        """That makes the call."""
+        self.since = 0.0
+        """When it began, or went on."""
+        self.resumed: threading.Event | None = None
+        """Of one that lets others go first: set when it is its turn."""
         self.writes = writes
         self.done = done
         """Touched on the event loop only."""
@@ -73,9 +104,11 @@ class Admission:
         self.writing = 0
         self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
         """Reads, and writes, in order of arrival."""
+        self._paused: deque[_Job] = deque()
+        """Reads that let others go first, in order of their turns."""
         self._arrived = 0
         self._lock = threading.Lock()
-        """Around the five above, `_first_is_free`, and what is started."""
+        """Around the six above, `_first_is_free`, and what is started."""
         self._unheard = 0
         """Calls whose end the event loop has not seen."""
         self._idle = asyncio.Event()
@@ -87,7 +120,8 @@ class Admission:
         self._first_is_free = True
         # Begun by a thread that has less it would have less for ever: most users may not raise it.
         self._first.submit(bool)
-        self._reads = self._pool("kinbin-read", max(1, self.read_threads - 1), READS, base)
+        # Those that let others go first keep their threads.
+        self._reads = self._pool("kinbin-read", self.read_threads + _MOST_PAUSED, READS, base)
         self._writes = self._pool("kinbin-write", self.write_threads, WRITES, base)
 
     @staticmethod
@@ -117,7 +151,7 @@ class Admission:
         `gone` returns when the client has left: a waiting call is dropped then, a running one is told by `cancel`, if it takes that
         (and raises `kinbin.SearchCancelled`).
         """
-        job = _Job(call, writes, self._loop.create_future())
+        job = _Job(call, writes, self._loop.create_future(), cancel)
         with self._lock:
             if not self._begin(job):
                 self.check_room(writes=writes)
@@ -200,6 +234,9 @@ class Admission:
         while job is not None:
             result: Any = None
             error: BaseException | None = None
+            job.thread, job.since = threading.get_ident(), time.perf_counter()
+            if isinstance(job.cancel, Cancel):
+                job.cancel.turn = partial(self._let_go_first, job)
             try:
                 result = job.call()
             except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited
@@ -220,12 +257,57 @@ class Admission:
             self.running -= 1
             self.writing -= ended.writes
             started: list[_Job] = []
-            while ready := [jobs for writes, jobs in self._waiting.items() if jobs and self._may_begin(writes)]:
+            while ready := [jobs for jobs in (*self._waiting.values(), self._paused) if jobs and self._may_begin(jobs[0].writes)]:
                 job = min(ready, key=lambda jobs: jobs[0].number).popleft()
-                self._begin(job)
-                started.append(job)
+                if job.resumed is None:
+                    self._begin(job)
+                    started.append(job)
+                else:
+                    self._resume(job)
         own = next((job for job in started if job.pool is ended.pool), None)
         return own, [job for job in started if job is not own]
+
+    def _let_go_first(self, job: _Job) -> None:
+        """Let another read go first, if this one has run for a while: one that waits, or one that let others go; returns in its turn."""
+        # Other threads of the same search look as well.
+        late = time.perf_counter() - job.since >= _TURN_SECONDS
+        if not late or not (self._waiting[False] or self._paused) or threading.get_ident() != job.thread:
+            return
+        other: _Job | None = None
+        with self._lock:
+            self.running -= 1
+            begins = bool(self._waiting[False]) and len(self._paused) < _MOST_PAUSED
+            if not (begins or self._paused) or not self._may_begin(writes=False):
+                self.running += 1
+                return
+            if begins:
+                other = self._waiting[False].popleft()
+                self._begin(other)
+            else:
+                self._resume(self._paused.popleft())
+            job.resumed = resumed = threading.Event()
+            self._arrived = job.number = self._arrived + 1
+            self._paused.append(job)
+        if other is not None:
+            # Heard of before it can end.
+            self._loop.call_soon_threadsafe(self._hear_of_one_more)
+            self._submit(other)
+        resumed.wait(_LONGEST_PAUSE_SECONDS)
+        with self._lock:
+            if job in self._paused:
+                self._paused.remove(job)
+                self._resume(job)
+        job.since = time.perf_counter()
+
+    def _resume(self, job: _Job) -> None:
+        """Let a job go on that let others go first. Under the lock."""
+        self.running += 1
+        assert job.resumed is not None
+        job.resumed.set()
+        job.resumed = None
+
+    def _hear_of_one_more(self) -> None:
+        self._unheard += 1
 
     def _hear(self, job: _Job, result: Any, error: BaseException | None, begun: int) -> None:
         """Pass on how a call ended; begun: calls that were started in its place."""

@@ -3,8 +3,8 @@
 In: a body that says that it is too large is refused (413), then a host or a web page that is not the server's
 (421, 403; see hosts.py), then a key in the address (400), then a missing or wrong key (401), then what the key may
 not do (403; see keys.py). Nothing of the body has been read by then. Then, as long as the queue is full, whatever would
-have to wait in it (429; most of it was refused before, by door.py): a query may still begin where writes alone wait. Out: a request id, one line in
-the access log, and a problem document for whatever nobody foresaw.
+have to wait in it (429; most of that was refused before, by door.py): a query may still begin where writes alone
+wait. Out: a request id, one line in the access log, and a problem document for whatever nobody foresaw.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 import kinbin
 from kinbin_service import connections
-from kinbin_service.admission import Admission, ClientGone
+from kinbin_service.admission import Admission, Cancel, ClientGone
 from kinbin_service.bodies import Buffers
 from kinbin_service.collection_metrics import Stored, tell_losses
 from kinbin_service.kernels import Kernels
@@ -121,7 +121,7 @@ class Service:
 
     async def read(self, request: Request, call: Callable[[], Result]) -> Result:
         """The same of a read that may take long: it ends when its client leaves, or when its time is over (`search_deadline`)."""
-        return await self.work(request, call, cancel=threading.Event())
+        return await self.work(request, call, cancel=Cancel())
 
     def long_work(self, *, wait: bool = False) -> AbstractAsyncContextManager[Any]:
         """The right to do work of minutes (`LongWork.claimed`); refused when the service is not ready, or does such work already."""

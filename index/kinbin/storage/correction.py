@@ -8,6 +8,7 @@ bit once in 2³² / (8 n) records of n bytes.
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ __all__ = ["LONGEST", "begun_with", "corrected"]
 LONGEST = 1 << 22
 """Bytes of a record that is corrected: damage of several bits is then taken for one in less than 1 of 100 cases, by the checksum alone."""
 
+_SHORT = 16_384
+"""Bytes of messages whose bits are looked up."""
 _TABLE = np.array([zlib.crc32(bytes([value])) ^ zlib.crc32(b"\0") for value in range(256)], np.uint32)
 """What a byte at the end of a message changes of its CRC."""
 _LISTED = _TABLE.tolist()
@@ -29,13 +32,21 @@ def corrected(message: bytes, checksum: int, before: int = 0) -> bytes | None:
 
     A checksum that differs in one bit from the message's own is taken to be damaged itself.
 
-    Cost: 0.1 µs a byte.
+    Cost: 4 µs of a message of up to 16 KiB, as most records are; else 0.1 µs a byte.
     """
     wrong = zlib.crc32(message, before) ^ checksum
     if wrong.bit_count() <= 1:
         return message
     if not message or len(message) > LONGEST:
         return None
+    if len(message) <= _SHORT:
+        effects, flips = _of_short()
+        at = min(int(np.searchsorted(effects, np.uint32(wrong))), len(effects) - 1)
+        after, bit = divmod(int(flips[at]), 8)
+        if effects[at] != wrong or after >= len(message):
+            return None
+        place = len(message) - 1 - after
+        return message[:place] + bytes([message[place] ^ 1 << bit]) + message[place + 1 :]
     for bit in range(8):
         (found,) = np.nonzero(_effects(bit, len(message)) == np.uint32(wrong))
         if len(found):
@@ -51,6 +62,14 @@ def begun_with(message: bytes, checksum: int) -> int:
         index = _INDEX[state >> 24]
         state = ((state ^ _LISTED[index]) << 8 & 0xFFFFFFFF) | (index ^ byte)
     return state ^ 0xFFFFFFFF
+
+
+@cache
+def _of_short() -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """What each bit of the last bytes of a message changes of its CRC, ascending; and which it is: 8 · bytes that follow + bit."""
+    effects = np.stack([_effects(bit, _SHORT) for bit in range(8)], axis=1).ravel()
+    order = np.argsort(effects)
+    return effects[order], order
 
 
 def _effects(bit: int, count: int) -> NDArray[np.uint32]:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 import kinbin
-from kinbin_service.admission import ClientGone
+from kinbin_service.admission import Cancel, ClientGone
 from kinbin_service.bodies import NDJSON
 from kinbin_service.connections import drop, stopping
 from kinbin_service.documented import FILTERED, NAMED, also, route
@@ -57,7 +57,7 @@ async def find_duplicates(request: Request, name: Name) -> Response:
     async with received_json(request, DuplicatesRequest) as asked:
         if NDJSON in request.headers.get("accept", ""):
             return _Streamed(request, name, asked)
-        service, started, cancel = service_of(request), time.perf_counter(), threading.Event()
+        service, started, cancel = service_of(request), time.perf_counter(), Cancel()
 
         def find() -> bytes:
             with _search(service.database, name, asked, cancel) as answer:

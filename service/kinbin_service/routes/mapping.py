@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
+from kinbin_service.admission import Cancel
 from kinbin_service.documented import FILTERED, NAMED, route
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.replies import encode, reply, took_ms
@@ -33,7 +34,7 @@ async def map_items(request: Request, name: Name) -> Response:
     async with received_json(request, MapRequest) as asked:
         started = time.perf_counter()
         database = service_of(request).database
-        cancel = threading.Event()
+        cancel = Cancel()
 
         def run() -> bytes:
             found = _mapped(database.collection(name), asked, cancel)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
+from kinbin_service.admission import Cancel
 from kinbin_service.bodies import JSON, NPY, parse_json
 from kinbin_service.columns import COLUMNS, answer_columns, takes_columns
 from kinbin_service.convert import answer, batch_answers, carried, vectors_in
@@ -184,7 +185,7 @@ async def answer_query(request: Request, name: str) -> Response:
         started = time.perf_counter()
         service = service_of(request)
         search = await service.parsed(len(body), lambda: parse_query(request, media_type, body, service.settings))
-        cancel = threading.Event()
+        cancel = Cancel()
 
         def run() -> tuple[bytes, str]:
             content = search(service.database, name, cancel)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
+from kinbin_service.admission import Cancel
 from kinbin_service.documented import NAMED, VECTORS, in_address, route, without
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.replies import encode, reply, took_ms
@@ -49,7 +50,7 @@ def _empty_too(described: dict[str, Any]) -> dict[str, Any]:
 
 async def _told(request: Request, call: Callable[[kinbin.Database, threading.Event], Any]) -> Response:
     """The record that a call gives, which ends when nobody waits for it."""
-    service, started, cancel = service_of(request), time.perf_counter(), threading.Event()
+    service, started, cancel = service_of(request), time.perf_counter(), Cancel()
 
     def run() -> bytes:
         return encode({**asdict(call(service.database, cancel)), "took_ms": took_ms(started)})
