@@ -157,18 +157,26 @@ class Salvage:
         out = Saved()
         for tree, leaf in self._reached_leaves(out):
             self._take(leaf, tree, out)
-        free = self._free()
-        out.free_known = self._free_is_whole()
         transactions = [meta.transaction for meta in self._metas]
         out.transaction = max(map(self._state_of, self._metas), default=None)
         out.metas_lost = not self._metas_read
         out.newest_known = self._metas_read == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
-        # Of a tree that is whole nothing else is true: what no tree reaches may be of a commit that was killed, or taken back.
+        out.free_known = self._free_is_whole()
         out.lacking = set(NAMES) - self._whole
-        last = self._metas[0].last_page if self._metas_read else self._pages.last_page
+        if out.lacking:
+            self._take_strays(out)
+        return out
+
+    def _take_strays(self, out: Saved) -> None:
+        """Save records that no tree reaches, of the trees that lack entries.
+
+        Of a tree that is whole nothing else is true: such records may be of a commit that was killed, or taken back.
+        """
+        free = self._free()
         self._reached_keys = {*out.parts, *out.commits}
-        for page in range(2, min(last, self._pages.last_page) + 1):
-            if out.lacking and page not in self._reached and page not in self._own:
+        last = min(self._metas[0].last_page, self._pages.last_page) if self._metas_read else self._pages.last_page
+        for page in range(2, last + 1):
+            if page not in self._reached and page not in self._own:
                 self._take_stray(page, out, free)
         for key in out.disputed:
             if isinstance(key, int):
@@ -177,7 +185,6 @@ class Salvage:
                 out.parts.pop(key, None)
                 out.stale_parts.pop(key, None)
         out.unsure = not out.free_known and not self._said.keys() <= out.disputed
-        return out
 
     def _found_list(self, *, alone: bool) -> Iterator[Meta]:
         """The last list of trees that is found without a meta page; beside one that is whole, only if all that it leads to is."""
