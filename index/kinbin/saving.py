@@ -111,11 +111,12 @@ class SavedStore:
             )
         if saved.unsure:
             told = "rows were taken from pages that no tree reaches"
-            self.problems.append(f"{told}: if a write was killed, failed or taken back before, they may be of it")
+            self.problems.append(f"{told}: if a write was killed or taken back (`kinbin recover`) before, its rows may be among them")
         if not saved.doubtful_items and not saved.doubtful_owners:
             return
         dead = self._dead_rows()
-        for row, ids in saved.doubtful_owners.items():
+        # Where no item is missing in its tree, none is told of elsewhere.
+        for row, ids in saved.doubtful_owners.items() if b"items" in saved.lacking else ():
             if row not in saved.owners and row not in dead:
                 for key in ids:
                     rows.setdefault(key, row)

@@ -100,7 +100,9 @@ class _Joined:
         self._later: asyncio.Handle | None = None
 
     def write(self, data: bytes) -> None:
-        """Write, or keep what comes first in a turn of the loop."""
+        """Write, or keep what comes first in a turn of the loop. Nobody reads what is written to a connection that is gone."""
+        if self._transport.is_closing():
+            return
         if self._later is None:
             self._head = data
             self._later = self._loop.call_soon(self._flush)
@@ -159,7 +161,10 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget it. Of requests that came together the one that is answered is not the last one, which is all that uvicorn tells."""
+        if self._begun is not None and not self._begun.response_complete:
+            self._begun.disconnected = True
+            self._begun.message_event.set()
         _open.discard(self)
         self._end_timer()
         super().connection_lost(exc)

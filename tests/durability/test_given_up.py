@@ -156,6 +156,33 @@ def test_nor_where_meta_pages_are_lost(life: Life, pages: str) -> None:
     assert any("meta page" in problem for problem in report.problems)
 
 
+@pytest.mark.parametrize("lost", ["journal", "owners", "items"])
+def test_nor_where_a_page_amid_the_list_of_free_pages_is_lost(tmp_path: Path, lost: str) -> None:
+    """An entry of it has pages of its own: of one that is zeroed the numbers are gone, and how many there are is not."""
+    life = Life(tmp_path, 2)
+    life.begin()
+    with kinbin.open(tmp_path) as database:
+        collection = database.collection("c")
+        names = [*life.state]
+        collection.add(names, np.stack([np.frombuffer(life.state[name][0], np.float32) for name in names]), [{"t": "p" * 900}] * len(names))
+        collection.set_payload(names, [None] * len(names))
+        life.state = {name: (vector, None) for name, (vector, _) in life.state.items()}
+        for _ in range(2):
+            life.state = life.added(collection, life.some(1), "e")
+    life.killed_commit()
+    with kinbin.open(tmp_path) as database:
+        for number in range(2):
+            life.state = life.added(database.collection("c"), [f"b{number}.{i}" for i in range(100)], "f")
+    pages = PageMap.of(life.file.read_bytes())
+    large = [node for leaf in pages.leaves["freelist"] for node in pages.nodes(leaf) if node.big and node.pages > 1]
+    first, past = large[0].value_at // PAGE, large[0].value_at // PAGE + large[0].pages
+    life.lose(*range(first + 1, past), pages.leaves[lost][-1])
+    saved, report = life.repaired()
+    assert all(vector == life.state[name][0] for name, (vector, _) in saved.items())
+    assert set(life.state) - set(saved) == set(report.lost_ids)
+    assert any("which pages are free is not known" in problem for problem in report.problems)
+
+
 def test_a_killed_commit_is_not_brought_in(tmp_path: Path) -> None:
     """The file is whole: its items are the acknowledged ones, not those besides whose records the kill left."""
     life = Life(tmp_path, 3)

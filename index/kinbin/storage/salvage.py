@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,18 +18,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from kinbin.errors import CorruptData, KinbinError
 from kinbin.storage import format as fmt
 from kinbin.storage.changes import INDEXES
 from kinbin.storage.correction import begun_with, corrected
 from kinbin.storage.datafile import opened
 from kinbin.storage.format import Part
+from kinbin.storage.free import listed_pages
 from kinbin.storage.headers import CONFIG
 from kinbin.storage.lookups import NAMES, identity_in
 from kinbin.storage.quota import QUOTA
 from kinbin.storage.rootless import UNKNOWN_LIST, likely_page_bytes, rootless
 from kinbin.storage.saved import PartKey, Saved, save_commit, save_item, save_meta, save_owners
-from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord, walk
+from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord
 
 __all__ = ["Salvage"]
 
@@ -56,9 +60,9 @@ class Salvage:
         self._own: set[int] = set()
         self._whole: set[bytes] = set()
         """The trees all of whose entries were reached."""
-        self._reached_keys: set[PartKey | int] = set()
-        self._said: dict[PartKey | int, bytes] = {}
-        """What stray records say first, by their keys."""
+        self._reached_keys: set[PartKey] = set()
+        self._said: dict[PartKey, bytes] = {}
+        """What stray records say first of values of runs."""
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
         self.salt = self._salt()
@@ -161,30 +165,27 @@ class Salvage:
         out.transaction = max(map(self._state_of, self._metas), default=None)
         out.metas_lost = not self._metas_read
         out.newest_known = self._metas_read == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
-        out.free_known = self._free_is_whole()
+        free = self._whole_free()
+        out.free_known = free is not None
         out.lacking = set(NAMES) - self._whole
         if out.lacking:
-            self._take_strays(out)
+            self._take_strays(out, self._free() if free is None else free)
         return out
 
-    def _take_strays(self, out: Saved) -> None:
+    def _take_strays(self, out: Saved, free: set[int]) -> None:
         """Save records that no tree reaches, of the trees that lack entries.
 
         Of a tree that is whole nothing else is true: such records may be of a commit that was killed, or taken back.
         """
-        free = self._free()
-        self._reached_keys = {*out.parts, *out.commits}
+        self._reached_keys = set(out.parts)
         last = min(self._metas[0].last_page, self._pages.last_page) if self._metas_read else self._pages.last_page
         for page in range(2, last + 1):
             if page not in self._reached and page not in self._own:
                 self._take_stray(page, out, free)
         for key in out.disputed:
-            if isinstance(key, int):
-                out.commits.pop(key, None)
-            else:
-                out.parts.pop(key, None)
-                out.stale_parts.pop(key, None)
-        out.unsure = not out.free_known and not self._said.keys() <= out.disputed
+            out.parts.pop(key, None)
+            out.stale_parts.pop(key, None)
+        out.unsure |= not out.free_known and not self._said.keys() <= out.disputed
 
     def _found_list(self, *, alone: bool) -> Iterator[Meta]:
         """The last list of trees that is found without a meta page; beside one that is whole, only if all that it leads to is."""
@@ -306,17 +307,17 @@ class Salvage:
 
     def _spans(self, page: bytes) -> list[tuple[int, int]]:
         """(begin, end) of what may be entries of a leaf: by its slots, and end to end from the first one on."""
-        starts = set(self._slots(page))
+        known = sorted(set(self._slots(page)))
+        starts = set(known)
         upper = int.from_bytes(page[14:16], "little")
-        at = upper if HEAD <= upper < len(page) else min(starts, default=len(page))
+        at = upper if HEAD <= upper < len(page) else min(known, default=len(page))
         while at <= len(page) - 8:
             starts.add(at)
             low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, at)
             size = 8 + key_bytes + (8 if flags & _BIG else low | high << 16)
-            known = min((start for start in starts if start > at), default=len(page))
-            at = min(at + size + size % 2, known)
-        ordered = [*sorted(starts), len(page)]
-        return list(pairwise(ordered))
+            after = bisect_right(known, at)
+            at = min(at + size + size % 2, known[after] if after < len(known) else len(page))
+        return list(pairwise([*sorted(starts), len(page)]))
 
     def _candidates(self, page: bytes, begin: int, end: int) -> Iterator[tuple[bytes, bytes, int]]:
         """(key, value, first page of a large value or 0) that an entry may be: as it says, or with one of its sizes worked out."""
@@ -361,19 +362,19 @@ class Salvage:
                             break
         return out
 
-    def _free_is_whole(self) -> bool:
-        """Whether the newest list of free pages reads as one."""
-        if not self._metas or self._metas[0].free == UNKNOWN_LIST:
-            return False
+    def _whole_free(self) -> set[int] | None:
+        """The pages that the list of free pages names, if it is whole, and gives away nothing that a tree reaches; None: it is not."""
+        meta = self._metas[0] if self._metas else None
+        if meta is None or meta.free == UNKNOWN_LIST:
+            return None
+        pages, own = Pages(self._file.fileno(), meta.page_bytes, meta.last_page), set[int]()
         try:
-            for _, leaf, _, _ in walk(self._pages, self._metas[0].free, lambda key: int.from_bytes(key, "little")):
-                for node in leaf.nodes:
-                    value = self._pages.value(node)
-                    if len(node.key) != 8 or not 0 < int.from_bytes(value[:8], "little") <= len(value) // 8 - 1:
-                        return False
+            numbers = np.concatenate([np.empty(0, np.uint64), *listed_pages(pages, meta, own.add)])
         except CorruptData:
-            return False
-        return True
+            return None
+        free = set(numbers.tolist())
+        within = all(2 <= number <= meta.last_page for number in free)
+        return free if within and len(free) == len(numbers) and free.isdisjoint(self._reached | self._own | own) else None
 
     # -- records
 
@@ -419,8 +420,9 @@ class Salvage:
     def _take_stray(self, number: int, out: Saved, free: set[int]) -> None:
         """Save what a page holds that no tree reaches, and which is of a tree that lacks entries.
 
-        Where the list of free pages is whole, what it does not list is of the last state. Where it is not, rows are believed that nothing
-        else contradicts: they may still be of a commit that was given up, which is said.
+        Where the list of free pages is whole, what it does not list is of the last state. Where it is not, runs are believed that nothing
+        else contradicts: they hold what was acknowledged, unless commits were taken back; and of a file that was cut the journal, lest its
+        end cost all rows that are not in runs. Either is said.
         """
         page = self._pages.raw(number)
         if not int.from_bytes(page[10:12], "little") & LEAF or int.from_bytes(page[:8], "little") != number:
@@ -430,8 +432,8 @@ class Salvage:
                 if self._save_stray((key, value, first), out, free, stale=number in free):
                     break
 
-    def _agrees(self, key: PartKey | int, said: bytes, out: Saved) -> bool:
-        """Whether what a stray record says of a run or a commit is what others of its key say. Where it is not, none is believed."""
+    def _agrees(self, key: PartKey, said: bytes, out: Saved) -> bool:
+        """Whether what a stray record says of a value of a run is what others of its key say. Where it is not, none is believed."""
         if key in self._reached_keys:
             return False
         if self._said.setdefault(key, said) != said:
@@ -458,10 +460,11 @@ class Salvage:
             value = self._large(first, size)
         if key in _META_KEYS:
             return save_meta(key, value, self.salt, out, right=False, stray=True, only=CONFIG if stale else None)
-        if stale:
+        is_cut = bool(self._metas) and self._metas[0].last_page > self._pages.last_page
+        if stale or not (out.free_known or is_cut):
             return False
         if b"journal" in out.lacking and len(key) == 8 and save_commit(key, value, self.salt, out, right=False):
-            self._agrees(int.from_bytes(key, "big"), value[:4], out)
+            out.unsure |= not out.free_known
             return True
         if not out.free_known:
             return False

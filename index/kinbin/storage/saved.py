@@ -52,10 +52,10 @@ class Saved:
     """Whether neither meta page could be read: this is the last state of which a record was found."""
     lacking: set[bytes] = field(default_factory=set)
     """The trees of which not all entries were reached."""
-    disputed: set[PartKey | int] = field(default_factory=set)
-    """Values of runs, and numbers of commits, of which records that no tree reaches say different things. None of these is taken."""
+    disputed: set[PartKey] = field(default_factory=set)
+    """Values of runs of which records that no tree reaches say different things. None of these is taken."""
     unsure: bool = False
-    """Whether there are records of runs or commits that no tree reaches, while it is not known which pages are free."""
+    """Whether rows are taken that no tree reaches, while it is not known which pages are free."""
     free_known: bool = True
     """Whether the list of free pages is whole. Else pages that no tree reaches may be old ones, and what was deleted may stand there."""
     identity: Identity | None = None
