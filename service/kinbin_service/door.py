@@ -21,6 +21,7 @@ from kinbin_service.problems import MEDIA_TYPE, REFUSED, Refusal, document
 __all__ = ["Door", "Told"]
 
 _STATUS = 429
+_HEADERS = [(b"retry-after", b"1"), (b"content-type", MEDIA_TYPE.encode())]
 
 
 class Told(NamedTuple):
@@ -61,6 +62,3 @@ class Door:
             body = document(refusal.code, refusal.detail, limit=refusal.limit)
             return Told(_STATUS, [*_HEADERS, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id.encode())], body)
         return None
-
-
-_HEADERS = [(b"retry-after", b"1"), (b"content-type", MEDIA_TYPE.encode())]

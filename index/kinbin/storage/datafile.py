@@ -18,6 +18,7 @@ from pathlib import Path
 from kinbin.errors import CorruptData, FormatMismatch
 from kinbin.storage.errors import translated
 from kinbin.storage.lockfile import LOCK
+from kinbin.storage.trees import PAGE_BYTES
 
 __all__ = [
     "DATA",
@@ -57,11 +58,10 @@ _LAST = struct.Struct("<QQ")
 """The end of a meta record: last page, transaction."""
 _INTEGER_KEYS = 0x08
 """The flags of the tree of free pages; that of the trees has none."""
-_PAGE_SIZES = tuple(512 << i for i in range(8))
 _TRIES = 5
 _MOST = 2**63 - 1
 """What a kernel takes for a count."""
-_HEAD, _USUAL_HEAD = 2 * _PAGE_SIZES[-1], 8_192
+_HEAD, _USUAL_HEAD = 2 * PAGE_BYTES[-1], 8_192
 """Bytes with both meta pages, of pages of any size, and of the usual one."""
 
 
@@ -110,7 +110,7 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
     if first is not None and _is_page_size(first.page_bytes):
         second = Meta.of(head[first.page_bytes :][:META_BYTES], 1)
         return first, second if second is not None and second.page_bytes == first.page_bytes else None
-    for size in _PAGE_SIZES:
+    for size in PAGE_BYTES:
         second = Meta.of(head[size:][:META_BYTES], 1)
         if second is not None and second.page_bytes == size:
             return None, second
@@ -122,12 +122,12 @@ def metas_of(head: bytes) -> tuple[Meta | None, Meta | None]:
 
 def _has_pages(head: bytes) -> bool:
     """Whether a page of these bytes carries its own number behind the two first ones, so that only these are others."""
-    places = ((size, number) for size in _PAGE_SIZES for number in range(2, len(head) // size))
+    places = ((size, number) for size in PAGE_BYTES for number in range(2, len(head) // size))
     return any(head[number * size :][: _NUMBER.size] == _NUMBER.pack(number) for size, number in places)
 
 
 def _is_page_size(size: int) -> bool:
-    return size in _PAGE_SIZES
+    return size in PAGE_BYTES
 
 
 def in_order(metas: tuple[Meta | None, Meta | None]) -> tuple[Meta, Meta]:

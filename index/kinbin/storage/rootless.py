@@ -1,4 +1,4 @@
-"""The last state of a file neither of whose meta pages can be read: the page that lists its trees is looked for among all pages.
+"""The last state of a file of which a meta page cannot be read, or neither: the page that lists its trees is looked for among all pages.
 
 LMDB writes that list anew with every commit, on one leaf, and gives earlier ones away. Which list is the last one is told by the
 state record that it leads to. A page of the tree with that record may have had its place in an earlier list, too, which then leads to

@@ -60,7 +60,7 @@ class Salvage:
         self._own: set[int] = set()
         self._whole: set[bytes] = set()
         """The trees all of whose entries were reached."""
-        self._reached_keys: set[PartKey] = set()
+        self._reached_parts: set[PartKey] = set()
         self._said: dict[PartKey, bytes] = {}
         """What stray records say first of values of runs."""
         self._names: dict[int, tuple[int, int]] | None = None
@@ -177,7 +177,7 @@ class Salvage:
 
         Of a tree that is whole nothing else is true: such records may be of a commit that was killed, or taken back.
         """
-        self._reached_keys = set(out.parts)
+        self._reached_parts = set(out.parts)
         last = min(self._metas[0].last_page, self._pages.last_page) if self._metas_read else self._pages.last_page
         for page in range(2, last + 1):
             if page not in self._reached and page not in self._own:
@@ -434,7 +434,7 @@ class Salvage:
 
     def _agrees(self, key: PartKey, said: bytes, out: Saved) -> bool:
         """Whether what a stray record says of a value of a run is what others of its key say. Where it is not, none is believed."""
-        if key in self._reached_keys:
+        if key in self._reached_parts:
             return False
         if self._said.setdefault(key, said) != said:
             out.disputed.add(key)

@@ -45,7 +45,7 @@ class Saved:
     """The same as items, from pages that no tree reaches: true only if their row lives and nothing else names it."""
     doubtful_owners: dict[int, list[bytes]] = field(default_factory=dict)
     stale_parts: dict[PartKey, tuple[int, int]] = field(default_factory=dict)
-    """The same as parts, from pages that are free: true for runs that are listed, for runs never change and numbers never return."""
+    """The same as parts, from pages that are free: of runs that are listed, whose values lie on pages in use."""
     newest_known: bool = True
     """Whether both meta pages are whole and follow each other. Else this may be the state before the last commit."""
     metas_lost: bool = False
