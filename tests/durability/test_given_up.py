@@ -12,7 +12,7 @@ import pytest
 import kinbin
 from kinbin.upkeep import sealing
 from linked import still
-from torture.pages import PAGE, PageMap
+from torture.pages import PAGE, PageMap, newest_meta
 from workload import stored_items
 
 pytestmark = pytest.mark.durability
@@ -69,7 +69,7 @@ class Life:
         """A commit that was, until its meta page was damaged and `recover` went back behind it."""
         with kinbin.open(self.folder) as database:
             given_up = self.added(database.collection("c"), self.some(900), "k")
-        self.lose(newest(self.file.read_bytes()))
+        self.lose(newest_meta(self.file.read_bytes()))
         with kinbin.open(self.folder) as database:
             database.recover("c", database.recoverable("c")[0].transaction)
         return given_up
@@ -104,11 +104,6 @@ class Life:
 def told(collection: kinbin.Collection) -> State:
     """What a collection holds."""
     return {name: (vector.tobytes(), payload) for name, (vector, payload) in stored_items(collection).items()}
-
-
-def newest(data: bytes) -> int:
-    """The number of the newest meta page."""
-    return max((0, 1), key=lambda page: int.from_bytes(data[page * PAGE + 144 : page * PAGE + 152], "little"))
 
 
 @pytest.fixture(params=["killed", "taken back"])
@@ -150,7 +145,7 @@ def test_nor_where_something_is_lost(life: Life, tree: str) -> None:
 @pytest.mark.parametrize("pages", ["newest", "both"])
 def test_nor_where_meta_pages_are_lost(life: Life, pages: str) -> None:
     """The last state is found by its list of trees."""
-    life.lose(*((0, 1) if pages == "both" else (newest(life.file.read_bytes()),)))
+    life.lose(*((0, 1) if pages == "both" else (newest_meta(life.file.read_bytes()),)))
     saved, report = life.repaired()
     assert saved == life.state
     assert any("meta page" in problem for problem in report.problems)
@@ -201,7 +196,7 @@ def test_without_the_newest_meta_page_a_commit_is_there_whole_or_not_at_all(tmp_
     with kinbin.open(tmp_path) as database:
         life.state = life.added(database.collection("c"), [*life.some(50), *(f"b{number}" for number in range(300))], "d")
     given_up = life.killed_commit() if killed else life.state
-    life.lose(newest(life.file.read_bytes()))
+    life.lose(newest_meta(life.file.read_bytes()))
     saved, report = life.repaired()
     assert saved in (life.state, given_up)
     assert "may be the state before the last commit, or that of a write that was not acknowledged" in report.problems[0]

@@ -12,7 +12,7 @@ import pytest
 
 import kinbin
 from linked import still
-from torture.pages import list_pages
+from torture.pages import list_pages, newest_meta
 
 pytestmark = pytest.mark.durability
 
@@ -141,12 +141,6 @@ def flip(file: Path, bit: int, *, number: int) -> None:
         opened.write(bytes([byte ^ 1 << bit % 8]))
 
 
-def newest_of(file: Path) -> int:
-    """The number of the newest meta page."""
-    content = file.read_bytes()
-    return max((0, 1), key=lambda number: transaction(bytearray(content[number * PAGE :][:PAGE])))
-
-
 @pytest.mark.parametrize("seen", [True, False])
 def test_no_commit_goes_on_from_a_damaged_meta_page(file: Path, rng: np.random.Generator, seen: bool) -> None:
     """LMDB takes most of the next meta page from the newest: whatever bit of that one flips, nothing is acknowledged until it is whole."""
@@ -161,7 +155,7 @@ def test_no_commit_goes_on_from_a_damaged_meta_page(file: Path, rng: np.random.G
             collection.add(ids[:20], rows[bit % 20 :][:20])
             if seen:
                 assert collection.count() == 20
-            number = newest_of(file)
+            number = newest_meta(file.read_bytes())
             flip(file, bit, number=number)
             for _ in range(2):
                 with pytest.raises(kinbin.CorruptData):
@@ -184,7 +178,7 @@ def test_a_meta_page_that_another_process_left_is_looked_at(file: Path, rng: np.
         collection.add(["a"], rng.random((1, 4)))
         subprocess.run([sys.executable, "-c", OTHER, str(file.parents[2])], check=True)
         content = file.read_bytes()
-        number = newest_of(file)
+        number = newest_meta(file.read_bytes())
         last = int.from_bytes(content[number * PAGE + LAST_PAGE_AT :][:8], "little")
         if at == LAST_PAGE_AT:
             # The highest bit that makes it less than what the other page says, and leaves the pages of the trees.
@@ -204,7 +198,7 @@ def test_meta_pages_with_a_wrong_page_size_cost_nothing(file: Path, rng: np.rand
         collection.add([f"i{i}" for i in range(20)], rows[:20])
         collection.compact()
         collection.add([f"i{i}" for i in range(20, ROWS)], rows[20:])
-    newest = newest_of(file)
+    newest = newest_meta(file.read_bytes())
     for number in (0, 1) if which == "both" else (newest,):
         flip(file, PAGE_SIZE_AT * 8 + bit, number=number)
     with kinbin.open(file.parents[2]) as database:
@@ -229,16 +223,16 @@ def test_a_last_transaction_that_is_told_as_the_one_before_the_last(
         collection = database.create_collection("c", **of)
         for i in range(ROWS):
             collection.add([f"i{i}"], {"a": rows[i : i + 1]} if fields else rows[i : i + 1])
-            content, newest = file.read_bytes(), newest_of(file)
+            content, newest = file.read_bytes(), newest_meta(file.read_bytes())
             ends = [int.from_bytes(content[number * PAGE + LAST_PAGE_AT :][:8], "little") for number in (newest, 1 - newest)]
             if (ends[0] > ends[1]) == larger and transaction(bytearray(content[newest * PAGE :][:PAGE])) & 2:
                 break
         else:
             pytest.fail("no commit did so")
         count = collection.count()
-    number = newest_of(file)
+    number = newest_meta(file.read_bytes())
     flip(file, 8 * (LAST_PAGE_AT + 8) + 1, number=number)
-    assert newest_of(file) != number
+    assert newest_meta(file.read_bytes()) != number
     if not table:
         # It would tell of the commit.
         file.with_name("lock.mdb").unlink()

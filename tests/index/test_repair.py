@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,20 @@ def test_what_is_intact_is_saved(specimen: tuple[Specimen, bytes], tmp_path: Pat
         if not kinds & {"runs r:value", "journal:value", "journal:leaf", "runs:leaf", "runs:branch", "runs n:value", "runs h:value"}:
             assert not missing, harm.where
         assert missing == set(report.lost_ids), harm.where
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations(("items", "owners", "journal", "runs", "meta"), 2)))
+def test_leaves_in_each_others_place_are_saved(specimen: tuple[Specimen, bytes], tmp_path: Path, one: str, other: str) -> None:
+    """Each says whose place it has: nothing is taken for what that place holds (a row's ids were taken for an item), nor is it lost."""
+    sound, data = specimen
+    pages = PageMap.of(data)
+    for number, (first, second) in enumerate(zip(pages.leaves[one][:3], pages.leaves[other][:3], strict=False)):
+        content = bytearray(data)
+        for here, there in ((first, second), (second, first)):
+            content[here * PAGE : (here + 1) * PAGE] = data[there * PAGE : (there + 1) * PAGE]
+        report, names = repaired(damaged(tmp_path / str(number), bytes(content)), sound)
+        assert names == set(sound.names)
+        assert (report.lost, report.bare) == (0, 0)
 
 
 def test_a_file_that_is_cut_gives_what_is_left(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ import pytest
 import kinbin
 from nursery import Nursery
 from torture import campaign
-from torture.campaign import GRAVE, Judge, damage_campaign
+from torture.campaign import GRAVE, REPAIRS, Judge, damage_campaign
 from torture.forms import FORMS
 from torture.harm import flips, page_harms
 from torture.pages import PageMap
-from torture.planted import PLANTS
-from torture.specimen import Specimen, built_apart
+from torture.planted import PLANTS, REPAIR_PLANTS
+from torture.specimen import GIVEN_UP, Specimen, built_apart
 
 pytestmark = pytest.mark.durability
 
@@ -37,6 +37,26 @@ def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, form: str) -> N
     print(f"python -m torture damage --flips 12 --pages 6 --seed {seed}")  # noqa: T201 - shown when the test fails
     tally = damage_campaign(nursery, tmp_path, seed, (12, 6))
     assert [case.line() for case in tally.of(GRAVE)] == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("given_up", GIVEN_UP)
+def test_repair_saves_what_is_whole_and_says_the_rest(nursery: Nursery, tmp_path: Path, form: str, given_up: str) -> None:
+    """Nothing that is saved is wrong or of a commit that was given up, unless that is said; nothing is left out without a word."""
+    seed = len(FORMS) * (len(GIVEN_UP) * random.SystemRandom().randrange(10**5) + GIVEN_UP.index(given_up)) + list(FORMS).index(form)
+    print(f"python -m torture repairs --flips 8 --pages 12 --seed {seed}")  # noqa: T201 - shown when the test fails
+    tally = damage_campaign(nursery, tmp_path, seed, (8, 12), judge=REPAIRS)
+    assert [case.line() for case in tally.of(GRAVE)] == []
+
+
+@pytest.mark.parametrize("name", sorted(REPAIR_PLANTS))
+def test_a_repair_that_does_wrong_is_told(nursery: Nursery, tmp_path: Path, name: str) -> None:
+    """With a bug planted the campaign tells of it, on files that are sound but for a commit that was killed."""
+    made = nursery.start(f"{built_apart.__module__}:{built_apart.__name__}", str(tmp_path / "data"), 3, "vector", "killed").receive()
+    shutil.copytree(tmp_path / "data", tmp_path / "again")
+    assert Judge(nursery, made, REPAIRS).outcome(tmp_path / "again") == ("all saved", "")
+    outcome, detail = Judge(nursery, made, "torture.planted:judge_repair_with").outcome(tmp_path / "data", name)
+    assert outcome == "silent", detail
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,8 @@ class Salvage:
         self._reached_parts: set[PartKey] = set()
         self._said: dict[PartKey, bytes] = {}
         """What stray records say first of values of runs."""
+        self._misplaced: list[int] = []
+        """Leaves with records that are not of their tree, and with the number of another page: both may have changed places."""
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
         self.salt = self._salt()
@@ -91,7 +93,7 @@ class Salvage:
         for number in range(2, 0 if votes else min(self._pages.last_page + 1, _VOTING_PAGES)):
             with suppress(CorruptData):
                 page = self._pages.raw(number)
-                if int.from_bytes(page[10:12], "little") & LEAF and int.from_bytes(page[:8], "little") == number:
+                if int.from_bytes(page[10:12], "little") & LEAF and _number_of(page) == number:
                     votes.update(self._told_by(page))
             if votes.total() > _VOTES:
                 break
@@ -105,7 +107,9 @@ class Salvage:
                     if subtree and len(value) == 48:
                         record, lost, entries = TreeRecord.decode(value), out.pages_lost, 0
                         for leaf in self._leaves(record, out):
-                            entries += len(self._slots(self._pages.raw(leaf)))
+                            content = self._pages.raw(leaf)
+                            # A page of another place has the entries of that.
+                            entries += len(self._slots(content)) if _number_of(content) == leaf else 0
                             yield key, leaf
                         if (out.pages_lost, entries) == (lost, record.entries):
                             self._whole.add(key)
@@ -179,8 +183,10 @@ class Salvage:
         """
         self._reached_parts = set(out.parts)
         last = min(self._metas[0].last_page, self._pages.last_page) if self._metas_read else self._pages.last_page
+        for page in self._misplaced:
+            self._take_stray(page, out, free)
         for page in range(2, last + 1):
-            if page not in self._reached and page not in self._own:
+            if page not in self._reached and page not in self._own and _number_of(self._pages.raw(page)) == page:
                 self._take_stray(page, out, free)
         for key in out.disputed:
             out.parts.pop(key, None)
@@ -385,13 +391,17 @@ class Salvage:
         except CorruptData:
             out.pages_lost += 1
             return
+        lost = 0
         for begin, end in self._spans(page):
             for right in (False, True):
                 if any(self._save(tree, *candidate, out, right=right) for candidate in self._candidates(page, begin, end)):
                     break
             else:
-                out.entries_lost += 1
-                out.adds_lost += tree == b"journal"
+                lost += 1
+        out.entries_lost += lost
+        out.adds_lost += lost * (tree == b"journal")
+        if lost and _number_of(page) != number:
+            self._misplaced.append(number)
 
     def _save(self, tree: bytes, key: bytes, value: bytes, first: int, out: Saved, *, right: bool) -> bool:
         """Save one entry, if it verifies; right: put a flipped bit right. Returns whether it did."""
@@ -418,18 +428,19 @@ class Salvage:
         return save_meta(key, value, self.salt, out, right=right)
 
     def _take_stray(self, number: int, out: Saved, free: set[int]) -> None:
-        """Save what a page holds that no tree reaches, and which is of a tree that lacks entries.
+        """Save what a page holds that is of no tree which reaches it, and of one that lacks entries.
 
         Where the list of free pages is whole, what it does not list is of the last state. Where it is not, runs are believed that nothing
         else contradicts: they hold what was acknowledged, unless commits were taken back; and of a file that was cut the journal, lest its
         end cost all rows that are not in runs. Either is said.
         """
         page = self._pages.raw(number)
-        if not int.from_bytes(page[10:12], "little") & LEAF or int.from_bytes(page[:8], "little") != number:
+        if not int.from_bytes(page[10:12], "little") & LEAF:
             return
+        stale = _number_of(page) in free
         for begin, end in self._spans(page):
             for key, value, first in self._candidates(page, begin, end):
-                if self._save_stray((key, value, first), out, free, stale=number in free):
+                if self._save_stray((key, value, first), out, free, stale=stale):
                     break
 
     def _agrees(self, key: PartKey, said: bytes, out: Saved) -> bool:
@@ -471,3 +482,8 @@ class Salvage:
         if b"owners" in out.lacking and len(key) == 8 and save_owners(key, value, self.salt, out.doubtful_owners, right=False):
             return True
         return b"items" in out.lacking and save_item(key, value, self.salt, out.doubtful_items, right=False)
+
+
+def _number_of(page: bytes) -> int:
+    """The number that a page says that it has."""
+    return int.from_bytes(page[:8], "little")

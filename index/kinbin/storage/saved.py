@@ -93,13 +93,18 @@ def _proved(message: bytes, crc: int, before: int, *, right: bool) -> bytes | No
 def save_item(key: bytes, value: bytes, salt: int, into: dict[bytes, tuple[int, bytes]], *, right: bool) -> bool:
     """An item. Returns whether it was saved; right: put a flipped bit right."""
     message, crc = key + value[4:], int.from_bytes(value[:4], "little")
-    if len(value) < 12:
+    if len(value) < 12 or key[:1] == b"\0":
+        # Ids have no control characters; numbers of rows and of commits begin so, and the checksums of their records are made alike.
         return False
     proved = _proved(message, crc, salt, right=right)
     if proved is None:
         return False
     key, body = proved[: len(key)], proved[len(key) :]
-    into.setdefault(key, (int.from_bytes(body[:8], "little"), body[8:]))
+    row = int.from_bytes(body[:8], "little")
+    if row >= fmt.MOST_ROWS:
+        # A record of the first tree.
+        return False
+    into.setdefault(key, (row, body[8:]))
     return True
 
 
@@ -112,7 +117,7 @@ def save_owners(key: bytes, value: bytes, salt: int, into: dict[int, list[bytes]
     if proved is None:
         return False
     row = int.from_bytes(proved[:8], "big")
-    if row > fmt.MOST_ROWS:
+    if row >= fmt.MOST_ROWS:
         # An item whose id has as many bytes: its checksum is made alike.
         return False
     sealed = zlib.crc32(proved, salt).to_bytes(4, "little") + proved[8:]

@@ -16,7 +16,7 @@ import kinbin
 from nursery import Nursery
 from torture import locks, renewed
 from torture.background import background_campaign
-from torture.campaign import GRAVE, Case, Tally, damage_campaign
+from torture.campaign import GRAVE, REPAIRS, USES, Case, Tally, damage_campaign
 from torture.crashes import SOUND, Verdicts, fault_campaign, kill_campaign, power_campaign
 from torture.disk import compile_disk
 from torture.locks import lock_campaign
@@ -62,6 +62,14 @@ def _log(asked: argparse.Namespace, lines: list[str]) -> None:
 
 
 def _damage(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    return _harmed("damage", asked, work, seed, USES)
+
+
+def _repairs(asked: argparse.Namespace, work: Path, seed: int) -> bool:
+    return _harmed("repairs", asked, work, seed, REPAIRS)
+
+
+def _harmed(what: str, asked: argparse.Namespace, work: Path, seed: int, judge: str) -> bool:
     total, began = Tally(), time.monotonic()
     flips, pages = asked.flips, asked.pages
 
@@ -73,12 +81,12 @@ def _damage(asked: argparse.Namespace, work: Path, seed: int) -> bool:
     with Nursery() as nursery:
         while (flips or pages) and time.monotonic() - began < asked.seconds:
             share = min(flips, _OF_ONE), min(pages, max(1, _OF_ONE * asked.pages // max(1, asked.flips)) if asked.flips else _OF_ONE)
-            damage_campaign(nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began))
+            damage_campaign(nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began), judge)
             nursery.end_children()
             flips, pages, seed = flips - share[0], pages - share[1], seed + 1
             # It takes hours, and may be ended.
             _say(f"{time.monotonic() - began:.0f} s, through seed {seed - 1}: {total.table().splitlines()[0]}")
-    _say(f"damage: {time.monotonic() - began:.0f} s, through seed {seed - 1}\n{total.table()}")
+    _say(f"{what}: {time.monotonic() - began:.0f} s, through seed {seed - 1}\n{total.table()}")
     return not total.of(GRAVE)
 
 
@@ -190,7 +198,7 @@ def _watched(work: Path) -> Nursery:
 
 _POINTS: dict[str, Callable[..., Verdicts]] = {"kills": kill_campaign, "faults": fault_campaign, "background": background_campaign}
 _RUNS: dict[str, Callable[[argparse.Namespace, Path, int], bool]] = {
-    "damage": _damage, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
+    "damage": _damage, "repairs": _repairs, "power": _power, "kills": _kills, "faults": _faults, "background": _background, "locks": _locks,
     "objects": _objects, "served": _served, "taken": _taken,
     "renewed": _renewed,
 }  # fmt: skip

@@ -16,10 +16,10 @@ from nursery import Child, Nursery
 from torture.forms import FORMS
 from torture.harm import Harm, flips, page_harms, plain_cuts, plain_flips
 from torture.pages import PageMap
-from torture.specimen import Specimen
+from torture.specimen import Specimen, given_up_of
 from torture.verdict import Verdict
 
-__all__ = ["BAD", "GRAVE", "Case", "Tally", "cases", "damage_campaign"]
+__all__ = ["BAD", "GRAVE", "REPAIRS", "USES", "Case", "Tally", "cases", "damage_campaign"]
 
 GRAVE = (
     "dead process", "loop", "untyped error", "silent, and check says ok", "silent",
@@ -29,6 +29,8 @@ BAD = (*GRAVE, "rows missing from approximate answers")
 """Outcomes that nobody should see; `GRAVE` ones are broken promises."""
 _TWIN = 3_000_017
 """Added to a seed for a collection that is made alike, of other items."""
+USES, REPAIRS = "torture.verdict:judge", "torture.mended:judge"
+"""What is done with a damaged database."""
 LONGEST = 20.0
 """Seconds of processor time after which a use is a loop."""
 
@@ -84,7 +86,7 @@ def _told(found: Counter[str]) -> str:
 class Judge:
     """A child that uses damaged databases; it is replaced when it dies of one, or does not come back."""
 
-    def __init__(self, nursery: Nursery, specimen: Specimen, function: str = "torture.verdict:judge") -> None:
+    def __init__(self, nursery: Nursery, specimen: Specimen, function: str = USES) -> None:
         self._nursery = nursery
         self._specimen = specimen
         self._function = function
@@ -143,15 +145,22 @@ def harms_to(name: str, data: bytes, rng: random.Random, counts: Sequence[int], 
 
 
 def damage_campaign(
-    nursery: Nursery, work: Path, seed: int, counts: tuple[int, int], told: Callable[[Case], None] | None = None, seconds: float = 1e9
+    nursery: Nursery,
+    work: Path,
+    seed: int,
+    counts: tuple[int, int],
+    told: Callable[[Case], None] | None = None,
+    seconds: float = 1e9,
+    judge: str = USES,
 ) -> Tally:
     """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds.
 
-    The seed says of which form it is, too. Each of its files gets as many of the harms.
+    The seed says of which form it is, too, and whether a commit was given up. Each of its files gets as many of the harms.
     """
     rng = random.Random(seed)
     sound = work / f"sound{seed}"
-    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, list(FORMS)[seed % len(FORMS)]).receive(120)
+    form = list(FORMS)[seed % len(FORMS)]
+    specimen: Specimen = nursery.start("torture.specimen:built_apart", str(sound), seed, form, given_up_of(seed)).receive(120)
     whole = {name: (sound / "collections" / "c" / name).read_bytes() for name in specimen.files}
     twin = work / f"twin{seed}"
     nursery.start("torture.specimen:built_apart", str(twin), seed + _TWIN, specimen.form).receive(120)
@@ -166,7 +175,7 @@ def damage_campaign(
         harms += [(name, harm) for harm in harms_to(name, data, rng, share, others)]
     rng.shuffle(harms)
     tally, began = Tally(), time.monotonic()
-    for case in cases(Judge(nursery, specimen), whole, harms, work):
+    for case in cases(Judge(nursery, specimen, judge), whole, harms, work):
         tally.add(case)
         if told is not None:
             told(case)

@@ -9,7 +9,7 @@ import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-__all__ = ["PAGE", "Node", "PageMap", "list_pages"]
+__all__ = ["PAGE", "Node", "PageMap", "list_pages", "newest_meta"]
 
 PAGE = 4096
 _NONE = 2**64 - 1
@@ -124,6 +124,11 @@ class PageMap:
         part = f"runs {chr(node.key[4])}" if tree == "runs" else tree
         for page in range(first, first + count):
             self.kinds[page] = f"{part}:value"
+
+
+def newest_meta(data: bytes) -> int:
+    """The number of the newest meta page."""
+    return max((0, 1), key=lambda page: int.from_bytes(data[page * PAGE + 144 : page * PAGE + 152], "little"))
 
 
 def list_pages(data: bytes) -> list[int]:

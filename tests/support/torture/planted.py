@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,15 @@ import pytest
 
 import kinbin
 from kinbin.collection import Collection
+from kinbin.repair import Damaged
+from kinbin.storage.salvage import Salvage
 from kinbin.storage.store import Store
-from torture import verdict
+from kinbin.storage.trees import TreeRecord
+from pooled import pools_at_once
+from torture import mended, verdict
 from torture.specimen import Specimen
 
-__all__ = ["PLANTS", "judge_with", "planted_background", "planted_locks"]
+__all__ = ["PLANTS", "REPAIR_PLANTS", "judge_repair_with", "judge_with", "planted_background", "planted_locks"]
 
 
 def _nothing_of_one(original: Any) -> Any:
@@ -85,8 +90,6 @@ def _short_one(original: Any) -> Any:
 
 
 def _without_first(answer: Any) -> Any:
-    from dataclasses import replace
-
     return replace(answer, ids=answer.ids[1:], scores=answer.scores[1:])
 
 
@@ -109,6 +112,52 @@ PLANTS: dict[str, tuple[tuple[str, Callable[[Any], Any]], ...]] = {
     "silent, and check says ok: lost writes": (("add", _loses_writes),),
 }
 """By the outcome that has to be told, methods of collections and what they become."""
+
+
+def _takes_everything(patch: pytest.MonkeyPatch) -> None:
+    """Records that no tree reaches are believed, whatever they are of, and on whatever page."""
+    original = Salvage.records
+
+    def records(self: Salvage) -> Any:
+        self._metas = [replace(meta, last_page=self._pages.last_page) for meta in self._metas]
+        return original(self)
+
+    patch.setattr(Salvage, "records", records)
+    patch.setattr(Salvage, "_whole_free", lambda self: set())
+    patch.setattr("kinbin.storage.salvage.TreeRecord", _Uncounted)
+
+
+def _says_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An item is left out, and nobody is told."""
+    original = Damaged.save_into
+
+    def save_into(self: Damaged, target: Any, progress: Any) -> Any:
+        report = original(self, target, progress)
+        target.delete(["item-0100"])
+        return report
+
+    patch.setattr(Damaged, "save_into", save_into)
+
+
+class _Uncounted:
+    """A record of a tree that no count of entries agrees with."""
+
+    @staticmethod
+    def decode(value: bytes) -> TreeRecord:
+        """See `TreeRecord`."""
+        return replace(TreeRecord.decode(value), entries=0)
+
+
+REPAIR_PLANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {"takes everything": _takes_everything, "says nothing": _says_nothing}
+"""What repair may do wrong: it has to be told as "silent"."""
+
+
+def judge_repair_with(connection: Connection, specimen: Specimen) -> None:
+    """`mended.judge`, once, with the plant that is sent after the path."""
+    path, name = connection.recv(), connection.recv()
+    with pytest.MonkeyPatch.context() as patch, pools_at_once():
+        REPAIR_PLANTS[name](patch)
+        connection.send(mended.judged(path, specimen))
 
 
 def judge_with(connection: Connection, specimen: Specimen) -> None:

@@ -17,7 +17,7 @@ from pooled import pools_at_once
 from torture.forms import FORMS, Form
 from torture.specimen import Specimen
 
-__all__ = ["Verdict", "judge", "used"]
+__all__ = ["Verdict", "judge", "scrolled", "used"]
 
 
 @dataclass
@@ -80,7 +80,7 @@ class _User:
         """Every way of reading."""
         self._gets(collection, when)
         wanted = sorted(set(self.known) - self.open)
-        found = self.attempt(f"{when}scroll", lambda: _scrolled(collection))
+        found = self.attempt(f"{when}scroll", lambda: scrolled(collection))
         if found is not None and [name for name in found if name not in self.open] != wanted:
             self._silent(f"{when}scroll", [*found], wanted)
         count = self.attempt(f"{when}count", collection.count)
@@ -222,7 +222,7 @@ class _User:
         return None
 
 
-def _scrolled(collection: Any) -> list[str]:
+def scrolled(collection: Any) -> list[str]:
     """All ids; an endless scroll is cut."""
     out: list[str] = []
     after = None
