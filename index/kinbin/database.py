@@ -280,12 +280,21 @@ class Database(Aliased, Restoring, BackingUp, Mending):
         _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
-        if found._is_current():
+        if self._is_kept(found):
             return found
         SHARED.release(found, forget=True)
         with self._removing():
             self._bury_if_dropped(name)
         return self._open(name, path)
+
+    @staticmethod
+    def _is_kept(found: Collection | FieldsCollection) -> bool:
+        """Whether a collection that was just opened was not dropped. Where it cannot be read it is let go of: nobody else would."""
+        try:
+            return found._is_current()
+        except BaseException:
+            SHARED.release(found)
+            raise
 
     def _open(self, name: str, path: Path) -> Collection | FieldsCollection:
         """Open or share the collection in a directory that may vanish meanwhile, and come again."""
@@ -318,7 +327,7 @@ class Database(Aliased, Restoring, BackingUp, Mending):
             found = self._open(name, self._folder / name)
         except CollectionNotFound:
             return
-        dropped = not found._is_current()
+        dropped = not self._is_kept(found)
         SHARED.release(found, forget=dropped)
         if dropped:
             self._bury(name)

@@ -21,6 +21,8 @@ from kinbin.storage.recovery import Recoverable, recover, recoverable
 
 __all__ = ["Mending"]
 
+_LONGEST, _REPAIRED = 63, "-repaired"
+"""Characters of a collection's name, and how that of a new one ends."""
 _ODD = "this is no name of a collection, and nothing of it is used: rename it, or put it elsewhere"
 """What a check says of a directory that lies among collections."""
 
@@ -136,7 +138,7 @@ class Mending:
         return found | dict.fromkeys(odd, CheckReport(False, 0, 0, 0, [_ODD], checked=False))
 
     def repair(self, name: str, into: str | None = None, progress: Callable[[int, int], object] | None = None) -> RepairReport:
-        """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` if `into` names no other.
+        """Save what is whole of a damaged collection into a new one beside it, `NAME-repaired` (of at most 63 characters) or `into`.
 
         The damaged files are read without LMDB and stay as they are. Every item whose vector is proved by its checksum is taken over,
         with its payload where that is; one flipped bit of a record is put right. Runs, postings, links and owners are made anew.
@@ -150,7 +152,7 @@ class Mending:
         if isinstance(name, str) and "/" in name:
             raise InvalidInput.of("bad_name", f"a field is repaired with its collection: {name.partition('/')[0]}", field="name")
         name = self._meant(check_name(name))
-        into = f"{name}-repaired" if into is None else into
+        into = name[: _LONGEST - len(_REPAIRED)] + _REPAIRED if into is None else into
         check_name(into)
         if name not in self.collections():
             raise self._not_found(name)

@@ -141,13 +141,18 @@ def _doubts(where: str, store: SavedStore) -> list[str]:
     """What is lost of one store, or was worked out. where: what stands before each."""
     saved = store.saved
     out = []
+    if store.was_written():
+        told = "the files were written to meanwhile: what was saved may be of several moments"
+        out.append(f"{told}; end every process that has them open, and repair again")
     if saved.metas_lost:
         told = "both meta pages are damaged: this is the state of the last list of trees that was found"
         out.append(f"{told}; it may be an earlier one, or that of a write that was not acknowledged")
     elif not saved.newest_known:
         out.append("a meta page is damaged: this may be the state before the last commit, or that of a write that was not acknowledged")
     if saved.pages_lost:
-        out.append(f"pages that are named and cannot be read: {saved.pages_lost:,}")
+        out.append(f"pages that are named and cannot be read, or are not those that were written there: {saved.pages_lost:,}")
+    if saved.earlier:
+        out.append("pages that are listed as free are in use: what is only there may be of an earlier state")
     if saved.entries_lost:
         out.append(f"entries of pages that no checksum proves: {saved.entries_lost:,}")
     if saved.adds_lost:

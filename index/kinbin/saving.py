@@ -76,6 +76,10 @@ class SavedStore:
         """Let go of the file."""
         self._salvage.close()
 
+    def was_written(self) -> bool:
+        """See `Salvage.was_written`."""
+        return self._salvage.was_written()
+
     def part(self, run: int, part: bytes, index: int = 0) -> tuple[bytes, bool] | None:
         """See `Salvage.part`."""
         return self._salvage.part(self.saved, (run, part, index))
@@ -85,10 +89,11 @@ class SavedStore:
     @cached_property
     def items(self) -> NamedItems:
         """The items: those of the tree, those that rows name, and those of lost pages whose row lives."""
-        saved, problems = self.saved, self.problems
+        saved = self.saved
         rows = {key: row for key, (row, _) in saved.items.items()}
         payloads = {key: payload for key, (_, payload) in saved.items.items()}
         named = {key: row for row, ids in saved.owners.items() for key in ids}
+        self._settle(rows, payloads, named)
         for key, row in named.items():
             if key in rows:
                 continue
@@ -96,11 +101,36 @@ class SavedStore:
             rows[key] = row
             if found is not None and found[0] == row:
                 payloads[key] = found[1]
-        strange = sum(1 for key, row in rows.items() if key in saved.items and named.get(key, row) != row)
-        if strange:
-            problems.append(f"{strange} items and the rows they name tell different stories; the items' own was taken")
         self._take_doubtful(rows, payloads)
-        return NamedItems(rows, payloads, problems)
+        return NamedItems(rows, payloads, self.problems)
+
+    def _settle(self, rows: dict[bytes, int], payloads: dict[bytes, bytes], named: dict[bytes, int]) -> None:
+        """Leave out the records of items that their rows disown, which are of an earlier state, and the ids of rows that are dead.
+
+        rows, payloads: of the items. named: the row of each id that a row names. All are changed.
+        """
+        strange = [key for key, row in rows.items() if named.get(key) != row] if b"owners" not in self.saved.lacking else (
+            [key for key, row in rows.items() if named.get(key, row) != row or key not in self.saved.owners.get(row, (key,))]
+        )  # fmt: skip
+        if not strange:
+            return
+        dead = self._dead_rows()
+        earlier = undecided = 0
+        for key in strange:
+            row, other = rows[key], named.get(key)
+            # A row that is dead or names other ids is not this item's; nor is one that no record names, if all such records are there.
+            disowned = row in dead or key not in self.saved.owners.get(row, () if b"owners" not in self.saved.lacking else (key,))
+            if disowned:
+                earlier += 1
+                del rows[key], payloads[key]
+            elif other is not None and other not in dead:
+                undecided += 1
+        if earlier:
+            told = f"{earlier} records of items are of an earlier state, as their rows say, and were left out"
+            self.problems.append(f"{told}: what else is on their pages may be of an earlier state")
+        if undecided:
+            told = f"{undecided} items and the rows they name tell different stories"
+            self.problems.append(f"{told}; the items' own was taken, which may be that of an earlier state")
 
     def _take_doubtful(self, rows: dict[bytes, int], payloads: dict[bytes, bytes]) -> None:
         """Items of pages that no tree reaches, if the row lives that they name, and no record names another id of it."""
@@ -121,7 +151,7 @@ class SavedStore:
                 for key in ids:
                     rows.setdefault(key, row)
         for key, (row, payload) in saved.doubtful_items.items():
-            if row in dead or (row in saved.owners and key not in saved.owners[row]):
+            if row in dead or key not in saved.owners.get(row, (key,) if b"owners" in saved.lacking else ()):
                 continue
             if rows.setdefault(key, row) == row:
                 payloads.setdefault(key, payload)

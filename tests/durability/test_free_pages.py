@@ -144,7 +144,7 @@ def is_refused(folder: Path) -> bool:
     file, _ = look_at(folder)
     try:
         with _mapped(file) as trees:
-            check_free(file, trees)
+            check_free(file.descriptor, trees)
     except CorruptData:
         return True
     finally:

@@ -126,6 +126,25 @@ def test_leaves_in_each_others_place_are_saved(specimen: tuple[Specimen, bytes],
         assert (report.lost, report.bare) == (0, 0)
 
 
+def test_the_new_name_is_no_longer_than_names_are(tmp_path: Path) -> None:
+    """What is appended to the longest name takes the place of its end."""
+    with kinbin.open(tmp_path / "data") as database:
+        database.create_collection("c" * 63, dim=2).add(["a"], np.ones((1, 2)))
+        assert database.repair("c" * 63).name == "c" * 54 + "-repaired"
+
+
+def test_a_writer_meanwhile_is_told(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
+    """Nobody may write while a collection is repaired; who does is noticed."""
+    with kinbin.open(damaged(tmp_path / "data", specimen[1])) as database:
+        collection = database.collection("c")
+
+        def write(*_: int) -> None:
+            collection.delete(specimen[0].names[:1])
+
+        report = database.repair("c", progress=write)
+    assert any("written to meanwhile" in problem for problem in report.problems)
+
+
 def test_a_file_that_is_cut_gives_what_is_left(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
     """Of a file that ends early what is left is saved or told to be lost; one without its configuration is refused."""
     sound, data = specimen

@@ -46,9 +46,12 @@ def use(connection: Connection, there: dict[str, bytes], looks: bool) -> None:
 
 
 def _used(folder: Path, there: dict[str, bytes]) -> tuple[bool, list[str]]:
-    refused, wrong = False, []
+    refused, wrong = False, list[str]()
     with still(), kinbin.open(folder) as database:
-        collection = database.collection("c")
+        try:
+            collection = database.collection("c")
+        except kinbin.CorruptData:
+            return True, wrong
         try:
             for number in range(500, 512):
                 there.update(commit(collection, number))

@@ -41,6 +41,7 @@ __all__ = [
     "encode_json",
     "encode_owners",
     "encode_state",
+    "is_item",
     "names_key",
     "open_value",
     "part_of",
@@ -254,12 +255,20 @@ def encode_item(key: bytes, row: int, payload: bytes, salt: int) -> bytes:
     return zlib.crc32(body, zlib.crc32(key, salt)).to_bytes(4, "little") + body
 
 
+def is_item(key: bytes | memoryview, row: int) -> bool:
+    """Whether a record is one of an item, by its key and by what stands where items have their row.
+
+    Checksums of other records are made as those of items are. Ids of a row stand where its number would be too large; keys of commits, of
+    what these touched, and of what is due have numbers, of which each begins with a byte that no id has.
+    """
+    return row < MOST_ROWS and 0 not in key
+
+
 def decode_item(key: bytes | memoryview, value: bytes | memoryview, salt: int) -> tuple[int, bytes]:
     """Row and payload, checked."""
     if len(value) >= _ITEM.size:
         crc, row = _ITEM.unpack_from(value)
-        # The checksum of a row's ids is made in the same way; where they begin, no row has so large a number.
-        if row < MOST_ROWS and zlib.crc32(value[4:], zlib.crc32(key, salt)) == crc:
+        if is_item(key, row) and zlib.crc32(value[4:], zlib.crc32(key, salt)) == crc:
             return row, bytes(value[_ITEM.size :])
     raise _corrupt("an item's record")
 

@@ -1,4 +1,8 @@
-"""The list of a store's free pages, before LMDB takes one: it writes to the pages that are listed, without a look at what is there."""
+"""The list of a store's free pages.
+
+Before LMDB takes one: it writes to the pages that are listed, without a look at what is there. And before anything is read: a page of an
+earlier state is sound in itself, and may have the keys that are looked for there; that it is free tells that nothing leads to it.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -11,22 +15,22 @@ from numpy.typing import NDArray
 from kinbin.errors import CorruptData
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import u16_at, u32_at, u64_at
-from kinbin.storage.datafile import DataFile
 from kinbin.storage.lookups import Trees
 from kinbin.storage.pages import MOST_DEPTH, NO_PAGE
 from kinbin.storage.trees import Meta, Pages, TreeRecord, damaged, walk
 
-__all__ = ["check_free", "listed_pages", "mark_used"]
+__all__ = ["check_free", "check_reached", "listed_pages", "mark_used"]
 
 _PAGE_HEADER, _NODE = 16, 8
 _BRANCH, _LEAF, _OWN = 1, 2, 4
 _ON_OWN_PAGES = 1
 _NUMBER = np.dtype("<u8")
 U64 = np.uint64
+_TWO_ENDS = "some pages serve two ends, or do not say whose they are"
 _UNWRITTEN = "nothing was written, which could destroy what is intact"
 
 
-def check_free(file: DataFile, trees: Trees) -> None:
+def check_free(descriptor: int, trees: Trees) -> None:
     """See that the list of free pages is sound, that no tree uses a page of it, and that none serves two ends.
 
     So a list of an earlier state, or of another file, is found before it gives a page away that is in use; and a large value that says it
@@ -38,25 +42,63 @@ def check_free(file: DataFile, trees: Trees) -> None:
     Raises:
         CorruptData: it is damaged, or pages are missing at the file's end that are not free.
     """
-    last, page_bytes = trees.meta.last_page, file.meta.page_bytes
-    own: list[int] = []
-    try:
-        meta = Meta.decode(trees.meta.page, trees.meta.transaction & 1)
-        lists = list(listed_pages(Pages(file.descriptor, page_bytes, last), meta, own.append))
-    except CorruptData:
-        raise _bad_list() from None
-    free = np.concatenate([np.empty(0, _NUMBER), *lists])
-    taken = np.concatenate([free, np.array(own, _NUMBER)])
-    if len(np.unique(taken)) != len(taken) or (len(free) and not 2 <= free.min() <= free.max() <= last):
+    last = trees.meta.last_page
+    free, taken = _taken(descriptor, trees)
+    if len(np.unique(taken)) != len(taken):
         raise _bad_list()
     missing = last + 1 - trees.pages
     if missing and int((free >= trees.pages).sum()) < missing:
         raise CorruptData("the file ends before its last page: it was cut off, or is an incomplete copy")
-    used = np.zeros(last + 1, np.uint8)
-    if mark_used(trees.told, used, np.empty((2, MOST_DEPTH), np.int64)):
-        raise CorruptData(f"some pages serve two ends, or do not say whose they are: {_UNWRITTEN}")
+    used = _used(trees, heads=True)
+    if used is None:
+        raise CorruptData(f"{_TWO_ENDS}: {_UNWRITTEN}")
     if used[taken].any():
         raise _bad_list()
+
+
+def check_reached(descriptor: int, trees: Trees) -> None:
+    """See that no tree leads to a page that is free, and no two lead to one: a flipped bit of a page's number leads to an earlier page.
+
+    Where the list of free pages is damaged in itself, nothing is known of it, and nothing is refused for it; writers refuse it.
+
+    Cost: as `check_free`, but that no page of a large value is read: they may be many, and on a disk.
+
+    Raises:
+        CorruptData: one does, or the list names a page that is in use.
+    """
+    try:
+        _, taken = _taken(descriptor, trees)
+    except CorruptData:
+        taken = np.empty(0, _NUMBER)
+    used = _used(trees, heads=False)
+    if used is None:
+        raise CorruptData(f"{_TWO_ENDS}: what is read there may be of an earlier state")
+    if used[taken].any():
+        raise CorruptData("pages that are in use are listed as free: what is read there may be of an earlier state")
+
+
+def _taken(descriptor: int, trees: Trees) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The pages that are listed as free; these, and those of the list itself.
+
+    Raises:
+        CorruptData: the list is damaged.
+    """
+    last, own = trees.meta.last_page, list[int]()
+    try:
+        meta = Meta.decode(trees.meta.page, trees.meta.transaction & 1)
+        lists = list(listed_pages(Pages(descriptor, trees.meta.page_bytes, last), meta, own.append))
+    except CorruptData:
+        raise _bad_list() from None
+    free = np.concatenate([np.empty(0, _NUMBER), *lists])
+    if len(free) and not 2 <= free.min() <= free.max() <= last:
+        raise _bad_list()
+    return free, np.concatenate([free, np.array(own, _NUMBER)])
+
+
+def _used(trees: Trees, *, heads: bool) -> NDArray[np.uint8] | None:
+    """By page, whether a tree uses it; None: some serve two ends. heads: see `mark_used`."""
+    used = np.zeros(trees.meta.last_page + 1, np.uint8)
+    return None if mark_used(trees.told, used, np.empty((2, MOST_DEPTH), np.int64), heads) else used
 
 
 def _bad_list() -> CorruptData:
@@ -113,8 +155,10 @@ def _listed(value: bytes) -> NDArray[np.uint64]:
 
 
 @strict
-def mark_used(trees, used, path):
+def mark_used(trees, used, path, heads):
     """Mark the pages that some trees (TREE) use. used (pages,) u8: gets 1 for each; path (2, MOST_DEPTH) i64: room to work.
+
+    heads: whether the first pages of large values are looked at, which say how many pages these have; else as many count as they need.
 
     Returns how many serve two ends, or are said to belong to a large value whose first page is none. Otherwise damaged pages are passed
     over, with what they lead to: whoever reads them finds that out.
@@ -141,7 +185,7 @@ def mark_used(trees, used, path):
             place = tree.base + U64(number * tree.page_bytes)
             if level + 1 >= tree.depth or level + 1 >= MOST_DEPTH:
                 if tree.own > 0:
-                    wrong += _mark_values(tree, used, place)
+                    wrong += _mark_values(tree, used, place, heads)
                 level -= 1
                 continue
             i += 1
@@ -185,7 +229,7 @@ def _node(tree, place, i, behind):
 
 
 @inline
-def _mark_values(tree, used, place):
+def _mark_values(tree, used, place, heads):
     """Mark the pages of a leaf's large values. Returns how many are wrong.
 
     A value that was overwritten by a shorter one keeps its pages: the first says how many they are, and LMDB frees as many.
@@ -203,10 +247,15 @@ def _mark_values(tree, used, place):
         first = u64_at(node + U64(_NODE) + U64(u16_at(node + U64(6))))
         if first < U64(2) or first >= U64(tree.pages):
             continue
-        head = tree.base + first * U64(tree.page_bytes)
-        told = np.int64(u32_at(head + U64(12)))
         least = (_PAGE_HEADER + np.int64(u32_at(node)) + tree.page_bytes - 1) // tree.page_bytes
-        if u64_at(head) != first or u16_at(head + U64(10)) != _OWN or told < least or np.int64(first) + told > tree.pages:
+        told = least
+        if heads:
+            head = tree.base + first * U64(tree.page_bytes)
+            told = np.int64(u32_at(head + U64(12)))
+            if u64_at(head) != first or u16_at(head + U64(10)) != _OWN or told < least:
+                wrong += 1
+                continue
+        if np.int64(first) + told > tree.pages:
             wrong += 1
         else:
             wrong += _marked(used, np.int64(first), told)

@@ -16,6 +16,7 @@ from kinbin.errors import Closed, StorageBusy
 from kinbin.storage.addresses import is_outgrown, map_for
 from kinbin.storage.datafile import META_BYTES, Meta, Outgrown, Replaced, behind, meta_damage
 from kinbin.storage.errors import translated
+from kinbin.storage.free import check_reached
 from kinbin.storage.headers import CONFIG
 from kinbin.storage.lockfile import LOCK, MAX_READERS, make_lock_file
 from kinbin.storage.lookups import META, NAMES, Trees, damaged_pages
@@ -66,6 +67,7 @@ class Opening:
             self.file.close()
             raise Closed(INHERITED)
         self.is_closed = False
+        self._is_looked_at = False
         with translated():
             lock = self.file.lock_named()
             if lock is None:
@@ -142,10 +144,21 @@ class Opening:
                 transaction.abort()
                 raise
             if trees is not None:
+                if not self._is_looked_at:
+                    self._look_at(transaction, trees)
                 return transaction, trees
             # Two commits came between the snapshot and the look at its meta page.
             transaction.abort()
         raise StorageBusy("the store is being written to faster than it can be read: try again")
+
+    def _look_at(self, transaction: Any, trees: Trees) -> None:
+        """Before the first answer, see that the trees of a snapshot lead to no page that is free."""
+        try:
+            check_reached(self.file.descriptor, trees)
+        except BaseException:
+            transaction.abort()
+            raise
+        self._is_looked_at = True
 
     def _begin(self) -> Any:
         try:

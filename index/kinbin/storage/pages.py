@@ -9,8 +9,8 @@ open); LMDB itself begins snapshots and writes. What holds of every page that wa
 - The root is as high as the tree's record says, and has as many nodes (of up to three levels; beyond, the record does not tell).
 - A key that is not found lies between its two neighbours, over the borders of pages as well; and where records carry checksums that
   cover the key (`SEALED`), those of both neighbours hold. So a miss is proved, not believed. Lists of a row's ids carry checksums that
-  are made as those of items are; so neighbours among items begin with a row's number (`NUMBERED`), and those among such lists have one as
-  their key (`BY_ROW`), which the others do not.
+  are made as those of items are; so neighbours among items begin with a row's number, and have no byte 0 in their key, as commits and what
+  these touched have (`NUMBERED`); and those among such lists have a row's number as their key (`BY_ROW`).
 
 A page that was looked through is not again in the same transaction, nor in the one that follows: what both see was not changed, since
 no transaction writes to pages that itself or the one before it uses. `seen` keeps the stamp of the last that saw it. Layout: `MDB_page`
@@ -367,11 +367,20 @@ def _step(tree, path, depth, direction):
 
 
 @inline
+def _has_zero(key, size):
+    """Whether a byte of a key is 0: of a number, then; no id has one."""
+    found = False
+    for i in range(size):
+        found |= u8_at(key + U64(i)) == 0
+    return found
+
+
+@inline
 def _holds(tree, node):
     """Whether a record's checksum, of its key and of what follows it, is right, and it is one of this tree."""
     key, key_bytes = _key(node)
     value, size = _value(tree, node)
-    if tree.how & NUMBERED and (size < 12 or u64_at(value + U64(4)) >= U64(MOST_ROWS)):
+    if tree.how & NUMBERED and (size < 12 or u64_at(value + U64(4)) >= U64(MOST_ROWS) or _has_zero(key, key_bytes)):
         return False
     if tree.how & BY_ROW and (key_bytes != 8 or u16_at(key) != 0):
         return False

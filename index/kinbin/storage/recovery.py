@@ -20,6 +20,7 @@ from kinbin.storage.creation import is_renamed, name_of
 from kinbin.storage.datafile import DATA, META_BYTES, Meta, head_of, metas_of, write_metas
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
+from kinbin.storage.free import check_reached
 from kinbin.storage.headers import Identity
 from kinbin.storage.lookups import ITEMS, JOURNAL, META, OWNERS, RUNS, Trees
 from kinbin.storage.store import Store
@@ -33,7 +34,7 @@ _PAGE_NUMBER = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Recoverable:
-    """A state that a store may be set back to: all its pages are sound."""
+    """A state that a store may be set back to: all pages of its trees are sound. Its list of free pages may not be: writers refuse then."""
 
     transaction: int
     commits: int
@@ -117,10 +118,6 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
         if not error.own_advice:
             error.advice = "restore a snapshot, or import the collection again from its source"
         raise
-    with translated():
-        content = np.fromfile(folder / DATA, np.uint8)
-        with (folder / DATA).open("rb") as file:
-            sound = [has_sound_trees(file.fileno(), number) for number in (0, 1)]
     try:
         metas = metas_of(head)
     except CorruptData as error:
@@ -130,25 +127,28 @@ def _sound(folder: Path) -> list[tuple[Recoverable, bytes, int]]:
             error.advice = "`kinbin repair` may save something; else restore a snapshot, or import the collection again from its source"
         raise
     found = {}
-    for number, meta in enumerate(metas):
-        if meta is None or not sound[number]:
-            continue
-        try:
-            state = _looked_through(content, meta)
-        except CorruptData:
-            continue
-        found[state.transaction] = state, head[number * meta.page_bytes :][:META_BYTES], meta.page_bytes
+    with translated(), (folder / DATA).open("rb") as file:
+        content = np.fromfile(folder / DATA, np.uint8)
+        for number, meta in enumerate(metas):
+            if meta is None or not has_sound_trees(file.fileno(), number):
+                continue
+            try:
+                state = _looked_through(file.fileno(), content, meta)
+            except CorruptData:
+                continue
+            found[state.transaction] = state, head[number * meta.page_bytes :][:META_BYTES], meta.page_bytes
     return [found[transaction] for transaction in sorted(found, reverse=True)]
 
 
-def _looked_through(content: np.ndarray, meta: Meta) -> Recoverable:
-    """The state that a meta page leads to, if all its records are sound, and none is missing.
+def _looked_through(descriptor: int, content: np.ndarray, meta: Meta) -> Recoverable:
+    """The state that a meta page leads to, if all its records are sound, none is missing, and its trees lead to no page that is free.
 
     Raises:
         CorruptData: they are not. FormatMismatch: it is of a newer format.
     """
     pages = len(content) // meta.page_bytes
     trees = Trees(content.ctypes.data, meta.page_bytes, meta, pages, np.zeros(pages, np.uint32), believed=True)
+    check_reached(descriptor, trees)
     tally = Tally(trees.salt)
     for tree in (META, ITEMS, OWNERS, JOURNAL):
         for key, record in trees.records(tree, b""):

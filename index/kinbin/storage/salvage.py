@@ -38,6 +38,8 @@ __all__ = ["Salvage"]
 
 _BIG = 0x01
 _RUN_KEY = struct.Struct(">IcI")
+_NUMBER_BYTES = 8
+"""Of a page's own number, with which it begins."""
 _VOTES, _VOTING_PAGES, _VOTING_BYTES = 2_000, 200_000, 16_384
 """So many records are asked for the salt, on so many pages, of no more than so many bytes."""
 _META_KEYS = (CONFIG, b"manifest", b"state", INDEXES, QUOTA)
@@ -51,6 +53,7 @@ class Salvage:
         descriptor, size = self._file.fileno(), path.stat().st_size
         metas = Pages.likely_metas(descriptor) or self._exchanged()
         page_bytes = metas[0].page_bytes if metas else likely_page_bytes(descriptor, size)
+        self._head = os.pread(descriptor, 2 * page_bytes, 0)
         self._pages = Pages(descriptor, page_bytes, size // page_bytes - 1)
         self._metas_read = len(metas)
         if len(metas) < 2:
@@ -59,14 +62,21 @@ class Salvage:
         self._reached: set[int] = set()
         self._own: set[int] = set()
         self._whole: set[bytes] = set()
-        """The trees all of whose entries were reached."""
+        """The trees all of whose entries were reached; those in the next set have some that no checksum proves."""
+        self._unproved: set[bytes] = set()
         self._reached_parts: set[PartKey] = set()
         self._said: dict[PartKey, bytes] = {}
         """What stray records say first of values of runs."""
         self._misplaced: list[int] = []
-        """Leaves with records that are not of their tree, and with the number of another page: both may have changed places."""
+        """Pages that a tree leads to and that are not its own: they carry the number of another one, or are another tree's."""
+        self._listed: set[int] = set()
+        """The pages that are listed as free, if nothing is wrong with the list itself."""
+        self._earlier: list[int] = []
+        """Pages that a tree leads to although they are listed, or which are copies of such."""
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
+        self._list_is_whole = False
+        self._listed = self._read_list()
         self.salt = self._salt()
         """What the checksums of this file begin with."""
 
@@ -87,7 +97,8 @@ class Salvage:
                     named |= self._named_by(page)
                 elif votes.total() < _VOTES:
                     votes.update(self._told_by(page))
-        self._reached.clear()
+        for known in (self._reached, self._whole, self._misplaced, self._earlier):
+            known.clear()
         if len(named) == 1 and (not votes or votes[min(named)]):
             return min(named)
         for number in range(2, 0 if votes else min(self._pages.last_page + 1, _VOTING_PAGES)):
@@ -107,9 +118,7 @@ class Salvage:
                     if subtree and len(value) == 48:
                         record, lost, entries = TreeRecord.decode(value), out.pages_lost, 0
                         for leaf in self._leaves(record, out):
-                            content = self._pages.raw(leaf)
-                            # A page of another place has the entries of that.
-                            entries += len(self._slots(content)) if _number_of(content) == leaf else 0
+                            entries += len(self._slots(self._pages.raw(leaf)))
                             yield key, leaf
                         if (out.pages_lost, entries) == (lost, record.entries):
                             self._whole.add(key)
@@ -156,6 +165,10 @@ class Salvage:
             return fmt.decode_state(dict(Tree(self._pages, record).scan())[b"state"]).transaction or meta.transaction
         return meta.transaction
 
+    def was_written(self) -> bool:
+        """Whether somebody has committed since it was opened."""
+        return os.pread(self._file.fileno(), len(self._head), 0) != self._head
+
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
@@ -171,7 +184,7 @@ class Salvage:
         out.newest_known = self._metas_read == 2 and (transactions[0] - transactions[1] == 1 or max(transactions) <= 1)
         free = self._whole_free()
         out.free_known = free is not None
-        out.lacking = set(NAMES) - self._whole
+        out.lacking = set(NAMES) - (self._whole - self._unproved)
         if out.lacking:
             self._take_strays(out, self._free() if free is None else free)
         return out
@@ -183,11 +196,16 @@ class Salvage:
         """
         self._reached_parts = set(out.parts)
         last = min(self._metas[0].last_page, self._pages.last_page) if self._metas_read else self._pages.last_page
+        apart = {*self._reached, *self._own, *self._misplaced, *self._earlier}
         for page in self._misplaced:
             self._take_stray(page, out, free)
         for page in range(2, last + 1):
-            if page not in self._reached and page not in self._own and _number_of(self._pages.raw(page)) == page:
+            if page not in apart and _number_of(self._pages.raw(page)) == page:
                 self._take_stray(page, out, free)
+        out.earlier |= bool(self._earlier)
+        for page in self._earlier:
+            # Either is wrong, the list or what leads there; what nothing else is known of is better than nothing.
+            self._take_stray(page, out, free, listed=True)
         for key in out.disputed:
             out.parts.pop(key, None)
             out.stale_parts.pop(key, None)
@@ -265,11 +283,14 @@ class Salvage:
         stack = [record.root]
         while stack:
             number = stack.pop()
-            if number == NO_PAGE or number in self._reached:
+            if number == NO_PAGE:
                 continue
             try:
                 page = self._pages.raw(number)
             except CorruptData:
+                out.pages_lost += 1
+                continue
+            if not self._is_in_place(number, page):
                 out.pages_lost += 1
                 continue
             self._reached.add(number)
@@ -283,6 +304,28 @@ class Salvage:
                     stack.extend(reversed(self._children(page)))
             else:
                 yield number
+
+    def _is_in_place(self, number: int, page: bytes) -> bool:
+        """Whether a page that a tree leads to is what was written there for it, as far as is known; else it is noted."""
+        own = _number_of(page)
+        if number in self._reached:
+            self._misplaced.append(number)
+        elif number in self._listed or (own != number and own in self._listed and not self._is_renumbered(number, page)):
+            self._earlier.append(number)
+        elif own != number and not self._is_renumbered(number, page):
+            self._misplaced.append(number)
+        else:
+            return True
+        return False
+
+    def _is_renumbered(self, number: int, page: bytes) -> bool:
+        """Whether one bit of a page's number flipped, and it is no copy of the page that has this number."""
+        own = _number_of(page)
+        if (own ^ number).bit_count() != 1:
+            return False
+        with suppress(CorruptData):
+            return self._pages.raw(own)[_NUMBER_BYTES:] != page[_NUMBER_BYTES:]
+        return True
 
     def _children(self, page: bytes) -> list[int]:
         """The pages that a damaged branch names, as far as there are such pages."""
@@ -370,17 +413,23 @@ class Salvage:
 
     def _whole_free(self) -> set[int] | None:
         """The pages that the list of free pages names, if it is whole, and gives away nothing that a tree reaches; None: it is not."""
+        return self._listed if self._list_is_whole and self._listed.isdisjoint(self._reached | self._own) else None
+
+    def _read_list(self) -> set[int]:
+        """The pages that the list of free pages names, if it is as LMDB makes it; else none."""
         meta = self._metas[0] if self._metas else None
         if meta is None or meta.free == UNKNOWN_LIST:
-            return None
+            return set()
         pages, own = Pages(self._file.fileno(), meta.page_bytes, meta.last_page), set[int]()
         try:
             numbers = np.concatenate([np.empty(0, np.uint64), *listed_pages(pages, meta, own.add)])
         except CorruptData:
-            return None
+            return set()
         free = set(numbers.tolist())
-        within = all(2 <= number <= meta.last_page for number in free)
-        return free if within and len(free) == len(numbers) and free.isdisjoint(self._reached | self._own | own) else None
+        if len(free) < len(numbers) or not free.isdisjoint(own) or not all(2 <= number <= meta.last_page for number in free):
+            return set()
+        self._list_is_whole = True
+        return free
 
     # -- records
 
@@ -391,17 +440,14 @@ class Salvage:
         except CorruptData:
             out.pages_lost += 1
             return
-        lost = 0
         for begin, end in self._spans(page):
             for right in (False, True):
                 if any(self._save(tree, *candidate, out, right=right) for candidate in self._candidates(page, begin, end)):
                     break
             else:
-                lost += 1
-        out.entries_lost += lost
-        out.adds_lost += lost * (tree == b"journal")
-        if lost and _number_of(page) != number:
-            self._misplaced.append(number)
+                out.entries_lost += 1
+                out.adds_lost += tree == b"journal"
+                self._unproved.add(tree)
 
     def _save(self, tree: bytes, key: bytes, value: bytes, first: int, out: Saved, *, right: bool) -> bool:
         """Save one entry, if it verifies; right: put a flipped bit right. Returns whether it did."""
@@ -427,20 +473,20 @@ class Salvage:
             return save_commit(key, value, self.salt, out, right=right)
         return save_meta(key, value, self.salt, out, right=right)
 
-    def _take_stray(self, number: int, out: Saved, free: set[int]) -> None:
+    def _take_stray(self, number: int, out: Saved, free: set[int], *, listed: bool = False) -> None:
         """Save what a page holds that is of no tree which reaches it, and of one that lacks entries.
 
         Where the list of free pages is whole, what it does not list is of the last state. Where it is not, runs are believed that nothing
         else contradicts: they hold what was acknowledged, unless commits were taken back; and of a file that was cut the journal, lest its
-        end cost all rows that are not in runs. Either is said.
+        end cost all rows that are not in runs. Either is said. listed: it is on such a page that a tree leads to: the last one asked.
         """
         page = self._pages.raw(number)
         if not int.from_bytes(page[10:12], "little") & LEAF:
             return
-        stale = _number_of(page) in free
+        stale = not listed and _number_of(page) in free
         for begin, end in self._spans(page):
             for key, value, first in self._candidates(page, begin, end):
-                if self._save_stray((key, value, first), out, free, stale=stale):
+                if self._save_stray((key, value, first), out, free, stale=stale, listed=listed):
                     break
 
     def _agrees(self, key: PartKey, said: bytes, out: Saved) -> bool:
@@ -451,7 +497,7 @@ class Salvage:
             out.disputed.add(key)
         return key not in out.disputed
 
-    def _save_stray(self, entry: tuple[bytes, bytes, int], out: Saved, free: set[int], *, stale: bool) -> bool:
+    def _save_stray(self, entry: tuple[bytes, bytes, int], out: Saved, free: set[int], *, stale: bool, listed: bool) -> bool:
         """Save one entry whose tree is not known: its form and its checksum tell what it is. stale: it is on a free page."""
         key, value, first = entry
         size = int.from_bytes(value, "little") if first else len(value)
@@ -474,7 +520,8 @@ class Salvage:
         is_cut = bool(self._metas) and self._metas[0].last_page > self._pages.last_page
         if stale or not (out.free_known or is_cut):
             return False
-        if b"journal" in out.lacking and len(key) == 8 and save_commit(key, value, self.salt, out, right=False):
+        may_be_edit = b"journal" in out.lacking and len(key) == 8 and (not listed or out.is_open_edit(key))
+        if may_be_edit and save_commit(key, value, self.salt, out, right=False):
             out.unsure |= not out.free_known
             return True
         if not out.free_known:
@@ -486,4 +533,4 @@ class Salvage:
 
 def _number_of(page: bytes) -> int:
     """The number that a page says that it has."""
-    return int.from_bytes(page[:8], "little")
+    return int.from_bytes(page[:_NUMBER_BYTES], "little")

@@ -54,6 +54,8 @@ class Saved:
     """The trees of which not all entries were reached."""
     disputed: set[PartKey] = field(default_factory=set)
     """Values of runs of which records that no tree reaches say different things. None of these is taken."""
+    earlier: bool = False
+    """Whether a tree leads to pages that are listed as free: what is only there may be of an earlier state."""
     unsure: bool = False
     """Whether rows are taken that no tree reaches, while it is not known which pages are free."""
     free_known: bool = True
@@ -66,6 +68,8 @@ class Saved:
     """Entries of leaves that no checksum proves."""
     sequence: int | None = None
     """The commit that the state record tells of; None: it is lost."""
+    sealed: int | None = None
+    """The last commit whose rows are in runs, as that record says."""
     state_reached: bool = False
     """Whether that record is the one that the tree leads to."""
     state_transaction: int | None = None
@@ -78,6 +82,10 @@ class Saved:
     """Those among them that are the rows of an add, not sealed into a run yet: one checksum proves all of them."""
     pages_lost: int = 0
     """Pages that are named and cannot be read."""
+
+    def is_open_edit(self, key: bytes) -> bool:
+        """Whether a key is that of a commit whose rows are in no run yet, as far as is known: the journal has those alone."""
+        return self.sequence is None or self.sealed is None or self.sealed < int.from_bytes(key, "big") <= self.sequence
 
     @property
     def state_is_last(self) -> bool:
@@ -93,16 +101,14 @@ def _proved(message: bytes, crc: int, before: int, *, right: bool) -> bytes | No
 def save_item(key: bytes, value: bytes, salt: int, into: dict[bytes, tuple[int, bytes]], *, right: bool) -> bool:
     """An item. Returns whether it was saved; right: put a flipped bit right."""
     message, crc = key + value[4:], int.from_bytes(value[:4], "little")
-    if len(value) < 12 or key[:1] == b"\0":
-        # Ids have no control characters; numbers of rows and of commits begin so, and the checksums of their records are made alike.
+    if len(value) < 12:
         return False
     proved = _proved(message, crc, salt, right=right)
     if proved is None:
         return False
     key, body = proved[: len(key)], proved[len(key) :]
     row = int.from_bytes(body[:8], "little")
-    if row >= fmt.MOST_ROWS:
-        # A record of the first tree.
+    if not fmt.is_item(key, row):
         return False
     into.setdefault(key, (row, body[8:]))
     return True
@@ -159,7 +165,7 @@ def save_meta(key: bytes, value: bytes, salt: int, out: Saved, *, right: bool, s
             state = fmt.decode_state(_sealed(plain))
             # Of records that no tree reaches all but the last are old.
             if out.sequence is None or (stray and not out.state_reached and state.sequence > out.sequence):
-                out.counted, out.sequence, out.state_reached = state.items, state.sequence, not stray
+                out.counted, out.sequence, out.sealed, out.state_reached = state.items, state.sequence, state.sealed, not stray
                 out.state_transaction = state.transaction
         return True
     keyed = _proved(key + value[4:], crc, salt, right=right) if salt and len(value) >= 4 else None

@@ -500,7 +500,7 @@ class Store:
         elif identity != self._identity:
             raise _other_files()
         if not self._ready:
-            check_free(self.files.file, trees)
+            check_free(self.files.file.descriptor, trees)
             # Whoever made the directories may have been killed before their names were on disk.
             sync_path(self.path)
             self._ready = True

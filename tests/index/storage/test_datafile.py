@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,9 @@ def test_no_flipped_bit_of_a_meta_page_changes_what_is_read(place: Path) -> None
             except (CorruptData, FormatMismatch):
                 refused += 1
             else:
-                assert everything(store) == before
+                # Where it leads to an earlier list of free pages, that is not known from earlier trees.
+                with suppress(CorruptData):
+                    assert everything(store) == before
                 store.close()
             flip(place, page * PAGE + bit // 8, bit % 8)
     assert refused > 400

@@ -20,7 +20,7 @@ from kinbin.storage.changes import change_key, decode_changes, encode_changes
 from kinbin.storage.format import FORMAT_VERSION, FRESH_BANDS, Commit, Part, State
 
 U64 = st.integers(0, 2**64 - 1)
-IDS = st.text(min_size=1, max_size=60).map(lambda text: text.encode("utf-8", "replace")[:255])
+IDS = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=60).map(lambda text: text.encode("utf-8", "replace")[:255])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),

@@ -139,7 +139,7 @@ def refused_by_writers(data: bytes, folder: Path) -> bool:
     file, _ = look_at(folder)
     with _mapped(file) as trees:
         try:
-            check_free(file, trees)
+            check_free(file.descriptor, trees)
         except CorruptData:
             return True
     return False

@@ -40,6 +40,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("what", choices=[*_RUNS, "all"])
     parser.add_argument("--flips", type=int, default=400)
     parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--lost-writes", action="store_true", help="of damage and repairs: pages that are what they were before as well")
     parser.add_argument("--count", type=int, default=1_000, help="disks after a power failure")
     parser.add_argument("--kills", type=int, default=1_000, help="processes killed with locks, as they store objects, or as they serve")
     parser.add_argument("--every", type=int, default=1, help="disturb every n-th call")
@@ -81,7 +82,9 @@ def _harmed(what: str, asked: argparse.Namespace, work: Path, seed: int, judge: 
     with Nursery() as nursery:
         while (flips or pages) and time.monotonic() - began < asked.seconds:
             share = min(flips, _OF_ONE), min(pages, max(1, _OF_ONE * asked.pages // max(1, asked.flips)) if asked.flips else _OF_ONE)
-            damage_campaign(nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began), judge)
+            damage_campaign(
+                nursery, work, seed, share, told, asked.seconds - (time.monotonic() - began), judge, lost_writes=asked.lost_writes
+            )
             nursery.end_children()
             flips, pages, seed = flips - share[0], pages - share[1], seed + 1
             # It takes hours, and may be ended.

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +136,16 @@ def cases(judge: Judge, whole: Mapping[str, bytes], harms: Sequence[tuple[str, H
         shutil.rmtree(place, ignore_errors=True)
 
 
-def harms_to(name: str, data: bytes, rng: random.Random, counts: Sequence[int], others: tuple[bytes, ...] = ()) -> list[Harm]:
-    """Flips and page harms to one file, a store or another one. others: stores whose pages may stand in the place of its own."""
+def harms_to(
+    name: str, data: bytes, rng: random.Random, counts: Sequence[int], others: tuple[bytes, ...], earlier: Sequence[bytes]
+) -> list[Harm]:
+    """Flips and page harms to one file, a store or another one.
+
+    others, earlier: stores whose pages may stand in the place of its own: strange ones, and what it was before.
+    """
     if not name.endswith("data.mdb"):
         return [*plain_flips(data, rng, counts[0]), *plain_cuts(data, rng, counts[1])]
-    pages = PageMap.of(data, others)
+    pages = PageMap.of(data, others, tuple(earlier))
     return [*flips(pages, rng, counts[0]), *page_harms(pages, rng, counts[1])]
 
 
@@ -152,10 +157,13 @@ def damage_campaign(
     told: Callable[[Case], None] | None = None,
     seconds: float = 1e9,
     judge: str = USES,
+    *,
+    lost_writes: bool = False,
 ) -> Tally:
     """Flips and page harms (counts of each) on a specimen made from a seed; ends early after so many seconds.
 
-    The seed says of which form it is, too, and whether a commit was given up. Each of its files gets as many of the harms.
+    The seed says of which form it is, too, and whether a commit was given up. Each of its files gets as many of the harms. lost_writes:
+    pages that are what they were before, at their own place, are among them; no format of Kinbin tells of those.
     """
     rng = random.Random(seed)
     sound = work / f"sound{seed}"
@@ -172,10 +180,10 @@ def damage_campaign(
         share = [(count + at) // len(whole) for count in counts]
         # Of the other stores of the collection, and of one that was made alike.
         others = (*(other for store, other in stores.items() if store != name), *twins.get(name, ()))
-        harms += [(name, harm) for harm in harms_to(name, data, rng, share, others)]
+        harms += [(name, harm) for harm in harms_to(name, data, rng, share, others, specimen.earlier.get(name, []) if lost_writes else [])]
     rng.shuffle(harms)
     tally, began = Tally(), time.monotonic()
-    for case in cases(Judge(nursery, specimen, judge), whole, harms, work):
+    for case in cases(Judge(nursery, replace(specimen, earlier={}), judge), whole, harms, work):
         tally.add(case)
         if told is not None:
             told(case)

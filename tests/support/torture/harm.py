@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torture.pages import PAGE, Node, PageMap
 
-__all__ = ["HARMS", "Harm", "flips", "page_harms", "plain_cuts", "plain_flips"]
+__all__ = ["HARMS", "Harm", "flipped_numbers", "flips", "page_harms", "plain_cuts", "plain_flips"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,53 @@ def _foreign(pages: PageMap, rng: random.Random) -> Harm:
     return Harm("foreign page", f"{kind}: page {page}, page {source} of another file", ((page * PAGE, content),))
 
 
+def flipped_numbers(pages: PageMap) -> list[Harm]:
+    """All flips of one bit of the number of a page, in a branch or in the record of a tree, that give another page of the file."""
+    places = [(node.value_at + 40, 8, f"root of {node.key.decode()}") for page in pages.leaves["main"] for node in pages.nodes(page)]
+    for page, kind in pages.kinds.items():
+        if kind.endswith(":branch"):
+            places += [(page * PAGE + at, 6, f"{kind} {page}") for at in pages.node_offsets(page)]
+    found = []
+    for at, size, where in places:
+        number = int.from_bytes(pages.data[at : at + size], "little")
+        for bit in range(20):
+            other = number ^ 1 << bit
+            if 2 <= other <= pages.last_page:
+                told = f"{where}: page {number} is {other}, {pages.kinds[other]}"
+                found.append(Harm("led elsewhere", told, ((at + bit // 8, bytes([pages.data[at + bit // 8] ^ 1 << bit % 8])),)))
+    return found
+
+
+def _led_elsewhere(pages: PageMap, rng: random.Random) -> Harm:
+    """What leads to a page leads to another one."""
+    return rng.choice(flipped_numbers(pages) or [_zeroed(pages, rng)])
+
+
+def _free_copy(pages: PageMap, rng: random.Random) -> Harm:
+    """A page that is free stands in the place of one that is used, as it is, with its number."""
+    free = [page for page, kind in pages.kinds.items() if kind == "free" and any(pages.data[page * PAGE :][:PAGE])]
+    if not free:
+        return _misdirected(pages, rng)
+    page, kind = _page(pages, rng)
+    other = rng.choice(free)
+    return Harm("free page copied", f"{kind}: page {other} over {page}", ((page * PAGE, pages.data[other * PAGE :][:PAGE]),))
+
+
+def _earlier(pages: PageMap, rng: random.Random) -> Harm:
+    """A page is what it was before, as if a write of it had been lost; mostly one that was of the same kind then."""
+    found = []
+    for before in map(PageMap.of, pages.earlier):
+        for page, kind in pages.kinds.items():
+            old = before.data[page * PAGE :][:PAGE]
+            if kind not in ("free", "meta") and len(old) == PAGE and old != pages.data[page * PAGE :][:PAGE]:
+                found.append((before.kinds.get(page) == kind, page, kind, old))
+    alike = [one for one in found if one[0]]
+    if not found:
+        return _zeroed(pages, rng)
+    _, page, kind, old = rng.choice(alike if alike and rng.random() < 0.7 else found)
+    return Harm("earlier page", f"{kind}: page {page}", ((page * PAGE, old),))
+
+
 def _large_nodes(pages: PageMap) -> list[Node]:
     return [node for leaves in pages.leaves.values() for page in leaves for node in pages.nodes(page) if node.big]
 
@@ -188,17 +235,20 @@ def _cut(pages: PageMap, rng: random.Random) -> Harm:
 
 HARMS: dict[str, Callable[[PageMap, random.Random], Harm]] = {
     "zeroed page": _zeroed, "zeroed sectors": _torn, "random page": _random, "lost meta pages": _lost_metas,
+    "led elsewhere": _led_elsewhere, "free page copied": _free_copy,
     "swapped pages": _swapped, "copied page": _misdirected, "swapped values": _swapped_values, "copied value": _copied_value,
     "truncated": _cut,
 }  # fmt: skip
 """By name, what happens to whole pages."""
 FOREIGN: dict[str, Callable[[PageMap, random.Random], Harm]] = {"foreign page": _foreign, "foreign value": _foreign_value}
 """The same where there are other files."""
+EARLIER: dict[str, Callable[[PageMap, random.Random], Harm]] = {"earlier page": _earlier}
+"""The same where it is known what the file was before."""
 
 
 def page_harms(pages: PageMap, rng: random.Random, count: int) -> list[Harm]:
     """Damage of whole pages, evenly over its classes."""
-    harms = HARMS | (FOREIGN if pages.others else {})
+    harms = HARMS | (FOREIGN if pages.others else {}) | (EARLIER if pages.earlier else {})
     names = sorted(harms)
     return [harms[names[i % len(names)]](pages, rng) for i in range(count)]
 

@@ -16,7 +16,10 @@ from torture.verdict import scrolled
 
 __all__ = ["Mended", "judge", "judged"]
 
-_EARLIER = ("a meta page is damaged", "both meta pages are damaged", "a write was killed or taken back")
+_EARLIER = (
+    "a meta page is damaged", "both meta pages are damaged", "a write was killed or taken back", "may be of an earlier state",
+    "may be that of an earlier state",
+)  # fmt: skip
 """Problems that tell that items may be as they were before, or as they were to be by a commit that was given up."""
 _MORE = ("more items were stored", "the state record is lost", "the last state record is lost", "an older copy of their file", *_EARLIER)
 """Problems that tell that items may be missing without a name."""

@@ -51,11 +51,13 @@ class PageMap:
     transaction: int = 0
     others: tuple[bytes, ...] = ()
     """Other sound files, whose pages may stand in the place of this one's."""
+    earlier: tuple[bytes, ...] = ()
+    """What this file was before, at some moments."""
 
     @classmethod
-    def of(cls, data: bytes, others: tuple[bytes, ...] = ()) -> PageMap:
+    def of(cls, data: bytes, others: tuple[bytes, ...] = (), earlier: tuple[bytes, ...] = ()) -> PageMap:
         """The map of a sound file."""
-        out = cls(data, others=others)
+        out = cls(data, others=others, earlier=earlier)
         metas = []
         for page in (0, 1):
             start = page * PAGE + _META

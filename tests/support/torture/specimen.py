@@ -48,6 +48,8 @@ class Specimen:
     """Of the collection, within its directory."""
     ever: dict[str, list[tuple[NDArray[np.float32], dict[str, Any]]]] = field(default_factory=dict)
     """By id all vectors and payloads that it had once, or was to have by a commit that was given up."""
+    earlier: dict[str, list[bytes]] = field(default_factory=dict)
+    """By file what it was before each step."""
 
     @property
     def kernel(self) -> NDArray[np.float64]:
@@ -79,12 +81,16 @@ class _Life:
         self.payloads[_FIRST + _SECOND + 3]["text"] = "y" * 9000
         self.stored: dict[str, tuple[NDArray[np.float32], dict[str, Any]]] = {}
         self.ever: dict[str, list[tuple[NDArray[np.float32], dict[str, Any]]]] = {}
+        self.earlier: dict[str, list[bytes]] = {}
         self._spare = iter(self.vectors[count:])
         self._aside = np.random.default_rng([seed, 78])
         """For what is given up, so that all else is the same with and without."""
 
     def used(self, act: Callable[[Form], object]) -> None:
-        """Open the database, do something with the collection, close it."""
+        """Open the database, do something with the collection, close it; keep what its files were."""
+        folder = self.path / "collections" / "c"
+        for name in files_of(folder):
+            self.earlier.setdefault(name, []).append((folder / name).read_bytes())
         with kinbin.open(self.path) as database:
             act(self.form(database.collection("c")))
 
@@ -95,6 +101,15 @@ class _Life:
     def replace(self, collection: Form, some: range) -> None:
         """The same with other vectors."""
         self._put(collection, [(self.names[i], next(self._spare), {"n": i, "again": True}) for i in some])
+
+    def tell_anew(self, collection: Form, some: range) -> None:
+        """Other payloads for those of these numbers, which keep their vectors."""
+        names = [self.names[i] for i in some]
+        payloads = [{"n": i, "told": "anew"} for i in some]
+        collection.set_payload(names, payloads)
+        for name, payload in zip(names, payloads, strict=True):
+            self.stored[name] = self.stored[name][0], payload
+            self.ever[name].append(self.stored[name])
 
     def delete(self, collection: Form, some: range) -> None:
         """Delete those of these numbers."""
@@ -168,6 +183,7 @@ def build(path: Path | str, seed: int, form: str = "vector", given_up: str = "")
             _seal_parts,
             lambda collection: life.delete(collection, range(60, 75)),
             lambda collection: life.replace(collection, range(_FIRST + 5, _FIRST + 10)),
+            lambda collection: life.tell_anew(collection, range(90, 96)),
         ]
         # Before step 3 its number is that of a commit which is sealed, so that nothing but its own entry is in the journal of that number.
         at = random.Random(seed).choice([2, 3, 3, 3, 4, 5, 6]) if given_up else None
@@ -179,7 +195,7 @@ def build(path: Path | str, seed: int, form: str = "vector", given_up: str = "")
     kept = sorted(life.stored)
     rows, told = np.array([life.stored[name][0] for name in kept]), [life.stored[name][1] for name in kept]
     files = tuple(files_of(path / "collections" / "c"))
-    return Specimen(kept, rows, told, life.vectors[-8:], form, files, life.ever)
+    return Specimen(kept, rows, told, life.vectors[-8:], form, files, life.ever, life.earlier)
 
 
 def _seal_parts(collection: Form) -> None:
