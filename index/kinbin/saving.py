@@ -94,8 +94,11 @@ class SavedStore:
         payloads = {key: payload for key, (_, payload) in saved.items.items()}
         named = {key: row for row, ids in saved.owners.items() for key in ids}
         self._settle(rows, payloads, named)
-        for key, row in named.items():
-            if key in rows:
+        # Where no item is missing in its tree, a row that names another one is of an earlier state.
+        missing = {key: row for key, row in named.items() if key not in rows} if b"items" in saved.lacking else {}
+        dead = self._dead_rows() if missing else set()
+        for key, row in missing.items():
+            if row in dead:
                 continue
             found = saved.doubtful_items.get(key)
             rows[key] = row
@@ -104,23 +107,24 @@ class SavedStore:
         self._take_doubtful(rows, payloads)
         return NamedItems(rows, payloads, self.problems)
 
-    def _settle(self, rows: dict[bytes, int], payloads: dict[bytes, bytes], named: dict[bytes, int]) -> None:
-        """Leave out the records of items that their rows disown, which are of an earlier state, and the ids of rows that are dead.
+    def _may_be_of(self, key: bytes, row: int) -> bool:
+        """Whether a row may be an item's, by the record of the row's ids: that has to name it, if it is there, or all of them are."""
+        names = self.saved.owners.get(row)
+        return b"owners" in self.saved.lacking if names is None else key in names
 
-        rows, payloads: of the items. named: the row of each id that a row names. All are changed.
+    def _settle(self, rows: dict[bytes, int], payloads: dict[bytes, bytes], named: dict[bytes, int]) -> None:
+        """Leave out the records of items whose rows are dead or others', which are of an earlier state: their rows may name them anew.
+
+        rows, payloads: of the items; both are changed. named: the row of each id that a row names.
         """
-        strange = [key for key, row in rows.items() if named.get(key) != row] if b"owners" not in self.saved.lacking else (
-            [key for key, row in rows.items() if named.get(key, row) != row or key not in self.saved.owners.get(row, (key,))]
-        )  # fmt: skip
+        strange = [key for key, row in rows.items() if named.get(key, row) != row or not self._may_be_of(key, row)]
         if not strange:
             return
         dead = self._dead_rows()
         earlier = undecided = 0
         for key in strange:
             row, other = rows[key], named.get(key)
-            # A row that is dead or names other ids is not this item's; nor is one that no record names, if all such records are there.
-            disowned = row in dead or key not in self.saved.owners.get(row, () if b"owners" not in self.saved.lacking else (key,))
-            if disowned:
+            if row in dead or not self._may_be_of(key, row):
                 earlier += 1
                 del rows[key], payloads[key]
             elif other is not None and other not in dead:
@@ -151,7 +155,7 @@ class SavedStore:
                 for key in ids:
                     rows.setdefault(key, row)
         for key, (row, payload) in saved.doubtful_items.items():
-            if row in dead or key not in saved.owners.get(row, (key,) if b"owners" in saved.lacking else ()):
+            if row in dead or not self._may_be_of(key, row):
                 continue
             if rows.setdefault(key, row) == row:
                 payloads.setdefault(key, payload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import kinbin
+from kinbin.repair import Damaged
 from kinbin.storage.correction import corrected
 from linked import still
 from torture.harm import HARMS, Harm, flips
@@ -86,6 +88,48 @@ def test_a_flipped_bit_loses_nothing(specimen: tuple[Specimen, bytes], tmp_path:
         report, names = repaired(damaged(tmp_path / str(number), harm.done_to(data)), sound)
         assert names >= set(sound.names), harm.where
         assert (report.lost, report.bare) == (0, 0), harm.where
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a collection with one run, twelve adds in its journal and large payloads: 240 items."""
+    folder = tmp_path_factory.mktemp("small")
+    rng = np.random.default_rng(1)
+    with still(), kinbin.open(folder) as database:
+        collection = database.create_collection("c", dim=6, seed=1)
+
+        def add(first: int, count: int) -> None:
+            payloads = [{"n": i, "t": "x" * (5_000 if i % 40 == 3 else 20 + 7 * (i % 10))} for i in range(first, first + count)]
+            collection.add([f"i{i:03d}" for i in range(first, first + count)], rng.random((count, 6), np.float32) + 0.1, payloads)
+
+        add(0, 120)
+        collection.compact()
+        for number in range(12):
+            add(120 + 10 * number, 10)
+    return (folder / FILE).read_bytes()
+
+
+@pytest.mark.parametrize("tree", ["items", "owners", "journal", "runs", "meta"])
+def test_a_flipped_bit_of_what_places_entries_loses_nothing(small: bytes, tmp_path: Path, tree: str) -> None:
+    """Heads of leaves, slots, heads of entries, and what leads to large values: what is wrong of one way the other one tells."""
+    pages = PageMap.of(small)
+    rng = random.Random(f"{SEED} {tree}")
+    places: list[int] = []
+    for page in pages.leaves[tree]:
+        offsets = pages.node_offsets(page)
+        places += [page * PAGE + at for at in (*range(16), *range(16, 16 + 2 * len(offsets)))]
+        places += [page * PAGE + offset + at for offset in offsets for at in range(8)]
+        places += [int(node.at) + 8 + len(node.key) + at for node in pages.nodes(page) if node.big for at in range(8)]
+    file = damaged(tmp_path / "data", small) / FILE
+    for place in rng.sample(places, min(120, len(places))):
+        content = bytearray(small)
+        content[place] ^= 1 << (bit := rng.randrange(8))
+        file.write_bytes(content)
+        with closing(Damaged(file.parent)) as there:
+            items = there._first.items
+            found, _ = there._rows(np.unique(np.fromiter(items.rows.values(), np.uint64)))
+            where = f"byte {place % PAGE}, bit {bit} of page {place // PAGE}"
+            assert (len(items.rows), items.bare, bool(found.all())) == (240, [], True), where
 
 
 def hit(harm: Harm) -> set[int]:

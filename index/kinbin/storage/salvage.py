@@ -10,11 +10,9 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,18 +26,17 @@ from kinbin.storage.datafile import opened
 from kinbin.storage.format import Part
 from kinbin.storage.free import listed_pages
 from kinbin.storage.headers import CONFIG
+from kinbin.storage.leaves import NUMBER_BYTES, Covered, all_spans_of, slots_of, spans_of
 from kinbin.storage.lookups import NAMES, identity_in
 from kinbin.storage.quota import QUOTA
 from kinbin.storage.rootless import UNKNOWN_LIST, likely_page_bytes, rootless
 from kinbin.storage.saved import PartKey, Saved, save_commit, save_item, save_meta, save_owners
-from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, Branch, Meta, Pages, Tree, TreeRecord
+from kinbin.storage.trees import BRANCH, HEAD, LEAF, NO_PAGE, OWN, Branch, Meta, Pages, Tree, TreeRecord
 
 __all__ = ["Salvage"]
 
 _BIG = 0x01
 _RUN_KEY = struct.Struct(">IcI")
-_NUMBER_BYTES = 8
-"""Of a page's own number, with which it begins."""
 _VOTES, _VOTING_PAGES, _VOTING_BYTES = 2_000, 200_000, 16_384
 """So many records are asked for the salt, on so many pages, of no more than so many bytes."""
 _META_KEYS = (CONFIG, b"manifest", b"state", INDEXES, QUOTA)
@@ -118,7 +115,7 @@ class Salvage:
                     if subtree and len(value) == 48:
                         record, lost, entries = TreeRecord.decode(value), out.pages_lost, 0
                         for leaf in self._leaves(record, out):
-                            entries += len(self._slots(self._pages.raw(leaf)))
+                            entries += len(slots_of(self._pages.raw(leaf)))
                             yield key, leaf
                         if (out.pages_lost, entries) == (lost, record.entries):
                             self._whole.add(key)
@@ -126,7 +123,7 @@ class Salvage:
     def _named_by(self, page: bytes) -> set[int]:
         """The salts that identity and state name, as far as they are in a leaf and sound."""
         named = set()
-        for begin, end in self._spans(page):
+        for begin, end in spans_of(page):
             for key, value, first in self._candidates(page, begin, end):
                 with suppress(KinbinError):
                     if key == b"identity" and not first:
@@ -138,7 +135,7 @@ class Salvage:
 
     def _told_by(self, page: bytes) -> Iterator[int]:
         """The salts that the entries of a leaf tell."""
-        for begin, end in self._spans(page):
+        for begin, end in spans_of(page):
             for key, value, first in self._candidates(page, begin, end):
                 size = int.from_bytes(value, "little") if first else len(value)
                 if first and len(key) == _RUN_KEY.size:
@@ -324,52 +321,32 @@ class Salvage:
         if (own ^ number).bit_count() != 1:
             return False
         with suppress(CorruptData):
-            return self._pages.raw(own)[_NUMBER_BYTES:] != page[_NUMBER_BYTES:]
+            return self._pages.raw(own)[NUMBER_BYTES:] != page[NUMBER_BYTES:]
         return True
 
     def _children(self, page: bytes) -> list[int]:
         """The pages that a damaged branch names, as far as there are such pages."""
         found = []
-        for slot in self._slots(page):
+        for slot in slots_of(page):
             low, high, top = struct.unpack_from("<HHH", page, slot)
             child = low | high << 16 | top << 32
             if 2 <= child <= self._pages.last_page:
                 found.append(child)
         return found
 
-    def _slots(self, page: bytes) -> list[int]:
-        """Where entries begin, by the slots of a page."""
-        size = len(page)
-        lower, upper = struct.unpack_from("<HH", page, 12)
-        count = (min(lower, size) - HEAD) // 2 if lower >= HEAD else 0
-        return [
-            slot for slot in struct.unpack_from(f"<{count}H", page, HEAD) if HEAD <= slot <= size - 8 and (slot >= upper or upper > size)
-        ]
-
     def _entries(self, number: int) -> Iterator[tuple[bytes, bytes, bool]]:
         """(key, value, whether it is a tree) of a leaf's small entries, as they are stored."""
         page = self._pages.raw(number)
-        for slot in self._slots(page):
+        for slot in slots_of(page):
             low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, slot)
             start = slot + 8 + key_bytes
             yield page[slot + 8 : start], page[start : start + (low | high << 16)], bool(flags & 0x02)
 
-    def _spans(self, page: bytes) -> list[tuple[int, int]]:
-        """(begin, end) of what may be entries of a leaf: by its slots, and end to end from the first one on."""
-        known = sorted(set(self._slots(page)))
-        starts = set(known)
-        upper = int.from_bytes(page[14:16], "little")
-        at = upper if HEAD <= upper < len(page) else min(known, default=len(page))
-        while at <= len(page) - 8:
-            starts.add(at)
-            low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, at)
-            size = 8 + key_bytes + (8 if flags & _BIG else low | high << 16)
-            after = bisect_right(known, at)
-            at = min(at + size + size % 2, known[after] if after < len(known) else len(page))
-        return list(pairwise([*sorted(starts), len(page)]))
+    def _candidates(self, page: bytes, begin: int, end: int, *, flipped: bool = False) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, first page of a large value or 0) that an entry may be: as it says, or with one of its sizes worked out.
 
-    def _candidates(self, page: bytes, begin: int, end: int) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, first page of a large value or 0) that an entry may be: as it says, or with one of its sizes worked out."""
+        flipped: large values alone, with each bit of their first page's number or of their size flipped.
+        """
         low, high, flags, key_bytes = struct.unpack_from("<HHHH", page, begin)
         size, room = low | high << 16, end - begin - 8
         for big in (bool(flags & _BIG), not flags & _BIG):
@@ -382,11 +359,23 @@ class Salvage:
                     start = begin + 8 + keys
                     key, value = page[begin + 8 : start], page[start : start + values]
                     if big and len(value) >= 8:
-                        first = int.from_bytes(value[:8], "little")
-                        if 2 <= first <= self._pages.last_page:
-                            yield key, size.to_bytes(8, "little"), first
-                    elif not big:
+                        told = int.from_bytes(value[:8], "little")
+                        ways = [(told, size)]
+                        if flipped:
+                            ways = [(told ^ 1 << bit, size) for bit in range(64)] + [(told, size ^ 1 << bit) for bit in range(32)]
+                        for first, value_bytes in ways:
+                            if self._may_hold(first, value_bytes) if flipped else 2 <= first <= self._pages.last_page:
+                                yield key, value_bytes.to_bytes(8, "little"), first
+                    elif not big and not flipped:
                         yield key, value, 0
+
+    def _may_hold(self, first: int, size: int) -> bool:
+        """Whether a large value of so many bytes begins on a page, as that says."""
+        with suppress(CorruptData):
+            page = self._pages.raw(first)
+            own, flags, count = _number_of(page), int.from_bytes(page[10:12], "little"), int.from_bytes(page[12:16], "little")
+            return (own, flags) == (first, OWN) and HEAD + size <= count * self._pages.page_bytes
+        return False
 
     def _large(self, first: int, size: int) -> bytes:
         """The bytes of a large value, as far as the file goes."""
@@ -402,7 +391,7 @@ class Salvage:
         for meta in self._metas[:1]:
             for page in self._leaves(meta.free, unused):
                 raw = self._pages.raw(page)
-                for begin, end in self._spans(raw):
+                for begin, end in spans_of(raw):
                     for key, value, first in self._candidates(raw, begin, end):
                         data = self._large(first, int.from_bytes(value, "little")) if first else value
                         count = int.from_bytes(data[:8], "little")
@@ -440,14 +429,19 @@ class Salvage:
         except CorruptData:
             out.pages_lost += 1
             return
-        for begin, end in self._spans(page):
-            for right in (False, True):
-                if any(self._save(tree, *candidate, out, right=right) for candidate in self._candidates(page, begin, end)):
-                    break
-            else:
-                out.entries_lost += 1
-                out.adds_lost += tree == b"journal"
-                self._unproved.add(tree)
+        spans, proved = all_spans_of(page), Covered(page)
+        for flipped, right in ((False, False), (True, False), (False, True)):
+            for begin, end in spans:
+                if not proved.has(begin):
+                    for candidate in self._candidates(page, begin, end, flipped=flipped):
+                        if self._save(tree, *candidate, out, right=right):
+                            proved.add(begin, candidate)
+                            break
+        lost = sum(not proved.has(slot) for slot in set(slots_of(page)))
+        if lost:
+            out.entries_lost += lost
+            out.adds_lost += lost * (tree == b"journal")
+            self._unproved.add(tree)
 
     def _save(self, tree: bytes, key: bytes, value: bytes, first: int, out: Saved, *, right: bool) -> bool:
         """Save one entry, if it verifies; right: put a flipped bit right. Returns whether it did."""
@@ -458,7 +452,7 @@ class Salvage:
             size = int.from_bytes(value, "little")
             head = self._large(first, fmt.VALUE_HEADER)
             # Where the key says what it is, its header may be damaged.
-            if len(head) < fmt.VALUE_HEADER or (head[6:8] != part + b"\0" and not right):
+            if len(head) < fmt.VALUE_HEADER or not (right or _is_headed(head, key, part, self.salt)):
                 return False
             out.parts.setdefault((run, part, index), (first, size))
             self._own.update(range(first, first + -(-(HEAD + size) // self._pages.page_bytes)))
@@ -484,7 +478,7 @@ class Salvage:
         if not int.from_bytes(page[10:12], "little") & LEAF:
             return
         stale = not listed and _number_of(page) in free
-        for begin, end in self._spans(page):
+        for begin, end in all_spans_of(page):
             for key, value, first in self._candidates(page, begin, end):
                 if self._save_stray((key, value, first), out, free, stale=stale, listed=listed):
                     break
@@ -531,6 +525,11 @@ class Salvage:
         return b"items" in out.lacking and save_item(key, value, self.salt, out.doubtful_items, right=False)
 
 
+def _is_headed(head: bytes, key: bytes, part: bytes, salt: int) -> bool:
+    """Whether a value of a run begins as the one of this key does."""
+    return head[6:8] == part + b"\0" and (not fmt.names_key(head) or fmt.split_head(head)[4] == zlib.crc32(key, salt))
+
+
 def _number_of(page: bytes) -> int:
     """The number that a page says that it has."""
-    return int.from_bytes(page[:_NUMBER_BYTES], "little")
+    return int.from_bytes(page[:NUMBER_BYTES], "little")
