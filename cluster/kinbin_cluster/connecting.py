@@ -20,7 +20,7 @@ from nats.js.errors import APIError, NotFoundError
 from kinbin_cluster.errors import LogRefused, LogUnavailable, NotThere
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from nats.aio.client import Server
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kinbin_cluster.settings import ClusterSettings
 
-__all__ = ["NO_STREAM", "Connection", "code_of", "ended", "may_pass", "quoted", "unquoted", "until_answered"]
+__all__ = ["NO_STREAM", "Connection", "code_of", "ended", "may_pass", "quoted", "unquoted", "until_answered", "wholly"]
 
 T = TypeVar("T")
 
@@ -192,6 +192,19 @@ async def ended(task: asyncio.Task[Any]) -> None:
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)
+
+
+async def wholly(cleaning: Coroutine[Any, Any, None]) -> None:
+    """Clean up to the end, however often the task that does it is cancelled meanwhile, as `ended` does; then it is cancelled."""
+    task, cancelled = asyncio.create_task(cleaning), False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def code_of(error: APIError) -> int | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import kinbin
 from kinbin_cluster.applying import Applier, applied_of, stored_of
-from kinbin_cluster.connecting import ended
+from kinbin_cluster.connecting import ended, wholly
 from kinbin_cluster.errors import ClusterError, LogBehind, LogTruncated
 from kinbin_cluster.log import Log
 from kinbin_cluster.measures import Lag, Rate
@@ -192,8 +192,7 @@ class ShardReplica:
             if reading.done():
                 reading.result()
         finally:
-            await asyncio.gather(*map(ended, tasks))
-            await applier.stop()
+            await wholly(_end(tasks, applier))
 
     async def _of_files(self, read: Callable[..., Any], *arguments: object) -> Any:
         """What a function reads of the local collection, in a thread. Damage that it meets is judged."""
@@ -336,3 +335,9 @@ class ShardReplica:
         with self.collection.pinned() as pinned:
             pinned.snapshot(path)
             return applied_of(pinned)
+
+
+async def _end(tasks: list[asyncio.Task[Any]], applier: Applier) -> None:
+    """End what follows a log, and then what applies it."""
+    await asyncio.gather(*map(ended, tasks))
+    await applier.stop()
