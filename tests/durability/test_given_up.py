@@ -13,7 +13,7 @@ import kinbin
 from kinbin.upkeep import sealing
 from linked import still
 from torture.pages import PAGE, PageMap, newest_meta
-from workload import stored_items
+from workload import stored_bytes
 
 pytestmark = pytest.mark.durability
 
@@ -78,14 +78,14 @@ class Life:
         """Commits that have the numbers of the one that was given up; sealed."""
         with kinbin.open(self.folder) as database:
             collection = database.collection("c")
-            assert told(collection) == self.state
+            assert stored_bytes(collection) == self.state
             for count in (1, 3):
                 self.state = self.added(collection, self.some(count), "c")
             # A merge would write over what was given up.
             collection._upkeep.step()
         with kinbin.open(self.folder) as database:
             assert database.check()["c"].ok
-            assert told(database.collection("c")) == self.state
+            assert stored_bytes(database.collection("c")) == self.state
 
     def lose(self, *pages: int) -> None:
         """Zero pages."""
@@ -98,12 +98,7 @@ class Life:
         """What is saved."""
         with kinbin.open(self.folder) as database:
             report = database.repair("c")
-            return told(database.collection(report.name)), report
-
-
-def told(collection: kinbin.Collection) -> State:
-    """What a collection holds."""
-    return {name: (vector.tobytes(), payload) for name, (vector, payload) in stored_items(collection).items()}
+            return stored_bytes(database.collection(report.name)), report
 
 
 @pytest.fixture(params=["killed", "taken back"])

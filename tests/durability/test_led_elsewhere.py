@@ -13,7 +13,7 @@ import kinbin
 from linked import still
 from torture.harm import Harm, flipped_numbers
 from torture.pages import PAGE, PageMap
-from workload import stored_items
+from workload import stored_bytes
 
 pytestmark = pytest.mark.durability
 
@@ -42,18 +42,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, State]:
             collection.set_payload(ids[number::60], [{"v": number + 1}] * len(ids[number::60]))
             collection.add(ids[number + 20 :: 70], rows(rng, len(ids[number + 20 :: 70])), [{"v": -number}] * len(ids[number + 20 :: 70]))
             collection.delete(ids[number + 40 :: 130])
-        state = told(collection)
+        state = stored_bytes(collection)
     return (folder / FILE).read_bytes(), state
 
 
 def rows(rng: np.random.Generator, count: int) -> Any:
     """Vectors."""
     return (rng.random((count, DIM)) + 0.1).astype(np.float32)
-
-
-def told(collection: kinbin.Collection) -> State:
-    """What a collection holds."""
-    return {name: (vector.tobytes(), payload) for name, (vector, payload) in stored_items(collection).items()}
 
 
 def harmed(folder: Path, data: bytes) -> Path:
@@ -81,7 +76,7 @@ def wrong_reads(folder: Path, state: State) -> list[str]:
     names = sorted(state)
     asked("get", lambda c: [(np.asarray(i.vector).tobytes(), i.payload) if i else None for i in c.get(names)], [state[n] for n in names])
     asked("get of what is gone", lambda c: c.get(gone), [None] * len(gone))
-    asked("scroll", told, state)
+    asked("scroll", stored_bytes, state)
     asked("count", lambda c: c.count({"v": 0}), sum(payload["v"] == 0 for _, payload in state.values()))  # type: ignore[index]
     return wrong
 
@@ -102,7 +97,7 @@ def test_one_flipped_bit_leads_to_no_page_of_an_earlier_state(made: tuple[bytes,
             assert number % 8 or not database.check()["c"].ok, harm.where
             assert [one.items for one in database.recoverable("c") if one.commits == 37] == [], harm.where
             report = database.repair("c")
-            assert told(database.collection(report.name)) == state, harm.where
+            assert stored_bytes(database.collection(report.name)) == state, harm.where
             assert (report.lost, report.bare) == (0, 0), harm.where
             database.drop_collection(report.name)
 
@@ -137,7 +132,7 @@ def test_repair_takes_no_page_of_an_earlier_state_for_that_of_a_tree(made: tuple
             content[target * PAGE : (target + 1) * PAGE] = data[source * PAGE : (source + 1) * PAGE]
             with kinbin.open(harmed(tmp_path / "data", bytes(content))) as database:
                 report = database.repair("c")
-                saved = told(database.collection(report.name))
+                saved = stored_bytes(database.collection(report.name))
                 database.drop_collection(report.name)
             where = f"page {source} over {target}: {report}"
             assert set(saved) <= set(state), where

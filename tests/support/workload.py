@@ -89,6 +89,11 @@ def stored_items(collection: Any) -> Stored:
             return out
 
 
+def stored_bytes(collection: Any) -> dict[str, tuple[bytes, object]]:
+    """The same, with vectors as bytes, so that `==` tells whether two are equal."""
+    return {name: (vector.tobytes(), payload) for name, (vector, payload) in stored_items(collection).items()}
+
+
 def same(left: Stored, right: Stored) -> bool:
     """Whether two contents are equal to the bit."""
     return left.keys() == right.keys() and all(

@@ -1,8 +1,9 @@
 """Saving records from a damaged file: pages are read one by one, and nothing is believed that its own checksum does not prove.
 
 A leaf is reached from its tree, or, where a page above it is damaged, found among the pages that are neither reached nor free.
-Within a leaf entries are found by its slots, and by going from one entry to the next, since they lie end to end; a damaged size is
-worked out from where the next one begins. One flipped bit of a record is put right by its checksum (`correction`).
+Within a leaf entries are found in more than one way (`leaves`); a damaged size is worked out from where the next one begins. One flipped
+bit of a record is put right by its checksum (`correction`). Pages that a tree leads to and that are listed as free, or carry another
+number, are no pages of it.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ class Salvage:
         """What stray records say first of values of runs."""
         self._misplaced: list[int] = []
         """Pages that a tree leads to and that are not its own: they carry the number of another one, or are another tree's."""
-        self._listed: set[int] = set()
-        """The pages that are listed as free, if nothing is wrong with the list itself."""
         self._earlier: list[int] = []
         """Pages that a tree leads to although they are listed, or which are copies of such."""
         self._names: dict[int, tuple[int, int]] | None = None
         self._bound: dict[int, bool] = {}
-        self._list_is_whole = False
-        self._listed = self._read_list()
+        listed = self._read_list()
+        self._list_is_whole = listed is not None
+        self._listed = listed or set()
+        """The pages that are listed as free, if nothing is wrong with the list itself."""
         self.salt = self._salt()
         """What the checksums of this file begin with."""
 
@@ -404,21 +405,19 @@ class Salvage:
         """The pages that the list of free pages names, if it is whole, and gives away nothing that a tree reaches; None: it is not."""
         return self._listed if self._list_is_whole and self._listed.isdisjoint(self._reached | self._own) else None
 
-    def _read_list(self) -> set[int]:
-        """The pages that the list of free pages names, if it is as LMDB makes it; else none."""
+    def _read_list(self) -> set[int] | None:
+        """The pages that the list of free pages names; None: there is no list, or it is not as LMDB makes it."""
         meta = self._metas[0] if self._metas else None
         if meta is None or meta.free == UNKNOWN_LIST:
-            return set()
+            return None
         pages, own = Pages(self._file.fileno(), meta.page_bytes, meta.last_page), set[int]()
         try:
             numbers = np.concatenate([np.empty(0, np.uint64), *listed_pages(pages, meta, own.add)])
         except CorruptData:
-            return set()
+            return None
         free = set(numbers.tolist())
-        if len(free) < len(numbers) or not free.isdisjoint(own) or not all(2 <= number <= meta.last_page for number in free):
-            return set()
-        self._list_is_whole = True
-        return free
+        within = all(2 <= number <= meta.last_page for number in free)
+        return free if within and len(free) == len(numbers) and free.isdisjoint(own) else None
 
     # -- records
 

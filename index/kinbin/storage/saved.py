@@ -51,7 +51,7 @@ class Saved:
     metas_lost: bool = False
     """Whether neither meta page could be read: this is the last state of which a record was found."""
     lacking: set[bytes] = field(default_factory=set)
-    """The trees of which not all entries were reached."""
+    """The trees of which not all entries were reached, or proved."""
     disputed: set[PartKey] = field(default_factory=set)
     """Values of runs of which records that no tree reaches say different things. None of these is taken."""
     earlier: bool = False
@@ -81,7 +81,7 @@ class Saved:
     adds_lost: int = 0
     """Those among them that are the rows of an add, not sealed into a run yet: one checksum proves all of them."""
     pages_lost: int = 0
-    """Pages that are named and cannot be read."""
+    """Pages that trees lead to, and that cannot be read or are not those that were written there."""
 
     def is_open_edit(self, key: bytes) -> bool:
         """Whether a key is that of a commit whose rows are in no run yet, as far as is known: the journal has those alone."""
