@@ -30,6 +30,7 @@ class Run:
     header: RunHeader
     offsets: NDArray[np.uint32]
     row_numbers: NDArray[np.uint64]
+    """(rows,) ascending; a copy."""
     checks: NDArray[np.uint32]
     """(rows,) of the rows' records; empty where the run has none."""
     content: NDArray[np.uint64]
@@ -66,7 +67,7 @@ class Run:
             number,
             header,
             np.frombuffer(_sized(reader.run_part(number, Part.OFFSETS, verify=True), 4 * rows), "<u4"),
-            np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8"),
+            _row_numbers(reader, number, rows),
             _checks(reader, number, header),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT), 8 * rows), "<u8"),
             np.frombuffer(_sized(reader.run_part(number, Part.CONTENT_ROWS), 4 * rows), "<u4"),
@@ -132,6 +133,17 @@ class Run:
         if len(self.checks):
             clear_unlisted(addresses, self.checks[locals_], rooms)
         return addresses, rooms
+
+
+def _row_numbers(reader: Reader, number: int, rows: int) -> NDArray[np.uint64]:
+    """A copy of the row numbers.
+
+    Nothing else proves whose a row is. Were they read in the file each time, damage that comes while it is open would be answered from,
+    and be merged into a run with checksums of its own.
+    """
+    numbers = np.frombuffer(_sized(reader.run_part(number, Part.ROW_NUMBERS, verify=True), 8 * rows), "<u8").copy()
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _checks(reader: Reader, number: int, header: RunHeader) -> NDArray[np.uint32]:

@@ -11,6 +11,7 @@ from kinbin.errors import Closed, CorruptData, FormatMismatch, KinbinError, Stor
 
 __all__ = ["FOREIGN", "READ_ONLY", "reraise", "translated"]
 
+_TREES = "the page that lists the trees was damaged while it was open"
 _FULL = "the disk or the store's map is full: free space (answers go on meanwhile); nothing was written"
 
 # A reader that is not in the table of lock.mdb is seen by no writer, which then reuses the pages that it stands on.
@@ -28,6 +29,10 @@ FOREIGN: tuple[tuple[type[Exception], type[StorageError], str], ...] = (
     (lmdb.MapResizedError, StorageBusy, "another process resized the store: open it again"),
     (lmdb.CorruptedError, CorruptData, "the store's pages are damaged"),
     (lmdb.PageNotFoundError, CorruptData, "the store's pages are damaged"),
+    # Where the record of a tree that is open is another one, or gone: handles are never closed while a transaction uses them.
+    (lmdb.BadDbiError, CorruptData, _TREES),
+    (lmdb.IncompatibleError, CorruptData, _TREES),
+    (lmdb.BadTxnError, CorruptData, _TREES),
     (lmdb.InvalidError, FormatMismatch, "this is not a store of Kinbin"),
     (lmdb.VersionMismatchError, FormatMismatch, "the store was written by another engine version"),
     (lmdb.ReadonlyError, StorageError, READ_ONLY),

@@ -256,6 +256,9 @@ class Pages:
         # A value that was overwritten by a shorter one keeps its pages.
         if own != node.first or flags != OWN or pages < needed or node.first + pages - 1 > self.last_page:
             raise damaged(f"page {node.first} is not the beginning of a value of {node.size} bytes")
+        if pages > 1:
+            # Callers go through all of them, and the last page of the file is a number of the file, too.
+            self.raw(node.first + pages - 1)
         return pages
 
     def value(self, node: Node) -> bytes:

@@ -180,6 +180,9 @@ class Drafting:
                 yield new[which], codes
 
         graph = was.thinned(Codes.scattered(old.coder.width, len(source), parts, room), norms, renamed, links)
+        for part in (Part.ROW_NUMBERS, Part.ERRORS):
+            # Read in the file until now: what was damaged since it was opened would get checksums of its own.
+            reader.run_part(old.number, part, verify=True)
         return Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
 
     def _encode(

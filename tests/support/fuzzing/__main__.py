@@ -55,6 +55,10 @@ class Run:
         """Bytes that the server holds more than after a tenth of the requests."""
         return self.memory[-1] - self.memory[len(self.memory) // 10] if self.memory else 0
 
+    def course(self) -> str:
+        """What the server held after each tenth of the requests, in MiB: whether it ends to grow."""
+        return ", ".join(f"{held / 2**20:.0f}" for held in self.memory[9::10])
+
 
 def _harmed(run: Run, contract: Contract, rng: random.Random, upto: int) -> None:
     snapshots: list[str] = []
@@ -118,6 +122,7 @@ def _told(run: Run, alive: bool, tail: str) -> int:
     lines = [f"{run.asked:,} requests; statuses of the harmed ones: {dict(sorted(run.statuses.items()))}"]
     lines += [f"  {number:,} times: {fault}" for fault, number in run.faults.most_common()]
     lines.append(f"the server {'lives' if alive else 'DIED'}; memory grew by {grown / 2**20:.0f} MiB (allowed: {_GROWTH >> 20})")
+    lines.append(f"it held after each tenth, in MiB: {run.course()}")
     if not alive:
         lines.append(tail)
     print("\n".join(lines), flush=True)  # noqa: T201
