@@ -31,6 +31,7 @@ from kinbin.storage.errors import translated
 __all__ = ["BackingUp"]
 
 _ANOTHER = "take another backup"
+_OTHERS = "take another backup; or restore its other files one by one (`kinbin restore BACKUP/NAME.kinbin NAME`)"
 _LIST, _FILE = "backup.json", ".kinbin"
 _VERSION = 1
 
@@ -205,4 +206,4 @@ def _prove(path: Path, told: SnapshotInfo) -> None:
     except OSError:
         right = False
     if not right:
-        raise CorruptData(f"{path.name} of the backup is missing, damaged, or another one; nothing was restored", _ANOTHER)
+        raise CorruptData(f"{path.name} of the backup is missing, damaged, or another one; nothing was restored", _OTHERS)

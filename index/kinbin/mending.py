@@ -125,8 +125,10 @@ class Mending:
         looked at). Cost: that of the checks, and a second for the process.
 
         Raises:
-            CollectionNotFound.
+            CollectionNotFound. InvalidInput: names is a string.
         """
+        if isinstance(names, str):
+            raise InvalidInput.of("bad_parameter", f"names of collections are a list: [{names!r}]", field="names")
         there = self.collections()
         wanted = there if names is None else list(dict.fromkeys(self._meant(check_name(name)) for name in names))
         for name in wanted:

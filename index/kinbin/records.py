@@ -474,3 +474,5 @@ class RepairReport:
     """Their ids, the first thousand."""
     problems: list[str] = field(default_factory=list)
     """What else was found, as sentences."""
+    stored: int | None = None
+    """Items that the last state record counts; None: it is lost, and so is how many there were."""

@@ -82,7 +82,8 @@ class Damaged:
             done += len(keys)
             if progress is not None:
                 progress(done, len(items.rows))
-        if not done and (lost or self._first.saved.counted != 0):
+        saved = self._first.saved
+        if not done and (lost or saved.counted != 0 or not saved.state_is_last):
             known = [f"{len(lost):,} items are known, and no checksum proves a vector of them"] if lost else []
             raise _nothing_saved(self._first.path, "; ".join([*known, *self._problems()]))
         self._declare(target)
@@ -91,6 +92,7 @@ class Damaged:
         bare = [key for key in items.bare if key not in gone]
         return RepairReport(
             target.name, done, len(lost), _told(lost), len(bare), _told(bare), self._problems(),
+            saved.counted if saved.state_is_last else None,
         )  # fmt: skip
 
     def _declare(self, target: Collection | FieldsCollection) -> None:
@@ -124,7 +126,7 @@ class Damaged:
             out.append("the state record is lost: how many items there were is not known")
         elif not self._first.saved.state_is_last:
             told = f"the last state record is lost; the one of commit {at}, which was found, counted {counted:,} items"
-            out.append(f"{told}: those that came later may be missing, and none of these is counted as lost")
+            out.append(f"{told}: others may be missing, and are not counted as lost")
         elif counted > found:
             out.append(f"{counted - found:,} more items were stored, as the state record says: nothing is known of them")
         elif counted < found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -432,9 +433,45 @@ def test_what_is_recovered_of_one_field_is_told(data: Path, run: Run) -> None:
     """Its file alone says nothing of how many items there are; and the items' own says nothing of the fields."""
     with_fields(data)
     told = run("recover", "f/colour", "--data", data).stdout
-    assert "This is the file of one field. f has" in told
+    assert "transaction 2: goes with the items of commit 0 or 1" in told
+    assert "This is the file of one field. f is at commit 1, of 50 items" in told
     told = run("recover", "f", "--data", data).stdout
     assert "`kinbin check --collection f` says which of them is damaged" in told
+
+
+def test_fields_are_set_back_to_states_of_one_commit(data: Path, run: Run) -> None:
+    """An older copy of one field's file, behind a replaced item: who follows what the lists say of commits gets answers again.
+
+    Replacing is two transactions of a field, so numbers of transactions do not agree.
+    """
+    fields = with_fields(data)
+    kept = (fields / "shape" / FILE).read_bytes()
+    with still(), kinbin.open(data) as database:
+        new = np.random.default_rng(2).random((2, 1, 8))
+        database.collection("f").add(["f7"], {"colour": new[0], "shape": new[1]})
+    (fields / "shape" / FILE).write_bytes(kept)
+    assert "recover" in run("check", "--data", data).stdout
+    stores = ("f", "f/colour", "f/shape")
+    listed = {store: commits_of(run("recover", store, "--data", data).stdout) for store in stores}
+    commit = max(set.intersection(*({one for fits in states.values() for one in fits} for states in listed.values())))
+    assert commit == 1
+    for store, states in listed.items():
+        number = next(number for number, fits in states.items() if commit in fits)
+        if number != max(states):
+            assert run("recover", store, "--transaction", number, "--data", data).exit_code == 0
+    assert run("check", "--data", data).exit_code == 0
+    with kinbin.open(data) as database:
+        collection = database.collection("f")
+        assert collection.count() == 50
+        assert len(collection.query_id("f7", k=50, mode="exact", include_self=True).ids) == 50
+
+
+def commits_of(listing: str) -> dict[int, list[int]]:
+    """By transaction, the commits of the items that a state in a listing of `recover` goes with; the last first."""
+    lines = [line for line in listing.splitlines() if line.startswith("transaction ")]
+    return {
+        int(line.split()[1].rstrip(":")): [int(one) for one in re.findall(r"\d+", line.split("commit ")[1].split(",")[0])] for line in lines
+    }
 
 
 @pytest.mark.parametrize("name", [None, 5, b"a", ["a"]])
@@ -476,3 +513,63 @@ def test_a_damaged_list_of_aliases_is_no_damage_of_collections(three: Path, run:
     assert run("stats", "--data", three, "--collection", "b").exit_code == 0
     (three / "aliases").unlink()
     assert run("check", "--data", three).exit_code == 0
+
+
+def test_an_alias_that_leads_to_nothing_is_told(three: Path, run: Run) -> None:
+    """Where a collection's directory is gone only its aliases tell of it: check and stats name them, and end with 1."""
+    with kinbin.open(three) as database:
+        database.alias("old", "b")
+    assert run("check", "--data", three).exit_code == run("stats", "--data", three).exit_code == 0
+    shutil.rmtree(three / "collections" / "b")
+    told = "'old' leads to 'b', which is not there"
+    checked = run("check", "--data", three)
+    assert (checked.exit_code, told in checked.stdout) == (1, True)
+    assert orjson.loads(run("check", "--data", three, "--json").stdout)["aliases"] == told
+    shown = run("stats", "--data", three)
+    assert (shown.exit_code, told in shown.stderr, "a " in shown.stdout) == (1, True, True)
+
+
+def test_a_damaged_list_of_aliases_is_told_by_stats(three: Path, run: Run) -> None:
+    """Every alias is refused then; the collections are shown as they are."""
+    with kinbin.open(three) as database:
+        database.alias("old", "b")
+    file = three / "aliases"
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    shown = run("stats", "--data", three)
+    assert (shown.exit_code, "aliases: DAMAGED" in shown.stderr, "c " in shown.stdout) == (1, True, True)
+
+
+def test_recover_says_whose_files_it_lists(three: Path, run: Run) -> None:
+    """Files of another collection may be gone on with, and are named before that."""
+    shutil.copy(three / "collections" / "c" / FILE, three / "collections" / "a" / FILE)
+    assert "THESE ARE THE FILES OF 'c'" in run("recover", "a", "--data", three).stdout
+    assert "THESE ARE" not in run("recover", "c", "--data", three).stdout
+
+
+def test_nothing_is_made_where_nothing_can_be_saved(three: Path, run: Run) -> None:
+    """Of a file that is cut before its last state, and has no item in the one before, repair makes no empty collection."""
+    file = three / "collections" / "b" / FILE
+    content = file.read_bytes()
+    made = []
+    for end in range(0, len(content), 4096):
+        file.write_bytes(content[:end])
+        repaired = run("repair", "b", "--data", three, "--json")
+        if repaired.exit_code == 0 or repaired.stdout:
+            made.append(orjson.loads(repaired.stdout))
+            assert run("drop", made[-1]["name"], "--data", three, "--yes").exit_code == 0
+    assert made
+    assert all(one["items"] for one in made)
+
+
+def test_repair_says_that_all_is_there_and_what_comes_then(three: Path, run: Run) -> None:
+    """Whoever repaired reads how many of how many were saved, and the two commands that put it in its place."""
+    harmed(three, "b")
+    said = run("repair", "b", "--data", three).stdout
+    assert "b-repaired: all 200 items saved of b" in said
+    assert "`kinbin drop b --damaged`, and `kinbin alias b b-repaired`" in said
+
+
+def test_names_to_check_are_a_list(three: Path) -> None:
+    """One string is not taken for the names of its letters."""
+    with kinbin.open(three) as database, pytest.raises(kinbin.InvalidInput, match=r"are a list: \['b'\]"):
+        database.check("b")

@@ -99,7 +99,7 @@ def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     assert told["taken"] is None
     assert file.read_bytes() == bytes(data)
     taken = run("recover", "photos", "--data", filled, "--transaction", told["states"][1]["transaction"])
-    assert (taken.exit_code, "goes on with transaction" in taken.stdout) == (0, True)
+    assert (taken.exit_code, "goes on with transaction" in taken.stdout, "data.mdb.damaged" in taken.stdout) == (0, True, True)
     assert (file.with_name("data.mdb.damaged")).read_bytes() == bytes(data)
     assert run("check", "--data", filled).exit_code == 0
     with kinbin.open(filled) as database:
@@ -112,5 +112,5 @@ def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     none = run("recover", "photos", "--data", filled)
     assert (none.exit_code, none.stdout) == (
         1,
-        "photos has no sound state: kinbin repair photos saves what is whole; or restore a snapshot\n",
+        "photos has no sound state: kinbin repair photos may save something; else restore a snapshot\n",
     )

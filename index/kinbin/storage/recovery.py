@@ -42,6 +42,8 @@ class Recoverable:
     items: int
     collection: str | None
     """Whose files they say they are; None: format 1, which does not say it."""
+    written_for: int | None = None
+    """Of the store of a field: it goes with the items of this commit, or of the one before. None: of items, or nothing was written."""
 
 
 def recoverable(folder: Path) -> list[Recoverable]:
@@ -163,4 +165,8 @@ def _looked_through(descriptor: int, content: np.ndarray, meta: Meta) -> Recover
     if identity is None and state.transaction is not None:
         raise CorruptData("the files do not say whose they are")
     transaction = meta.transaction if state.transaction is None else state.transaction
-    return Recoverable(transaction, state.sequence, state.items, None if identity is None else identity.collection)
+    written_for = trees.json(b"commit", "the commit that was written for")
+    return Recoverable(
+        transaction, state.sequence, state.items, None if identity is None else identity.collection,
+        written_for if isinstance(written_for, int) else None,
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +58,15 @@ def _overview(there: Place, as_json: bool) -> None:
             if code not in _OF_ONE_COLLECTION:
                 raise
             failed[name] = {"code": code, "message": str(error)}
+    aliases = _problem_of_aliases(there.aliases, there.names)
     if as_json:
         print_json(found | {name: {"error": error} for name, error in failed.items()})
     else:
         _show_overview(there.where, found, failed)
-    if failed:
+    if aliases:
+        # A collection may be named so: the JSON has no place for it.
+        typer.echo(f"aliases: DAMAGED: {one_line(aliases)}", err=True)
+    if failed or aliases:
         raise typer.Exit(1)
 
 
@@ -176,7 +181,7 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         names = None if collection is None else _name_to_check(database, data, collection)
         # In a process of its own: files may be so damaged that reading them ends it.
         reports = {name: _told(report) for name, report in database.check(names).items()}
-        aliases = "" if names else _problem_of_aliases(database)
+        aliases = "" if names else _problem_of_aliases(database.aliases, database.collections)
     bad = [name for name, report in reports.items() if not report["ok"]]
     ok = not (bad or aliases)
     if as_json:
@@ -190,15 +195,18 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         raise typer.Exit(1)
 
 
-def _problem_of_aliases(database: kinbin.Database) -> str:
-    """What is wrong with the list of aliases; "": nothing."""
+def _problem_of_aliases(aliases: Callable[[], dict[str, str]], names: Callable[[], list[str]]) -> str:
+    """What is wrong with the list of aliases, and which lead to nothing: a collection is not dropped while one leads there. "": nothing."""
     try:
-        database.aliases()
+        listed, there = aliases(), names()
+        gone = [alias for alias, name in listed.items() if name not in there]
+        # Both may have been removed between the two looks.
+        still = aliases() if gone else {}
     except Exception as error:
         if getattr(error, "code", "") != "corrupt_data":
             raise
         return str(error)
-    return ""
+    return "; ".join(f"{alias!r} leads to {listed[alias]!r}, which is not there" for alias in gone if still.get(alias) == listed[alias])
 
 
 def _name_to_check(database: kinbin.Database, data: Path, collection: str) -> list[str]:

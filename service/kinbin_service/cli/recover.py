@@ -33,6 +33,8 @@ def recover_command(
         whole, _, field = collection.partition("/")
         fields = [] if field else database.stores_of_fields(whole)
         items: list[kinbin.Recoverable] = []
+        meant = whole if whole in database.collections() else database.aliases().get(whole, whole)
+        whose = f"{meant}/{field}" if field else meant
         # Of files that are damaged nothing is said here.
         with suppress(kinbin.StorageError):
             items = database.recoverable(whole)[:1] if field else []
@@ -40,19 +42,32 @@ def recover_command(
         print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
     elif transaction is not None:
         typer.echo(f"{collection} goes on with transaction {transaction}; run `kinbin check`")
+        typer.echo("the file as it was lies beside, as data.mdb.damaged: put in the place of data.mdb it undoes this")
     else:
         for state in states:
-            typer.echo(f"transaction {state.transaction}: {state.items:,} items, after {state.commits:,} adds and deletes")
+            typer.echo(_line(state, bool(field)))
+        for other in sorted({state.collection for state in states if state.collection not in (None, whose)}):
+            typer.echo(f"THESE ARE THE FILES OF {other!r}: put them back, unless they are to go on as {collection}")
         if states:
             typer.echo(
                 f"kinbin recover {collection} --transaction N goes back to one; kinbin repair may save more, and changes nothing here"
             )
         if not states:
-            typer.echo(f"{collection} has no sound state: kinbin repair {whole} saves what is whole; or restore a snapshot")
+            typer.echo(f"{collection} has no sound state: kinbin repair {whole} may save something; else restore a snapshot")
     if fields and not as_json:
         typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
-        typer.echo(f"`kinbin check --collection {collection}` says which of them is damaged")
+        typer.echo(f"`kinbin check --collection {collection}` says which of them is damaged. What goes together is of one commit")
     if items and not as_json:
-        typer.echo(f"This is the file of one field. {whole} has {items[0].items:,} items, and is refused where one of them has no row here")
+        now = f"{whole} is at commit {items[0].commits:,}, of {items[0].items:,} items"
+        typer.echo(f"This is the file of one field. {now}, and is refused where one of them has no row here")
     if not states:
         raise typer.Exit(1)
+
+
+def _line(state: kinbin.Recoverable, of_field: bool) -> str:
+    """A state in one line."""
+    if not of_field:
+        return f"transaction {state.transaction}: commit {state.commits:,}, {state.items:,} items"
+    last = state.written_for or 0
+    before = f"{last - 1:,} or " if last else ""
+    return f"transaction {state.transaction}: goes with the items of commit {before}{last:,}"

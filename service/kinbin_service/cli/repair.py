@@ -42,11 +42,13 @@ def repair_command(
 
 def _show(name: str, report: kinbin.RepairReport) -> None:
     console = output_console()
-    tell(console, f"{report.name}: {report.items:,} items saved of {name}, which stays as it is")
+    of = {None: "", report.items: "all "}.get(report.stored, f"of {report.stored or 0:,} ")
+    tell(console, f"{report.name}: {of}{report.items:,} items saved of {name}, which stays as it is")
     _list(console, "items are lost: no checksum proves their vectors", report.lost, report.lost_ids)
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
     for problem in report.problems:
         tell(console, f"  {one_line(problem)}")
+    tell(console, f"Then: `kinbin drop {name} --damaged`, and `kinbin alias {name} {report.name}`, with --data as here")
 
 
 def _list(console: Any, what: str, count: int, ids: list[str]) -> None:
