@@ -292,10 +292,12 @@ def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:
         return Refusal(code, OWN_TEXTS[code] + (f"; did you mean '{error.near}'?" if error.near else ""))
     if isinstance(error, kinbin.AliasConflict) and error.leading:
         return Refusal(code, f"{OWN_TEXTS[code]}; these lead to it: {', '.join(error.leading)}")
+    # Which collection is damaged where names neither files nor ids; nor do the parts of a configuration that differ.
+    damaged = isinstance(error, kinbin.CorruptData) and bool(error.collection)
     if CODES[code].status >= 500:
-        log.error("library error", exc_info=error, extra={"fields": {"code": code}})
-    # Which parts of a configuration differ, and which collection is damaged where, names neither files nor ids.
-    named = isinstance(error, kinbin.CollectionExists) or (isinstance(error, kinbin.CorruptData) and error.collection)
+        # Each use of a damaged collection is refused: where that was found says no more than the text.
+        log.error(str(error) if damaged else "library error", exc_info=None if damaged else error, extra={"fields": {"code": code}})
+    named = damaged or isinstance(error, kinbin.CollectionExists)
     return Refusal(code, str(error) if named else OWN_TEXTS[code])
 
 

@@ -291,8 +291,10 @@ async def test_trouble_of_the_store_reaches_the_client_as_its_status(
     assert (await app.post("/query", {"vector": [1, 2, 3]}))["results"][0]["id"] == "a"
 
 
-async def test_damage_reaches_the_client_with_its_collection(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the library knows whose files are damaged, the client is told, with what to do."""
+async def test_damage_reaches_the_client_with_its_collection(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the library knows whose files are damaged, the client is told, with what to do, and the log in one line."""
     await app.post("/index", GOOD)
     damage = kinbin.CorruptData("a row is damaged")
     damage.collection = "default"
@@ -303,3 +305,5 @@ async def test_damage_reaches_the_client_with_its_collection(app: App, monkeypat
     monkeypatch.setattr(kinbin.Collection, "add", broken)
     refused = await app.post("/index", GOOD, status=500)
     assert refused["detail"] == f"collection 'default': a row is damaged ({kinbin.CorruptData.advice})"
+    (logged,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert (logged.message, logged.exc_info) == (refused["detail"], None)
