@@ -42,8 +42,11 @@ def repair_command(
 
 def _show(name: str, report: kinbin.RepairReport) -> None:
     console = output_console()
-    of = {None: "", report.items: "all "}.get(report.stored, f"of {report.stored or 0:,} ")
-    tell(console, f"{report.name}: {of}{report.items:,} items saved of {name}, which stays as it is")
+    if report.stored == report.items:
+        saved = f"all {report.items:,}"
+    else:
+        saved = f"{report.items:,}" if report.stored is None else f"{report.items:,} of {report.stored:,}"
+    tell(console, f"{report.name}: {saved} items saved of {name}, which stays as it is")
     _list(console, "items are lost: no checksum proves their vectors", report.lost, report.lost_ids)
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
     for problem in report.problems:

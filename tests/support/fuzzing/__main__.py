@@ -19,8 +19,9 @@ from fuzzing.service import Fuzzed
 DOCUMENT = Path(__file__).resolve().parents[3] / "service" / "openapi.json"
 _ROUND = 2_000
 """Requests after which the collections are as they were."""
-_GROWTH = 96 << 20
-"""Bytes that a server may hold more at the end than when a tenth of the requests was answered: one request alone may hold 32 MiB."""
+_GROWTH = 16 << 20
+"""Bytes that a server may hold more after the last quarter of the requests of a kind. What it holds grows at first: each kind of request
+has its largest one, one alone may hold 32 MiB, and what was held once the allocator keeps."""
 
 
 class Run:
@@ -32,7 +33,8 @@ class Run:
         self.asked = 0
         self.statuses: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
-        self.memory: list[int] = []
+        self.parts: list[list[int]] = []
+        """Of each kind of requests, what was held after each hundredth of all."""
         self._end = time.monotonic() + seconds
 
     @property
@@ -49,19 +51,18 @@ class Run:
                 with self.log.open("a") as file:
                     file.write(json.dumps({"fault": fault, "request": what}) + "\n")
         if self.asked % max(1, self.count // 100) == 0:
-            self.memory.append(self.service.memory())
+            self.parts[-1].append(self.service.memory())
+        if self.asked % max(1, self.count // 10) == 0:
+            print(f"{self.asked:,} requests: the server holds {self.service.memory() / 2**20:.0f} MiB", flush=True)  # noqa: T201
 
     def growth(self) -> int:
-        """Bytes that the server holds more than after a tenth of the requests."""
-        return self.memory[-1] - self.memory[len(self.memory) // 10] if self.memory else 0
-
-    def course(self) -> str:
-        """What the server held after each tenth of the requests, in MiB: whether it ends to grow."""
-        return ", ".join(f"{held / 2**20:.0f}" for held in self.memory[9::10])
+        """Bytes that the server held more after the last quarter of the requests of a kind, at most."""
+        return max((held[-1] - held[-1 - len(held) // 4] for held in self.parts if held), default=0)
 
 
 def _harmed(run: Run, contract: Contract, rng: random.Random, upto: int) -> None:
     snapshots: list[str] = []
+    run.parts.append([])
     while run.asked < upto and not run.over:
         if run.asked % _ROUND == 0:
             run.service.refill()
@@ -83,6 +84,7 @@ def _generated(run: Run, document: dict[str, object], seed: int) -> None:
         run.add(what, faults)
         return run.over
 
+    run.parts.append([])
     while not run.over:
         run.service.refill()
         generated(document, f"http://127.0.0.1:{run.service.server.port}", seed, 10, told)
@@ -121,8 +123,8 @@ def _told(run: Run, alive: bool, tail: str) -> int:
     grown = run.growth()
     lines = [f"{run.asked:,} requests; statuses of the harmed ones: {dict(sorted(run.statuses.items()))}"]
     lines += [f"  {number:,} times: {fault}" for fault, number in run.faults.most_common()]
-    lines.append(f"the server {'lives' if alive else 'DIED'}; memory grew by {grown / 2**20:.0f} MiB (allowed: {_GROWTH >> 20})")
-    lines.append(f"it held after each tenth, in MiB: {run.course()}")
+    lines.append(f"the server {'lives' if alive else 'DIED'}")
+    lines.append(f"after the last quarter of a kind it held {grown / 2**20:.0f} MiB more (allowed: {_GROWTH >> 20})")
     if not alive:
         lines.append(tail)
     print("\n".join(lines), flush=True)  # noqa: T201
