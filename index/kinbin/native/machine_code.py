@@ -96,13 +96,30 @@ class _Source(NamedTuple):
 @cache
 def _read(path: Path) -> _Source:
     content = path.read_bytes()
-    found: list[Path] = []
-    for name in _IMPORT.findall(content):
-        base = _PACKAGE.joinpath(*name.decode().rstrip(".").split(".")[1:])
-        # What comes from a package may come from any of its modules.
-        found += sorted(base.glob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
-    imports = tuple(dict.fromkeys(one for one in found if one.is_file() and one != path))
-    return _Source(hashlib.blake2b(content, digest_size=16).digest(), imports)
+    found = dict.fromkeys(one for name in _IMPORT.findall(content) for one in _files_of(name))
+    found.pop(path, None)
+    return _Source(hashlib.blake2b(content, digest_size=16).digest(), tuple(found))
+
+
+@cache
+def _files_of(name: bytes) -> tuple[Path, ...]:
+    """The sources of a module; of a package all, as what is imported from it may come from any of them."""
+    base = _PACKAGE.joinpath(*name.decode().rstrip(".").split(".")[1:])
+    found = sorted(base.glob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
+    return tuple(one for one in found if one.is_file())
+
+
+_WALKED: set[Path] = set()
+
+
+def _read_all(path: Path) -> None:
+    """Read a file and all that it imports, directly or not, but for what was read before."""
+    waiting = [path]
+    while waiting:
+        one = waiting.pop()
+        if one not in _WALKED:
+            _WALKED.add(one)
+            waiting += _read(one).imports
 
 
 def _reachable(path: Path) -> set[Path]:
@@ -207,7 +224,7 @@ class _Code(_Cache):
         self._source = Path(function.__code__.co_filename)
         self._beside = self._source.parent
         # All that the stamp depends on is read now, while it is what Python has imported.
-        _reachable(self._source)
+        _read_all(self._source)
         body = function.__code__
         self._body = hashlib.blake2b(body.co_code + repr(body.co_names).encode(), digest_size=8).hexdigest()
         plain = re.sub(r"[<>]", "", self.name)
