@@ -1,6 +1,7 @@
 # One menu of commands, the same for people and for CI. `make help` prints it.
 #
 # Variables: DATA and PORT (run, serve), ARGS (more arguments for the program behind test, bench, serve), WORKERS and SCRATCH (test),
+# PART (test-slow),
 # UPGRADE=--upgrade (lock), LEVELS (wheel), FULL=1 and PAPERS (reproduce), IMAGE and ENGINE (image), PYTHON (the interpreter that makes .venv).
 
 SHELL := /bin/bash
@@ -15,6 +16,7 @@ PORT ?= 8080
 ARGS ?=
 WORKERS ?= 2
 UPGRADE ?=
+PART ?=
 LEVELS ?=
 FULL ?=
 PAPERS ?= ./reproduced
@@ -45,7 +47,7 @@ NPM := npm --prefix $(TS) --silent
 MODULES := $(TS)/node_modules/.package-lock.json
 TYPESCRIPT := $(if $(and $(shell command -v node),$(shell command -v npm)),$(TS)/build/.stamp)
 
-.PHONY: help run serve check lint types layers docs-check docs-site test test-quick test-again torture torture-cluster fuzz-api bench reproduce typescript format docs kernels lock wheel image clean
+.PHONY: help run serve check lint types layers docs-check docs-site test test-slow test-all run-tests test-again torture torture-cluster fuzz-api bench reproduce typescript format docs kernels lock wheel image clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,13 +116,18 @@ docs-site: $(VENV)/.dev ## build the documentation site into build/site, and che
 
 # A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
 # would wait for each other, at twice the time. What tests write lies in memory, where there is room (tests/support/scratch.py).
-test: $(VENV)/.dev $(TYPESCRIPT) ## the whole test suite (ARGS="-k words" for a part of it, WORKERS=0 for one process)
+test: AMONG = -m "not slow"
+test: run-tests ## the test suite, six minutes on two cores (ARGS="-k words" for a part of it, WORKERS=0 for one process)
+
+test-slow: AMONG = -m slow $(if $(PART),--part $(PART))
+test-slow: run-tests ## what takes long: campaigns in small, kills, clusters, browsers, statistics (PART=2/6: a sixth of it)
+
+test-all: run-tests ## both
+
+run-tests: $(VENV)/.dev $(TYPESCRIPT)
 	$(WARM_UP)
 	TMPDIR="$(or $(SCRATCH),$$($(BIN)/python tests/support/scratch.py))" $(KEEP_BYTECODE) OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(ARGS)
-
-test-quick: ARGS += -m "not slow"
-test-quick: test ## the suite without what takes the longest: servers, clusters, browsers, kills, statistics (all of it before a change lands)
+		$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 $(AMONG) $(ARGS)
 
 test-again: $(VENV)/.dev ## what failed in the last run of the suite, alone: at most three tests
 	$(BIN)/python tests/support/failed.py 3

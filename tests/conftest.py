@@ -111,9 +111,20 @@ def nursery(nursery_of_session: Nursery) -> Iterator[Nursery]:
     nursery_of_session.end_children()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part 2/6`: of the tests those of the second of six parts; numbers beyond the last begin again, as days of a year do."""
+    parser.addoption("--part", default="1/1", help="K/N: of all test functions those of one of N parts")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with slow tests come first (in random order like all), so that no process is left alone with one at the end."""
+    part, parts = map(int, config.getoption("--part").split("/"))
+    others = [item for item in items if (zlib.crc32(item.nodeid.partition("[")[0].encode()) - part) % parts]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        left = {item.nodeid for item in others}
+        items[:] = [item for item in items if item.nodeid not in left]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

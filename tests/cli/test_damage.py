@@ -339,6 +339,7 @@ def test_repair_tells_of_more_items_than_there_were(three: Path, monkeypatch: py
             database.drop_collection("new")
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_with_the_last_state_is_said_to_be_missing(data: Path) -> None:
     """Items of a later commit that shares rows with an earlier one: an older state record that counts without them is no witness."""
     rows = np.random.default_rng(1).random((300, 8))

@@ -58,6 +58,7 @@ def test_pages_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert peak <= 512
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("other", ["the same", "a dictionary", "another"])
 def test_a_small_file_of_large_texts_is_read_in_parts(tmp_path: Path, other: str) -> None:

@@ -68,6 +68,7 @@ COLUMNS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string(), VIEW, pa.dictionary(pa.int8(), pa.string())], ids=str)
 @pytest.mark.parametrize("rows", [1, 5])

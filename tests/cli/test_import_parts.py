@@ -52,6 +52,7 @@ WRITERS: dict[str, Callable[[Path, NDArray[np.float64]], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_memory_is_bounded_by_one_batch(tmp_path: Path, name: str, rng: np.random.Generator) -> None:
     """Reading a file of 4 MB of numbers in batches of 50 rows never holds more than a quarter of it, in any format."""

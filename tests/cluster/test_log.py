@@ -167,6 +167,7 @@ async def test_full_log_refuses(nats_one: NatsServers) -> None:
         assert await log.last(uid, 0) == 2
 
 
+@pytest.mark.slow
 async def test_log_outlives_its_servers(nats_three: NatsServers) -> None:
     """While servers are killed, one and then all, nothing acknowledged is lost or doubled, and a reader goes on by itself."""
     settings = ClusterSettings(nats=nats_three.addresses)

@@ -63,6 +63,7 @@ def fill(collection: kinbin.Collection, count: int = 200) -> None:
     collection.add([f"v{i}" for i in range(count)], np.random.default_rng(1).random((count, DIM)) + 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("work", ["upkeep", "links"])
 def test_no_error_ends_background_work(

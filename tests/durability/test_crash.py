@@ -66,6 +66,7 @@ def test_killed_at_any_moment(folder: Path, nursery: Nursery) -> None:
     assert sealed > KILLS // 4, "hardly any run was sealed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "in", "after"])
 @pytest.mark.usefixtures("small_runs")
 def test_killed_at_every_transaction_of_a_merge(folder: Path, nursery: Nursery, when: str) -> None:

@@ -141,6 +141,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("foreign") / "data")
 
 
+@pytest.mark.slow
 def test_no_page_of_another_collection_is_believed(sound: Path, tmp_path: Path) -> None:
     """Whichever page it is: answers are right or refused, `check` tells of what is refused, and `repair` saves nothing of the other's."""
     pages = shared_pages(sound, "c", "d")
@@ -171,6 +172,7 @@ def test_without_a_salt_they_are(tmp_path: Path) -> None:
     assert {"exact", "get"} <= found
 
 
+@pytest.mark.slow
 def test_no_page_of_another_field_is_believed(tmp_path: Path) -> None:
     """Two fields of one collection, written by the same adds."""
     own, other = rows(own=True), rows(own=False)

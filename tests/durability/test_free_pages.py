@@ -102,6 +102,7 @@ def long_list(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "collections" / "c" / "data.mdb").read_bytes()
 
 
+@pytest.mark.slow
 def test_writers_refuse_what_check_finds_of_the_list(long_list: bytes, tmp_path: Path) -> None:
     """Bits of the heads of its pages, slots and nodes, and of the heads of large values, its own and those of trees.
 

@@ -121,6 +121,7 @@ def test_repair_takes_no_rows_of_a_commit_that_was_given_up(life: Life) -> None:
     assert (report.lost, report.bare, report.problems) == (0, 0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["items", "owners", "runs", "freelist", "main", "meta"])
 def test_nor_where_something_is_lost(life: Life, tree: str) -> None:
     """What is saved is what was stored last, whatever leaf of the file is zeroed; the rest is told."""
@@ -137,6 +138,7 @@ def test_nor_where_something_is_lost(life: Life, tree: str) -> None:
     assert set(life.state) - set(saved) == set(report.lost_ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", ["newest", "both"])
 def test_nor_where_meta_pages_are_lost(life: Life, pages: str) -> None:
     """The last state is found by its list of trees."""

@@ -34,6 +34,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("action", ["add", "delete", "compact"])
 def test_every_call_that_fails(watched: Nursery, template: Path, tmp_path: Path, action: str, fault: Fault) -> None:

@@ -81,6 +81,7 @@ def wrong_reads(folder: Path, state: State) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_leads_to_no_page_of_an_earlier_state(made: tuple[bytes, State], tmp_path: Path) -> None:
     """Each bit of each page's number that leads to another page of the file: refused, told by `check`, and all is saved by `repair`."""
     data, state = made
@@ -102,6 +103,7 @@ def test_one_flipped_bit_leads_to_no_page_of_an_earlier_state(made: tuple[bytes,
             database.drop_collection(report.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["journal", "owners", "meta"])
 def test_records_of_other_trees_are_no_items(made: tuple[bytes, State], tmp_path: Path, tree: str) -> None:
     """Their checksums are made as those of items are: nothing is said not to be there because one of them stands in its place."""
@@ -120,6 +122,7 @@ def test_records_of_other_trees_are_no_items(made: tuple[bytes, State], tmp_path
                     database.collection("c").delete(lost[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["items", "owners", "main", "meta", "journal"])
 def test_repair_takes_no_page_of_an_earlier_state_for_that_of_a_tree(made: tuple[bytes, State], tmp_path: Path, tree: str) -> None:
     """A free page as it is, with its number, in the place of one of a tree: what is saved is of the last state, or it is said."""

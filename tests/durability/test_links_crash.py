@@ -65,6 +65,7 @@ def all_linked(collection: kinbin.Collection) -> bool:
 # ---------------------------------------------------------------------------------------------- killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "in", "after"])
 @pytest.mark.usefixtures("quiet")
 def test_killed_at_every_transaction_of_linking(folder: Path, nursery: Nursery, when: str) -> None:

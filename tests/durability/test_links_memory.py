@@ -102,6 +102,7 @@ def test_links_come_into_memory_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert where == [(True, False), (True, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts memory that is no file's on Linux only")
 @pytest.mark.parametrize("steps", ["anew", "extended"])

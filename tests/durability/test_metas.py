@@ -103,6 +103,7 @@ def test_exchanged_meta_pages_cost_nothing(file: Path, rng: np.random.Generator)
         assert database.collection("c-repaired").count() == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [1, 100, 143, 4096, 8191])
 def test_what_is_left_of_a_file_is_damage_and_no_other_version(file: Path, left: int) -> None:
     """Nobody is sent to look for another version of Kinbin; nothing is made of it."""
@@ -141,6 +142,7 @@ def flip(file: Path, bit: int, *, number: int) -> None:
         opened.write(bytes([byte ^ 1 << bit % 8]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False])
 def test_no_commit_goes_on_from_a_damaged_meta_page(file: Path, rng: np.random.Generator, seen: bool) -> None:
     """LMDB takes most of the next meta page from the newest: whatever bit of that one flips, nothing is acknowledged until it is whole."""
@@ -169,6 +171,7 @@ def test_no_commit_goes_on_from_a_damaged_meta_page(file: Path, rng: np.random.G
         assert database.check()["c"].ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [(40, 0), (40, 31), (32, 12), (136, 0)], ids=["page size", "page size", "map", "last page"])
 def test_a_meta_page_that_another_process_left_is_looked_at(file: Path, rng: np.random.Generator, harm: tuple[int, int]) -> None:
     """What one process wrote, and harm befell before another one saw it, is held against the file and the page before."""
@@ -188,6 +191,7 @@ def test_a_meta_page_that_another_process_left_is_looked_at(file: Path, rng: np.
             collection.add(["c"], rng.random((1, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["the newest", "both"])
 @pytest.mark.parametrize("bit", [0, 5, 12, 31])
 def test_meta_pages_with_a_wrong_page_size_cost_nothing(file: Path, rng: np.random.Generator, which: str, bit: int) -> None:
@@ -207,6 +211,7 @@ def test_meta_pages_with_a_wrong_page_size_cost_nothing(file: Path, rng: np.rand
         assert (report.items, report.lost) == (ROWS, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("larger", [False, True])  # whether the last commit made the file so
 @pytest.mark.parametrize("table", [False, True])
 @pytest.mark.parametrize("fields", [False, True])

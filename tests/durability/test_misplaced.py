@@ -141,6 +141,7 @@ def wrong(collection: kinbin.Collection, vectors: np.ndarray) -> list[str]:
     return told
 
 
+@pytest.mark.slow
 def test_nothing_wrong_is_answered_and_check_tells(harmed: Path, vectors: np.ndarray) -> None:
     """Each item and each answer is right, or refused; `check` finds what is refused; so it is after `compact`, if that does anything."""
     with kinbin.open(harmed) as database:

@@ -51,6 +51,7 @@ def test_what_was_acknowledged_too_early_is_told(tmp_path: Path, nursery: Nurser
     assert [one for one in found.wrong if "lost or half done" in one], found.table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "in", "after"])
 def test_killed_at_every_transaction_of_building(words: Path, nursery: Nursery, when: str) -> None:
     """Building a pool index that is killed leaves none or a whole one; objects stay, and the next `link` makes it and cleans up."""

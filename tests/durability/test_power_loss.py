@@ -67,6 +67,7 @@ def test_nothing_acknowledged_is_lost(watched: Nursery, tmp_path: Path) -> None:
     assert verdicts(watched, tmp_path, events, 150) == {"": 150}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [{"sync": False}, {"metasync": False}], ids=["sync off", "metasync off"])
 def test_the_simulation_finds_what_is_not_synced(watched: Nursery, tmp_path: Path, flags: dict[str, Any]) -> None:
     """With syncing turned off the same simulation finds lost or damaged data: its silence above means something."""

@@ -121,6 +121,7 @@ NEEDS: dict[str, Callable[[kinbin.Database], object]] = {
 """What cannot be done without knowing the aliases."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["open", "opened again"])
 def test_a_damaged_list_of_aliases_is_told(db: kinbin.Database, tmp_path: Path, again: bool) -> None:
     """A list whose checksum fails is not used: no collection is opened by what may be another name. By their own names all go on.

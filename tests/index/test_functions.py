@@ -114,6 +114,7 @@ def test_kinds_of_objects(
     assert type(item.object) is type(objects[0]) or isinstance(item.object, np.ndarray)
 
 
+@pytest.mark.slow
 def test_pools_are_calibrated_and_found_again(database: kinbin.Database, tmp_path: Path, rng: np.random.Generator) -> None:
     """A pool index of landmarks finds the nearest at the recall that is asked for, and is used again after reopening."""
     X = rng.normal(size=(510, 3)) + 5 * rng.integers(0, 6, (510, 1))

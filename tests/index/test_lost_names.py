@@ -200,6 +200,7 @@ def test_a_file_that_was_removed_is_read_on(db: kinbin.Database) -> None:
         db.collection("c")
 
 
+@pytest.mark.slow
 def test_writers_that_cannot_see_each_other_lose_nothing(db: kinbin.Database) -> None:
     """lock.mdb is removed under a process that writes, and another one makes a new one: both write in turn, and all is there."""
     collection = filled(db)

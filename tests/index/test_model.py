@@ -238,6 +238,7 @@ class Histories(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
+@pytest.mark.slow
 def test_histories() -> None:
     """No history of adds, replaces, deletes, seals, merges and reopens makes an answer differ from the model's."""
     run_state_machine_as_test(Histories, settings=settings(max_examples=min(settings().max_examples, 400), stateful_step_count=50))

@@ -109,6 +109,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / FILE).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["items", "owners", "journal", "runs", "meta"])
 def test_a_flipped_bit_of_what_places_entries_loses_nothing(small: bytes, tmp_path: Path, tree: str) -> None:
     """Heads of leaves, slots, heads of entries, and what leads to large values: what is wrong of one way the other one tells."""

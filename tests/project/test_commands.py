@@ -44,11 +44,12 @@ def test_set_up_installs_by_hash_and_makes_no_download_of_its_own(tmp_path: Path
 
 
 def test_ci_runs_the_commands_that_people_run() -> None:
-    """`.ci/run` can be executed, and is `make check test`; a few failures are tried again."""
+    """`.ci/run` can be executed, and is `make check test`, with a part of what is slow; a few failures are tried again."""
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)
     assert script.read_text(encoding="utf-8").rstrip().endswith("\nmake test || make test-again")
     assert "\nmake check\n" in script.read_text(encoding="utf-8")
+    assert "\nmake test-slow " in script.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("script", [".ci/run", "deploy/build-image", "deploy/entrypoint"])

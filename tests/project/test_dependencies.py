@@ -91,6 +91,7 @@ def test_command_line_declares_what_it_imports() -> None:
     assert used <= names(BASE) | names(EXTRAS["client"]) | names(EXTRAS["images"])
 
 
+@pytest.mark.slow
 def test_commands_on_files_need_no_extra(tmp_path: Path) -> None:
     """Without the server's packages and without the client's, every command on files can be loaded, and collections can be written out."""
     absent = sorted({"fastapi", "httpx", "kinbin_client", "pydantic_settings", "starlette", "uvicorn"})

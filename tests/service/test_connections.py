@@ -346,6 +346,7 @@ def workers_of(pid: int) -> set[int]:
     return {child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [1, 2, 3])
 @pytest.mark.parametrize(
     ("behind", "status"),

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.durability
 _ONCE, _LASTING = background.FAULTS[:3], background.FAULTS[3:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "calls"), [("seal", 20), ("merge", 20), ("link", 16), ("index", 8)])
 def test_work_in_the_background_outlives_failing_calls(
     watched: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_seed: Callable[[], int], name: str, calls: int

@@ -16,6 +16,7 @@ from torture.story import ACTIONS, STEPS, after
 pytestmark = pytest.mark.durability
 
 
+@pytest.mark.slow
 def test_no_power_failure_loses_what_was_acknowledged(watched: Nursery, tmp_path: Path, a_seed: Callable[[], int]) -> None:
     """Files, names and new folders: whatever of the rest is lost, what was acknowledged is there, none by half, and `check` is content."""
     found = power_campaign(watched, tmp_path, a_seed(), 20)

@@ -30,6 +30,7 @@ def nursery() -> Iterator[Nursery]:
         yield nursery
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, form: str) -> None:
     """No flipped bit and no damaged page leads to a wrong answer, a silent omission, a dead process, a loop or a foreign error."""
@@ -39,6 +40,7 @@ def test_damage_is_always_told(nursery: Nursery, tmp_path: Path, form: str) -> N
     assert [case.line() for case in tally.of(GRAVE)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("given_up", GIVEN_UP)
 def test_repair_saves_what_is_whole_and_says_the_rest(nursery: Nursery, tmp_path: Path, form: str, given_up: str) -> None:
@@ -75,6 +77,7 @@ def specimen(specimens: dict[str, tuple[Specimen, Path]]) -> tuple[Specimen, Pat
     return specimens["vector"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_broken_promise_is_told(

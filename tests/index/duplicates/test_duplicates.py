@@ -82,6 +82,7 @@ def found_by(collection: kinbin.Collection, *given: Any, **options: Any) -> Foun
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.recall
 @pytest.mark.parametrize("made", SETS)

@@ -82,6 +82,7 @@ def test_an_answer_that_is_not_read_to_its_end_ends_with_the_collection(db: kinb
         next(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "combine"), [(None, "sum"), ({"colour": 2.0, "texture": 0.5}, "sum"), (None, "product")])
 def test_recall_is_that_of_combined_scores(
     db: kinbin.Database, quiet: None, X: dict[str, Any], weights: dict[str, float] | None, combine: str

@@ -52,6 +52,7 @@ def _form(x: NDArray[Any], dim: int | None) -> Any:
     return x if dim else [{f * 10**12 + 3: float(v) for f, v in enumerate(row) if v} for row in x]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [slice(0, HALF), slice(HALF, None)], ids=["first", "second"])
 @pytest.mark.parametrize("dim", [DIM, None], ids=["narrow", "wide"])
 def test_parts_and_sums_are_those_of_the_definition(

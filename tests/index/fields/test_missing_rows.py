@@ -77,6 +77,7 @@ def test_a_field_with_rows_of_items_that_are_gone_is_told(tmp_path: Path, rng: n
         assert refused or not payloads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["fields/a/data.mdb", "data.mdb"])
 def test_files_of_another_collection_of_the_name_are_told(tmp_path: Path, rng: np.random.Generator, file: str) -> None:
     """Of another database: as many rows of the same numbers, that are of other items. Neither are they built into what is repaired."""

@@ -141,6 +141,7 @@ def _upsert_and_die(connection: Connection, path: str, X: dict[str, Any], write:
     connection.send("done")
 
 
+@pytest.mark.slow
 @pytest.mark.durability
 @pytest.mark.parametrize(("number", "when", "committed"), [(1, "after", False), (3, "in", False), (3, "after", True), (5, "before", True)])
 def test_a_crash_between_steps_leaves_whole_items(

@@ -207,6 +207,7 @@ def test_levels_are_ordered() -> None:
     assert LEVELS["baseline"] == ()
 
 
+@pytest.mark.slow
 def test_the_table_is_what_a_warm_up_calls(tmp_path: Path) -> None:
     """Every kernel that a warm-up calls is compiled ahead of need, in its group, and no other (`make kernels` writes the table)."""
     program = f"""

@@ -26,6 +26,7 @@ def assert_kept(gaps: extremes.Gaps, name: str, where: str) -> None:
         assert gap.min() >= -extremes.ERRORS[name], f"{where}: {what} by {-gap.min()}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", extremes.SCORES)
 def test_no_pair_breaks_a_bound(name: str, rng: np.random.Generator) -> None:
     """Pairs made for it, with signs where the kernel takes them, break no bound, and come near that of collisions."""
@@ -37,6 +38,7 @@ def test_no_pair_breaks_a_bound(name: str, rng: np.random.Generator) -> None:
     assert nearest < 1e-3, "no pair comes near the bound: these pairs prove little"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", extremes.SCORES)
 @pytest.mark.parametrize("set_name", ["photographs", "digits", "photograph contrasts"])
 def test_no_real_pair_breaks_a_bound(set_name: str, name: str, data_set: Callable[[str], dict[str, Any]], rng: np.random.Generator) -> None:

@@ -66,6 +66,7 @@ def test_a_process_that_may_open_no_more_files_says_so(db: kinbin.Database) -> N
         assert db.collection(name).check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_maps")
 def test_a_file_that_grows_is_opened_anew(db: kinbin.Database, nursery: Nursery) -> None:
     """Several times, beside readers of this process and of another one: all of them go on, and nothing is lost."""
