@@ -93,7 +93,7 @@ def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     file.write_bytes(data)
     assert "kinbin recover" in run("check", "--data", filled).stdout
     listed = run("recover", "photos", "--data", filled)
-    assert [line.split(" ")[0] for line in listed.stdout.splitlines()] == ["transaction", "transaction", "kinbin"]
+    assert [line.split(" ")[0] for line in listed.stdout.splitlines()] == ["transaction", "transaction", "`kinbin"]
     told = orjson.loads(run("recover", "photos", "--data", filled, "--json").stdout)
     assert [state["items"] for state in told["states"]] == [21, 20]
     assert told["taken"] is None
@@ -112,5 +112,5 @@ def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     none = run("recover", "photos", "--data", filled)
     assert (none.exit_code, none.stdout) == (
         1,
-        "photos has no sound state: kinbin repair photos may save something; else restore a snapshot\n",
+        f"photos has no sound state: `kinbin repair photos --data {filled}` may save something; else restore a snapshot\n",
     )

@@ -11,7 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinbin_service.cli.options import DEFAULT_DATA, CollectionOption, DataOption, JsonOption, PlaceDataOption, UrlOption, existing_database
+from kinbin_service.cli.options import (
+    DEFAULT_DATA,
+    CollectionOption,
+    DataOption,
+    JsonOption,
+    PlaceDataOption,
+    UrlOption,
+    existing_database,
+    on,
+)
 from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, missing, place
 
@@ -242,5 +251,6 @@ def _show_check(data: Path, reports: dict[str, dict[str, Any]]) -> None:
     if any(report["checked"] and not report["ok"] and not report["advice"] for report in reports.values()):
         tell(
             console,
-            "kinbin repair NAME saves what is whole into a new collection. Or restore a snapshot, or import again from the source.",
+            f"`kinbin repair NAME{on(data)}` saves what is whole into a new collection. "
+            "Or restore a snapshot, or import again from the source.",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -45,6 +46,7 @@ __all__ = [
     "names_in",
     "number_of",
     "numbers_of",
+    "on",
     "parsed_json",
 ]
 
@@ -67,6 +69,13 @@ class Format(StrEnum):
 
 
 DEFAULT_DATA = Path("kinbin-data")
+
+
+def on(data: Path) -> str:
+    """What a command that is advised needs to find this database: it can be copied as it stands."""
+    return "" if data == DEFAULT_DATA else f" --data {shlex.quote(str(data))}"
+
+
 DEFAULT_COLLECTION = "default"
 """The collection of `POST /index` and `POST /query`."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import kinbin
-from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
+from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database, on
 from kinbin_service.cli.output import failing_in_one_line, print_json
 
 __all__ = ["recover_command"]
@@ -41,7 +41,7 @@ def recover_command(
     if as_json:
         print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
     elif transaction is not None:
-        typer.echo(f"{collection} goes on with transaction {transaction}; run `kinbin check`")
+        typer.echo(f"{collection} goes on with transaction {transaction}; run `kinbin check{on(data)}`")
         typer.echo("the file as it was lies beside, as data.mdb.damaged: put in the place of data.mdb it undoes this")
     else:
         for state in states:
@@ -50,13 +50,13 @@ def recover_command(
             typer.echo(f"THESE ARE THE FILES OF {other!r}: put them back, unless they are to go on as {collection}")
         if states:
             typer.echo(
-                f"kinbin recover {collection} --transaction N goes back to one; kinbin repair may save more, and changes nothing here"
+                f"`kinbin recover {collection}{on(data)} --transaction N` goes back to one; `kinbin repair {whole}{on(data)}` may save more, and changes nothing here"
             )
         if not states:
-            typer.echo(f"{collection} has no sound state: kinbin repair {whole} may save something; else restore a snapshot")
+            typer.echo(f"{collection} has no sound state: `kinbin repair {whole}{on(data)}` may save something; else restore a snapshot")
     if fields and not as_json:
         typer.echo(f"This is the file of the items alone. Each field has one of its own, looked at by its name: {', '.join(fields)}")
-        typer.echo(f"`kinbin check --collection {collection}` says which of them is damaged. What goes together is of one commit")
+        typer.echo(f"`kinbin check --collection {collection}{on(data)}` says which of them is damaged. What goes together is of one commit")
     if items and not as_json:
         now = f"{whole} is at commit {items[0].commits:,}, of {items[0].items:,} items"
         typer.echo(f"This is the file of one field. {now}, and is refused where one of them has no row here")

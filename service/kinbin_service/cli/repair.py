@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database
+from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database, on
 from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def repair_command(
     if as_json:
         print_json(asdict(report))
     else:
-        _show(collection, report)
+        _show(collection, report, on(data))
     if report.lost or report.bare or report.problems:
         raise typer.Exit(1)
 
 
-def _show(name: str, report: kinbin.RepairReport) -> None:
+def _show(name: str, report: kinbin.RepairReport, on_data: str) -> None:
     console = output_console()
     if report.stored == report.items:
         saved = f"all {report.items:,}"
@@ -51,7 +51,7 @@ def _show(name: str, report: kinbin.RepairReport) -> None:
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
     for problem in report.problems:
         tell(console, f"  {one_line(problem)}")
-    tell(console, f"Then: `kinbin drop {name} --damaged`, and `kinbin alias {name} {report.name}`, with --data as here")
+    tell(console, f"Then: `kinbin drop {name} --damaged{on_data}`, and `kinbin alias {name} {report.name}{on_data}`")
 
 
 def _list(console: Any, what: str, count: int, ids: list[str]) -> None:
