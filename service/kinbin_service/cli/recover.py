@@ -49,9 +49,8 @@ def recover_command(
         for other in sorted({state.collection for state in states if state.collection not in (None, whose)}):
             typer.echo(f"THESE ARE THE FILES OF {other!r}: put them back, unless they are to go on as {collection}")
         if states:
-            typer.echo(
-                f"`kinbin recover {collection}{on(data)} --transaction N` goes back to one; `kinbin repair {whole}{on(data)}` may save more, and changes nothing here"
-            )
+            back = f"`kinbin recover {collection}{on(data)} --transaction N` goes back to one"
+            typer.echo(f"{back}; `kinbin repair {whole}{on(data)}` may save more, and changes nothing here")
         if not states:
             typer.echo(f"{collection} has no sound state: `kinbin repair {whole}{on(data)}` may save something; else restore a snapshot")
     if fields and not as_json:
