@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from kinbin_service.cli.options import (
     on,
 )
 from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
-from kinbin_service.cli.place import Place, missing, place
+from kinbin_service.cli.place import DatabasePlace, Place, missing, place
 
 if TYPE_CHECKING:
     import kinbin
@@ -67,7 +66,8 @@ def _overview(there: Place, as_json: bool) -> None:
             if code not in _OF_ONE_COLLECTION:
                 raise
             failed[name] = {"code": code, "message": str(error)}
-    aliases = _problem_of_aliases(there.aliases, there.names)
+    # A service may show a key some of its collections only.
+    aliases = _problem_of_aliases(there.database) if isinstance(there, DatabasePlace) else ""
     if as_json:
         print_json(found | {name: {"error": error} for name, error in failed.items()})
     else:
@@ -190,7 +190,7 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         names = None if collection is None else _name_to_check(database, data, collection)
         # In a process of its own: files may be so damaged that reading them ends it.
         reports = {name: _told(report) for name, report in database.check(names).items()}
-        aliases = "" if names else _problem_of_aliases(database.aliases, database.collections)
+        aliases = "" if names else _problem_of_aliases(database)
     bad = [name for name, report in reports.items() if not report["ok"]]
     ok = not (bad or aliases)
     if as_json:
@@ -204,13 +204,13 @@ def check_command(data: DataOption = DEFAULT_DATA, collection: CollectionOption 
         raise typer.Exit(1)
 
 
-def _problem_of_aliases(aliases: Callable[[], dict[str, str]], names: Callable[[], list[str]]) -> str:
+def _problem_of_aliases(database: kinbin.Database) -> str:
     """What is wrong with the list of aliases, and which lead to nothing: a collection is not dropped while one leads there. "": nothing."""
     try:
-        listed, there = aliases(), names()
+        listed, there = database.aliases(), database.collections()
         gone = [alias for alias, name in listed.items() if name not in there]
         # Both may have been removed between the two looks.
-        still = aliases() if gone else {}
+        still = database.aliases() if gone else {}
     except Exception as error:
         if getattr(error, "code", "") != "corrupt_data":
             raise
