@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,6 +16,7 @@ import kinbin
 import service_process
 from kinbin_client import Client
 from kinbin_service.cli import app
+from linked import still
 from service_process import Served, Spawn, spawning
 
 Run = Callable[..., Result]
@@ -33,6 +35,16 @@ def _compiled_once() -> None:
 def data(tmp_path: Path) -> Path:
     """Where a test's database is, or will be."""
     return tmp_path / "db"
+
+
+@pytest.fixture
+def three(data: Path) -> Path:
+    """A database of the collections a, b and c, of 200 items each."""
+    with still(), kinbin.open(data) as database:
+        for seed, name in enumerate("abc"):
+            rows = np.random.default_rng(seed).random((200, 8))
+            database.create_collection(name, dim=8).add([f"{name}{i}" for i in range(200)], rows, [{"row": i} for i in range(200)])
+    return data
 
 
 @pytest.fixture
