@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinbin.hashing.certificate import binomial_tail
-from kinbin.native.jit import inline, owning, strict
+from kinbin.native.jit import inline, inner, owning
 from kinbin.native.memory import (
     count_equal_u16,
     f64_array,
@@ -158,7 +158,7 @@ def _all_zero(counts, first, last):
     return True
 
 
-@strict
+@inner
 def _count_run(run, keys, allowance, starts, ends, counts):
     """Shared-band counts of one sealed run into counts (rows + STRAY,) uint8, zero. Returns (postings read, flags).
 
@@ -205,7 +205,7 @@ def _count_run(run, keys, allowance, starts, ends, counts):
     return read, 0 if total <= allowance else TRUNCATED
 
 
-@strict
+@inner
 def _count_fresh(run, keys, counts):
     """Shared-band counts of the fresh rows, by comparing keys."""
     query = U64(keys.ctypes.data)
@@ -214,7 +214,7 @@ def _count_fresh(run, keys, counts):
         counts[row] = count_equal_u16(stored, query) + count_equal_u16(stored + U64(128), query + U64(128))
 
 
-@strict
+@inner
 def _collect(counts, rows, least, most, listed):
     """List the rows with least … most shared bands, ascending. Returns (listed, rows that share any band).
 
@@ -238,7 +238,7 @@ def _collect(counts, rows, least, most, listed):
     return found, touched
 
 
-@strict
+@inner
 def _sort_by_count(listed, found, counts, order, histogram):
     """Counting sort of listed rows, most shared bands first, older rows first among equals as listed."""
     for c in range(LEVELS):

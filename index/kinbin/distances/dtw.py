@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.distances.ragged import Ragged
-from kinbin.native.jit import inline, reassoc, strict
+from kinbin.native.jit import inline, inner, reassoc, strict
 from kinbin.native.lanes import LANES, warp_lanes
 from kinbin.native.memory import (
     address_of,
@@ -119,7 +119,7 @@ def most_warping_words(numbers: int, room: int, dims: int) -> int:
     return _WORDS + values // 2 + 6 + 3 * (numbers + 2 + LANES) + room // _PART + 2
 
 
-@strict
+@inner
 def lay_out_series(base, values, steps, dims, window, room):
     """Lay a query out at an address with room for `warping_words`. values: the address of (steps, dims) float32, which stay there.
 
@@ -149,7 +149,7 @@ def lay_out_series(base, values, steps, dims, window, room):
     return asked
 
 
-@strict
+@inner
 def _envelope(asked, k):
     """The greatest and the least value in dimension k of the steps at most `radius` away.
 
@@ -176,7 +176,7 @@ def _envelope(asked, k):
             lower[j * asked.dims + k] = item(values, least[down])
 
 
-@strict
+@inner
 def _extremes(asked, k):
     """The greatest and the least of all values in dimension k, eight times each."""
     values = pointer_f32(asked.planes + U64(4 * k * asked.stride))
@@ -239,7 +239,7 @@ def euclidean_squared(one, other, count):
     return total
 
 
-@strict
+@inner
 def _ends(asked, row, steps):
     """The pairs of first and of last steps: every path has them."""
     dims = asked.dims
@@ -250,7 +250,7 @@ def _ends(asked, row, steps):
     return total
 
 
-@strict
+@inner
 def _keogh(asked, row, steps, cutoff):
     """What a row's steps cost at least, summed from the last: `parts[b]` is that of the steps from 8 b on; and `parts[0]` is returned.
 
@@ -274,7 +274,7 @@ def _keogh(asked, row, steps, cutoff):
     return total
 
 
-@strict
+@inner
 def _turn(asked, row, steps):
     """Lay a row out in planes, last step first."""
     values, dims = pointer_f32(row), asked.dims
@@ -284,19 +284,19 @@ def _turn(asked, row, steps):
             turned[k * (steps + LANES) + steps - 1 - j] = item(values, j * dims + k)
 
 
-@strict
+@inner
 def _first(diagonal, steps, wide):
     """The first step of the query that has a cell on an anti-diagonal."""
     return max(0, diagonal - (steps - 1), (diagonal - wide + 1) // 2)
 
 
-@strict
+@inner
 def _last(diagonal, steps, wide):
     """The last step of the query of so many that has a cell on an anti-diagonal."""
     return min(steps - 1, diagonal, (diagonal + wide) // 2)
 
 
-@strict
+@inner
 def _least_of(cells, first, last):
     """The least of the cells first … last of an anti-diagonal."""
     least = np.inf
@@ -305,7 +305,7 @@ def _least_of(cells, first, last):
     return least
 
 
-@strict
+@inner
 def _warp(asked, steps, cutoff):
     """The squared distance to the row that is laid out, or inf as soon as it is known to pass the cutoff.
 
@@ -339,7 +339,7 @@ def _warp(asked, steps, cutoff):
     return cells[before + n]
 
 
-@strict
+@inner
 def warped_squared(asked, row, steps, cutoff):
     """The squared distance of a row from the query, or some number above the cutoff if it is above it.
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.distances.ragged import Ragged
-from kinbin.native.jit import inline, strict
+from kinbin.native.jit import inline, inner, strict
 from kinbin.native.lanes import LANES, least_of_lanes, lower_lanes
 from kinbin.native.memory import address_of, f32_array, f64_array, i64_array, i64_at, item, pointer_f32, u64_array, u64_at
 
@@ -85,7 +85,7 @@ def most_points_words(numbers: int, room: int, dims: int) -> int:
     return _WORDS + 2 * numbers + room + (2 * min(numbers, dims) + 1) * LANES
 
 
-@strict
+@inner
 def lay_out_points(base, values, size, dims, room):
     """Lay a query out at an address with room for `points_words`. values: the address of (size, dims) float32, which stay there."""
     stride = (size + LANES - 1) // LANES * LANES
@@ -115,7 +115,7 @@ def _prepared(base, values, size, dims, room):
     lay_out_points(U64(base), U64(values), size, dims, room)
 
 
-@strict
+@inner
 def _planes(points, size, dims, out):
     """Lay points out in planes; the last one fills them up. Returns the points of a plane."""
     values = pointer_f32(points)
@@ -127,7 +127,7 @@ def _planes(points, size, dims, out):
     return stride
 
 
-@strict
+@inner
 def _directed(points, size, planes, stride, dims, greatest, cutoff):
     """The greater of `greatest` and the directed distance of points from those in planes, all squared; past the cutoff some number above.
 
@@ -147,7 +147,7 @@ def _directed(points, size, planes, stride, dims, greatest, cutoff):
     return greatest
 
 
-@strict
+@inner
 def hausdorff_squared(asked, row, size, cutoff):
     """The squared Hausdorff distance of a row from the query, or some number above the cutoff if it is above it.
 
@@ -164,7 +164,7 @@ def hausdorff_squared(asked, row, size, cutoff):
     return _directed(asked.values, asked.size, asked.turned, stride, asked.dims, there, sure)
 
 
-@strict
+@inner
 def modified_hausdorff(asked, row, size, cutoff):
     """The modified Hausdorff distance of a row from the query, or some number above the cutoff if it is above it.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.native.jit import strict
+from kinbin.native.jit import inner, strict
 
 __all__ = ["note_first"]
 
@@ -57,7 +57,7 @@ def _note(records, ends, hashes, places, out):
         i = j
 
 
-@strict
+@inner
 def _equal(records, ends, one, other):
     a = ends[one - 1] if one > 0 else np.uint64(0)
     b = ends[other - 1] if other > 0 else np.uint64(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.native.jit import inline, strict
+from kinbin.native.jit import inline, inner, strict
 from kinbin.native.memory import prefetch
 from kinbin.rows.asked import asked_of
 from kinbin.segments.descriptors import CORRUPT
@@ -22,7 +22,7 @@ _SMALL = 8
 """Of fewer rows it costs more to note that a bucket is of one cluster."""
 
 
-@strict
+@inner
 def root_of(parents, row):
     """The row that stands for the cluster of a row; the way there is halved."""
     while parents[row] != row:
@@ -53,7 +53,7 @@ def _behind(members, low, high, row):
     return low
 
 
-@strict
+@inner
 def _list(a, buckets, marks, room):
     """List rows behind a that share a bucket with it and have not been listed for it. Returns (how many, whether these are all)."""
     starts, of_rows, bounds, members, merged = buckets
@@ -79,7 +79,7 @@ def _list(a, buckets, marks, room):
     return count, True
 
 
-@strict
+@inner
 def _note_merged(a, buckets, parents):
     """Note which of a row's buckets are of one cluster by now: no row of them need look at them again."""
     starts, of_rows, bounds, members, merged = buckets

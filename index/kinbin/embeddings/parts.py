@@ -13,7 +13,7 @@ import numpy as np
 from kinbin.embeddings.dense import points_of, rows_of
 from kinbin.items.embedding import Embedding, Sample, Settings
 from kinbin.items.kind import Form
-from kinbin.native.jit import strict
+from kinbin.native.jit import inner, strict
 from kinbin.rows.rows import Rows
 
 __all__ = ["PARTS_OF_TIME"]
@@ -68,7 +68,7 @@ def _parts(values, offsets, low, high, out):
                 place = _two(out[i], place, least, low[k], high[k])
 
 
-@strict
+@inner
 def _two(row, place, value, low, high):
     """Write the two features of a number; returns the next place."""
     row[place], row[place + 1] = value - low, high - value

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.native.jit import inline, strict
+from kinbin.native.jit import inline, inner, strict
 
 __all__ = ["WIDTH", "entropies", "entropy_sums", "harmonic_sums", "magnitudes", "shared_sums", "sparse_sums"]
 
@@ -32,7 +32,7 @@ _TWO_52 = 4503599627370496.0
 _PER_LN2 = 1.4426950408889634
 
 
-@strict
+@inner
 def _lay_side_by_side(Y, first, feature, tile):
     """Features feature … of right rows first … first + WIDTH - 1, as tile (LINES, WIDTH). Returns how many; lines past them are 0."""
     count = min(LINES, Y.shape[1] - feature)

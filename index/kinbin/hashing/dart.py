@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinbin.hashing._arrays import check_sizes, plain
 from kinbin.hashing.arithmetic import DOMAIN_DARTS, GAMMA, MAX_BANDS, MAX_ROWS, domain_key, mix64, neglog32, split_feature
-from kinbin.native.jit import inline, owning, strict
+from kinbin.native.jit import inline, inner, owning, strict
 from kinbin.rows.rows import Rows
 
 __all__ = ["DartSampler"]
@@ -90,7 +90,7 @@ def _dart(key, n):  # type: ignore[no-untyped-def]
     return neglog32(h1 >> np.uint64(32)), np.int64((h2 & _LOW) >> _BUCKET_SHIFT), (h2 & _HIGH) | (h1 & _LOW)
 
 
-@strict
+@inner
 def _draw_across(n, m, keys, reached, ends, buckets, darts):  # type: ignore[no-untyped-def]
     """Draw dart n of features 0 … m-1 (vectorised); a dart past its feature's end becomes _NONE."""
     for q in range(m):
@@ -101,7 +101,7 @@ def _draw_across(n, m, keys, reached, ends, buckets, darts):  # type: ignore[no-
         darts[q] = dart if at <= ends[q] else _NONE
 
 
-@strict
+@inner
 def _draw_along(n, m, key, gaps, buckets, darts):  # type: ignore[no-untyped-def]
     """Draw darts n … n+m-1 of one feature (vectorised): the same values as `_draw_across`."""
     for q in range(m):
@@ -111,7 +111,7 @@ def _draw_along(n, m, key, gaps, buckets, darts):  # type: ignore[no-untyped-def
         darts[q] = dart
 
 
-@strict
+@inner
 def _finish_feature(n, key, reached, end, gaps, buckets, darts, lowest):  # type: ignore[no-untyped-def]
     """Draw all darts of one feature from dart n on, in blocks of about as many as are still to come."""
     while True:
@@ -126,7 +126,7 @@ def _finish_feature(n, key, reached, end, gaps, buckets, darts, lowest):  # type
             lowest[buckets[q]] = min(lowest[buckets[q]], darts[q])
 
 
-@strict
+@inner
 def _round(round_key, splits, scaled, work, lowest):  # type: ignore[no-untyped-def]
     """One round of darts of a whole row: lowest (128,) uint64 becomes the lowest dart of each bucket, or _NONE. work: scratch."""
     keys, reached, ends, buckets, darts, gaps = work

@@ -27,7 +27,7 @@ from kinbin.hashing.arithmetic import (
     ordered_log,
     split_feature,
 )
-from kinbin.native.jit import inline, owning, strict
+from kinbin.native.jit import inline, inner, owning, strict
 from kinbin.rows.rows import Rows
 
 __all__ = ["GcwsSampler"]
@@ -111,7 +111,7 @@ def _height(log_weight, r, beta, offset):  # type: ignore[no-untyped-def]
     return (offset + r * (s - np.floor(s))) - log_weight
 
 
-@strict
+@inner
 def _race(slots, logs, first, parameters, x, best, winners):  # type: ignore[no-untyped-def]
     """Run nonzeros through the race of sketch x: the least height wins, the earlier nonzero on a tie.
 

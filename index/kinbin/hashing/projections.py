@@ -31,7 +31,7 @@ from kinbin.hashing.arithmetic import (
     mix64,
 )
 from kinbin.hashing.gaussian import fill_cauchy, fill_gaussians
-from kinbin.native.jit import owning, strict
+from kinbin.native.jit import inner, owning, strict
 from kinbin.rows.rows import Rows
 
 __all__ = ["FAMILIES", "Family", "ProjectionSampler"]
@@ -167,7 +167,7 @@ def _resolve(features, r, table, keys, cauchy, budget, slots):  # type: ignore[n
     return len(features)
 
 
-@strict
+@inner
 def _add(slots, values, parameters, x, first, sums):  # type: ignore[no-untyped-def]
     """Add value × number of nonzeros (slots, values) (m,) to sums (w,) float64, one after the other; numbers first … first+w-1 of x.
 
@@ -198,7 +198,7 @@ def _add(slots, values, parameters, x, first, sums):  # type: ignore[no-untyped-
         q += 1
 
 
-@strict
+@inner
 def _read(sums, codes):  # type: ignore[no-untyped-def]
     """Write codes (w,) uint32 from sums (w × components,) float64: 2 × the first component of the greatest magnitude + its sign."""
     components = sums.shape[0] // codes.shape[0]
@@ -213,7 +213,7 @@ def _read(sums, codes):  # type: ignore[no-untyped-def]
         codes[j] = np.uint32(2 * winner + (1 if best < 0.0 else 0))
 
 
-@strict
+@inner
 def _piece(row, span, rows, table, x, sums, codes, tile):  # type: ignore[no-untyped-def]
     """Project nonzeros p … high-1 of a row on projections first … last-1 of sketch x; write codes if they are the row's last.
 

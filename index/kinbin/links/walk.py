@@ -15,7 +15,7 @@ import numpy as np
 
 from kinbin.codes.folded import rank_of
 from kinbin.codes.nodes import distance_to, node_norm, nodes_of, prefetch_code, probe_node, rank_at, release_probe
-from kinbin.native.jit import inline, owning, strict
+from kinbin.native.jit import inline, inner, owning, strict
 from kinbin.native.memory import move_up, prefetch, put_in_order, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.rows.scratch import BLOCK, MOST_LINKS, walk_of
@@ -291,7 +291,7 @@ def leave(walk, seen, sound, skips):
         visited[node >> 3] = 0
 
 
-@strict
+@inner
 def walk_to(graph, probe, skips, size, walk):
     """The `size` nodes with the nearest codes that a best-first search meets, into the pool, ascending.
 
@@ -429,7 +429,7 @@ def repair(graph, old, renamed, links, building, keys, table):
             _relink(here, keys[:count], (building[0].most, building[0].slack), links[node], table)
 
 
-@strict
+@inner
 def _candidates(graph, old, renamed, own, was, keys, table):
     """Keys of the neighbours that a node keeps (`own`), and of the neighbours of all it had. Returns how many."""
     node = renamed[was]

@@ -4,12 +4,15 @@ Kernels are serial and release the GIL; threads are the caller's business (paral
 process that calls it from several threads). No kernel here may assume finite values away.
 
 `strict`     IEEE arithmetic in the written order: everything whose bits are stored (hashing).
-`reassoc`    lets the compiler reorder sums, so that they vectorise; still respects NaN and infinity.
-`inline`     a strict function that LLVM inlines into its callers; Python cannot call it. (Numba's own inlining infers the types
-             of every copy anew, which took three quarters of the time that kernels take to compile.)
 `owning`     a strict function that may create arrays.
+`inner`      a strict function that only kernels call.
+`inline`     one that LLVM inlines into its callers. (Numba's own inlining infers the types of every copy anew, which took three
+             quarters of the time that kernels take to compile.)
+`reassoc`    lets the compiler reorder sums, so that they vectorise; still respects NaN and infinity. Only kernels call it.
 
-Only the last counts references to arrays. Numba would count them in every function: two atomic instructions for each
+Python cannot call the last three: `inner.py` says what that saves.
+
+Only `owning` functions count references to arrays. Numba would count them in every function: two atomic instructions for each
 array that is handed to another function, a tenth of a walk whose nodes lie in the caches. A function that creates an array
 without being marked does not compile.
 """
@@ -21,16 +24,21 @@ from typing import Any
 
 import numba
 
-from kinbin.native.machine_code import keep_code, keep_from_python
+from kinbin.native.inner import InnerCompiler, keep_from_python
+from kinbin.native.machine_code import keep_code
 
-__all__ = ["inline", "owning", "reassoc", "strict"]
+__all__ = ["inline", "inner", "owning", "reassoc", "strict"]
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Any:
+def _compile(function: Callable[..., Any], *, inner: bool = False, **options: Any) -> Any:
     # Nobody asks for the addresses of kernels as C functions: code for that is left out.
     options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    if inner:
+        options |= {"pipeline_class": InnerCompiler, "no_cpython_wrapper": True, "_nrt": False}
     dispatcher: Any = numba.njit(**options)(function)
-    keep_code(dispatcher)
+    keep_code(dispatcher, inner=inner)
+    if inner:
+        keep_from_python(dispatcher)
     return dispatcher
 
 
@@ -44,13 +52,16 @@ def owning(function: Callable[..., Any]) -> Any:
     return _compile(function)
 
 
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile strictly, for kernels alone; LLVM decides whether to inline it."""
+    return _compile(function, inner=True)
+
+
 def inline(function: Callable[..., Any]) -> Any:
-    """Compile strictly, and inline into the callers."""
-    dispatcher = _compile(function, forceinline=True, _nrt=False, no_cpython_wrapper=True)
-    keep_from_python(dispatcher)
-    return dispatcher
+    """Compile strictly, for kernels alone, and inline into the callers."""
+    return _compile(function, inner=True, forceinline=True)
 
 
 def reassoc(function: Callable[..., Any]) -> Any:
-    """Compile with leave to reorder sums (for scores, never for hashes)."""
-    return _compile(function, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
+    """Compile with leave to reorder sums (for scores, never for hashes), for kernels alone."""
+    return _compile(function, inner=True, fastmath={"reassoc", "nsz", "contract"})

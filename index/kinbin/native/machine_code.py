@@ -1,4 +1,4 @@
-"""Machine code of kernels on disk: where it lies, when it is stale, and who compiles. Kinbin uses numba's internals here only.
+"""Machine code of kernels on disk: where it lies, when it is stale, who compiles. Numba's internals are used here and in `inner` only.
 
 1. Code is stale when the source changed that it was compiled from: a kernel's own file, and all that it imports of Kinbin, for
    callees are inlined and constants frozen. (Numba watches a function's own file only, so that stored hashes might change their
@@ -36,6 +36,8 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types import unliteral
 
+from kinbin.native.inner import rebuilt
+
 __all__ = [
     "CALLED_WITHIN",
     "LEVELS",
@@ -44,7 +46,6 @@ __all__ = [
     "files_of",
     "is_ready",
     "keep_code",
-    "keep_from_python",
     "stamp",
     "target_name",
     "writable_folder",
@@ -219,7 +220,9 @@ def writable_folder(beside: Path) -> Path | None:
 class _Code(_Cache):
     """The code of one kernel, for each combination of argument types: what numba calls its cache."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], inner: bool) -> None:
+        """inner: only kernels call it (`native.inner`)."""
+        self.inner = inner
         self.name = f"{function.__module__}.{function.__qualname__}"
         self._source = Path(function.__code__.co_filename)
         self._beside = self._source.parent
@@ -269,7 +272,8 @@ class _Code(_Cache):
         target_context.refresh()
         for file, key in self.find(sig, target_context.codegen()):
             try:
-                return CompileResult._rebuild(target_context, *file.load(key))
+                kept = file.load(key)
+                return rebuilt(target_context, kept) if self.inner else CompileResult._rebuild(target_context, *kept)
             except _DAMAGED as error:
                 log.warning("machine code of %s is damaged and is compiled again: %s", self.name, error)
         return None
@@ -285,11 +289,14 @@ class _Code(_Cache):
             log.warning("machine code of %s is not kept: %s", self.name, error)
 
 
-def keep_code(dispatcher: Any) -> None:
-    """Let a kernel's code be kept on disk and be shared by all processes; not that of closures, which hold more than their source says."""
+def keep_code(dispatcher: Any, *, inner: bool) -> None:
+    """Let a kernel's code be kept on disk and be shared by all processes; not that of closures, which hold more than their source says.
+
+    inner: only kernels call it (`native.inner`).
+    """
     if dispatcher.py_func.__closure__ is not None:
         return
-    code = dispatcher._cache = _Code(dispatcher.py_func)
+    code = dispatcher._cache = _Code(dispatcher.py_func, inner)
     compile_ = dispatcher.compile
 
     def compile_once(types: Any) -> Any:
@@ -313,19 +320,6 @@ def keep_code(dispatcher: Any) -> None:
         return template_of(tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()})
 
     dispatcher.get_call_template = template_without_literals
-
-
-def keep_from_python(dispatcher: Any) -> None:
-    """Refuse calls from Python, for which there is no code, of a kernel that other kernels inline."""
-
-    def add_overload(result: Any) -> None:
-        dispatcher.overloads[tuple(result.signature.args)] = result
-
-    def refuse(*_args: Any, **_options: Any) -> Any:
-        raise TypeError(f"{dispatcher.py_func.__qualname__} is called by kernels only")
-
-    dispatcher.add_overload = add_overload
-    dispatcher._compile_for_args = refuse
 
 
 def is_ready(dispatcher: Any, types: tuple[Any, ...]) -> bool:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinbin.native.jit import inline, strict
-from kinbin.native.memory import f32_array, float64_at, u64_array, u64_at
+from kinbin.native.jit import inline, inner
+from kinbin.native.memory import f32_array, float64_at, u32_array, u64_array, u64_at
 from kinbin.native.records import Layout
 
 __all__ = [
@@ -170,7 +170,7 @@ def _second_cell(feature, factor, shift):
     return (hashed >> shift) ^ (((hashed << bits) >> shift) | U64(1))
 
 
-@strict
+@inner
 def _place(index, keys, count, factor, shift, alone):
     """Give each feature its cell; alone: only first cells. Returns 0 or 1, whether second cells are used; -1 (all clear) if it failed."""
     second = 0
@@ -204,7 +204,7 @@ def _clear(features, factor, shift, index):
         index[_second_cell(features[x], factor, shift)] = 0
 
 
-@strict
+@inner
 def fill_lookup(lookup, features, values, scale):
     """Lay a query, times `scale`, out in clear cells. Cost, if wide: 5 ns a nonzero, to be cleared included."""
     wide, cells, keys, weights = lookup
@@ -225,7 +225,7 @@ def fill_lookup(lookup, features, values, scale):
     while 1 << bits < len(cells):
         bits += 1
     shift = U64(64 - bits)
-    index = cells.view(np.uint32)
+    index = u32_array(U64(cells.ctypes.data), len(cells))
     second = -1
     tries = 0
     # A damaged row may have a feature three times, which no hash can place.
@@ -237,7 +237,7 @@ def fill_lookup(lookup, features, values, scale):
     keys[-3], keys[-2], keys[-1] = factor, shift, U64(max(second, 0))
 
 
-@strict
+@inner
 def clear_lookup(lookup, features):
     """Undo `fill_lookup`."""
     wide, cells, keys, _ = lookup
@@ -245,7 +245,7 @@ def clear_lookup(lookup, features):
         for x in range(len(features)):
             cells[features[x]] = np.float32(0.0)
         return
-    _clear(features, keys[-3], keys[-2], cells.view(np.uint32))
+    _clear(features, keys[-3], keys[-2], u32_array(U64(cells.ctypes.data), len(cells)))
 
 
 @inline
@@ -268,7 +268,7 @@ class Wide(NamedTuple):
 @inline
 def wide_of(cells, keys, weights):
     """The wide look-up of these arrays."""
-    return Wide(cells.view(np.uint32), keys, weights, keys[-3], keys[-2])
+    return Wide(u32_array(U64(cells.ctypes.data), len(cells)), keys, weights, keys[-3], keys[-2])
 
 
 @inline

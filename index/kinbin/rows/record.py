@@ -14,12 +14,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinbin.native.jit import inline, owning, strict
+from kinbin.native.jit import inline, inner, owning, strict
 from kinbin.native.memory import (
+    f32_array,
+    f64_array,
     float32_at,
     float64_at,
+    u16_array,
     u16_at,
+    u32_array,
     u32_at,
+    u64_array,
     u64_at,
 )
 
@@ -99,24 +104,24 @@ def pack_rows(indptr, features, values, norms, wide, offsets, out):
     for i in range(len(norms)):
         a = indptr[i]
         nnz = indptr[i + 1] - a
-        o = offsets[i]
-        out[o : o + 8].view(np.float64)[0] = norms[i]
-        out[o + 8 : o + 12].view(np.uint32)[0] = nnz
-        p = o + 16
+        record = base + U64(offsets[i])
+        f64_array(record, 1)[0] = norms[i]
+        u32_array(record + U64(8), 1)[0] = np.uint32(nnz)
+        place = record + U64(HEADER)
         if wide:
-            f64 = out[p : p + 8 * nnz].view(np.uint64)
+            wide_features = u64_array(place, nnz)
             for x in range(nnz):
-                f64[x] = features[a + x]
-            p += 8 * nnz
+                wide_features[x] = features[a + x]
+            place += U64(8 * nnz)
         else:
-            f16 = out[p : p + 2 * nnz].view(np.uint16)
+            narrow_features = u16_array(place, nnz)
             for x in range(nnz):
-                f16[x] = features[a + x]
-            p += (2 * nnz + 3) // 4 * 4
-        v = out[p : p + 4 * nnz].view(np.float32)
+                narrow_features[x] = np.uint16(features[a + x])
+            place += U64((2 * nnz + 3) // 4 * 4)
+        stored = f32_array(place, nnz)
         for x in range(nnz):
-            v[x] = values[a + x]
-        out[o + CHECK_AT : o + HEADER].view(np.uint32)[0] = _check(base + U64(o), wide)
+            stored[x] = values[a + x]
+        u32_array(record + U64(CHECK_AT), 1)[0] = _check(record, wide)
 
 
 @inline
@@ -128,7 +133,7 @@ def _fits(address, room, wide):
     return nnz >= 1 and record_bytes(nnz, wide) <= room
 
 
-@strict
+@inner
 def four_are_sound(places, wide):
     """Whether the records at four places (address, bytes of room) fit there and have the checks they were written with.
 

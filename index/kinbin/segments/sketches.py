@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.native.calls import call_sketch
-from kinbin.native.jit import strict
+from kinbin.native.jit import inner, strict
 from kinbin.native.memory import address_of, float32_at, u32_at
 from kinbin.rows.record import HEADER, record_bytes
 from kinbin.segments.run import Run
@@ -43,7 +43,7 @@ class Sketches:
         return address_of(self.values), address_of(self.sizes), address_of(self.frame) if len(self.frame) else 0
 
 
-@strict
+@inner
 def _numbers(address, room):
     """(where the numbers of a record begin, how many there are); 0 of one that does not fit its room."""
     if room < HEADER:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinbin.native.jit import inline, strict
+from kinbin.native.jit import inline, inner, strict
 from kinbin.native.memory import u8_at, u16_at, u32_array, u32_at, u64_at
 from kinbin.native.records import Layout
 from kinbin.storage.format import MOST_ROWS
@@ -221,7 +221,7 @@ def _leads_somewhere(tree, place, node, kind):
     return key_bytes > 0 and _value_fits(tree, place, node, key_bytes)
 
 
-@strict
+@inner
 def _look_through(tree, number):
     """Whether a page is what it should be: the number of its nodes, or DAMAGED."""
     place = _page(tree, number)
@@ -288,7 +288,7 @@ def _is_between(place, nodes, leaf, least, beyond):
     return True
 
 
-@strict
+@inner
 def _descend(tree, key, size, path):
     """Go down to the leaf where a key belongs.
 
@@ -330,7 +330,7 @@ def _descend(tree, key, size, path):
     return DAMAGED, False
 
 
-@strict
+@inner
 def _is_placed(tree, path, depth):
     """Whether the pages of a path lie between the keys of the branches above them: none is another one's, which ascends as well."""
     least, beyond = U64(0), U64(0)
@@ -346,7 +346,7 @@ def _is_placed(tree, path, depth):
     return True
 
 
-@strict
+@inner
 def _step(tree, path, depth, direction):
     """Go to the leaf before (-1) or behind (1). Returns 1, 0 if there is none, or DAMAGED."""
     d = depth - 1
@@ -387,14 +387,14 @@ def _holds(tree, node):
     return size >= 4 and _crc32(value + U64(4), size - 4, _crc32(key, key_bytes, np.uint32(tree.salt))) == u32_at(value)
 
 
-@strict
+@inner
 def _is_proof(tree, node, key, size, direction):
     """Whether a record lies on one side of a key, and is sound."""
     there, there_size = _key(node)
     return _compare(there, there_size, key, size) * direction > 0 and (not tree.how & SEALED or _holds(tree, node))
 
 
-@strict
+@inner
 def _is_beside(tree, key, size, path, depth, direction):
     """Whether the neighbour of a key that is not there, in the leaf beside, lies on its side of it, and is sound. path stays as it is."""
     for d in range(depth + 1):
@@ -406,7 +406,7 @@ def _is_beside(tree, key, size, path, depth, direction):
     return proof
 
 
-@strict
+@inner
 def _is_first(tree, key, size, path, depth):
     """Whether it is proved that no record at or behind a key was left out: the one before it, if there is any, lies before it."""
     i = path[1, depth]
@@ -415,7 +415,7 @@ def _is_first(tree, key, size, path, depth):
     return _is_beside(tree, key, size, path, depth, -1)
 
 
-@strict
+@inner
 def _is_absent(tree, key, size, path, depth):
     """Whether it is proved that a key is not there: its neighbours follow each other."""
     if not _is_first(tree, key, size, path, depth):
@@ -426,7 +426,7 @@ def _is_absent(tree, key, size, path, depth):
     return _is_beside(tree, key, size, path, depth, 1)
 
 
-@strict
+@inner
 def _beside_are_sound(tree, path, depth):
     """Whether the leaves before and behind the one at the end of a path are what they should be. The path is changed."""
     for d in range(depth + 1):

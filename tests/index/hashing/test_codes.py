@@ -27,6 +27,7 @@ from kinbin.hashing import (
     projections,
 )
 from kinbin.hashing.gcws import _race
+from kinbin.native.jit import strict
 from kinbin.rows.rows import Rows
 
 pytestmark = pytest.mark.slow
@@ -284,6 +285,12 @@ def test_every_kernel_is_strict_serial_and_releases_the_interpreter() -> None:
         assert not options.get("parallel"), name
 
 
+@strict
+def raced(slots, logs, last, parameters, best, winners):  # type: ignore[no-untyped-def]
+    """Let nonzeros race."""
+    _race(slots, logs, last, parameters, 0, best, winners)
+
+
 @pytest.mark.parametrize("count", [2, 4, 5, 9])
 def test_the_first_nonzero_wins_a_tie(count: int) -> None:
     """Nonzeros of equal height keep the order of the row, inside a group of four and after it."""
@@ -291,9 +298,9 @@ def test_the_first_nonzero_wins_a_tie(count: int) -> None:
     best, winners = np.full(5, np.inf, np.float32), np.zeros(5, np.int32)
     logs = np.full(count, -1.0, np.float32)
     logs[0] = -2.0
-    _race(np.arange(count, dtype=np.int32), logs, 3, parameters, 0, best, winners)
+    raced(np.arange(count, dtype=np.int32), logs, 3, parameters, best, winners)
     assert np.all(winners == 4)
-    _race(np.arange(count, dtype=np.int32), logs, 100, parameters, 0, best, winners)
+    raced(np.arange(count, dtype=np.int32), logs, 100, parameters, best, winners)
     assert np.all(winners == 4)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -176,14 +177,28 @@ with lock_file(Path({str(tmp_path)!r})) as descriptor:
         assert lock_byte(descriptor, 5, wait=True)
 
 
-def test_a_kernel_that_is_inlined_cannot_be_called() -> None:
+def test_what_only_kernels_call_cannot_be_called() -> None:
     """Python is told so, where there is no code for it to call, also after a kernel has compiled it."""
     from kinbin.hashing.arithmetic import mix64
+    from kinbin.rows.lookup import clear_lookup
+    from kinbin.spaces.shared import shared_narrow
 
     for _ in range(2):
-        with pytest.raises(TypeError, match="called by kernels only"):
-            mix64(3)
+        for function, arguments in ((mix64, (3,)), (clear_lookup, (None, None)), (shared_narrow, (0, 1, 1.0, None))):
+            with pytest.raises(TypeError, match="called by kernels only"):
+                function(*arguments)
         kinbin.warm_up(groups=["small"])
+
+
+def test_what_only_kernels_call_is_made_into_no_machine_code(kernel: Path) -> None:
+    """It is kept as intermediate code, which another process links into a kernel that it compiles, and has not to compile again."""
+    assert call(kernel)[:2] == ("8.0", 2)
+    (kept,) = (kernel / "__pycache__").glob("*twice*.nbc")
+    (_, kind, bitcode), *_ = pickle.loads(kept.read_bytes())
+    assert (kind, bitcode[:4]) == ("bitcode", b"BC\xc0\xde")
+    for path in (kernel / "__pycache__").glob("*total*"):
+        path.unlink()
+    assert call(kernel)[:2] == ("8.0", 1)
 
 
 def test_code_that_came_with_the_package_is_used(package: Path, kernel: Path, tmp_path: Path) -> None:
