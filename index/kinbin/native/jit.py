@@ -10,7 +10,7 @@ process that calls it from several threads). No kernel here may assume finite va
              quarters of the time that kernels take to compile.)
 `reassoc`    lets the compiler reorder sums, so that they vectorise; still respects NaN and infinity. Only kernels call it.
 
-Python cannot call the last three: `inner.py` says what that saves.
+Python cannot call the last three: `libraries.py` says what that saves.
 
 Only `owning` functions count references to arrays. Numba would count them in every function: two atomic instructions for each
 array that is handed to another function, a tenth of a walk whose nodes lie in the caches. A function that creates an array
@@ -24,7 +24,7 @@ from typing import Any
 
 import numba
 
-from kinbin.native.inner import InnerCompiler, keep_from_python
+from kinbin.native.libraries import InnerCompiler, keep_from_python
 from kinbin.native.machine_code import keep_code
 
 __all__ = ["inline", "inner", "owning", "reassoc", "strict"]
@@ -36,7 +36,7 @@ def _compile(function: Callable[..., Any], *, inner: bool = False, **options: An
     if inner:
         options |= {"pipeline_class": InnerCompiler, "no_cpython_wrapper": True, "_nrt": False}
     dispatcher: Any = numba.njit(**options)(function)
-    keep_code(dispatcher, inner=inner)
+    keep_code(dispatcher)
     if inner:
         keep_from_python(dispatcher)
     return dispatcher

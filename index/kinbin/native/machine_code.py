@@ -1,4 +1,4 @@
-"""Machine code of kernels on disk: where it lies, when it is stale, who compiles. Numba's internals are used here and in `inner` only.
+"""Machine code of kernels on disk: where it lies, when it is stale, who compiles. Numba's internals are used here and in `libraries` only.
 
 1. Code is stale when the source changed that it was compiled from: a kernel's own file, and all that it imports of Kinbin, for
    callees are inlined and constants frozen. (Numba watches a function's own file only, so that stored hashes might change their
@@ -32,11 +32,10 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 from numba.core import config as numba_config
 from numba.core.caching import IndexDataCacheFile, _Cache
-from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types import unliteral
 
-from kinbin.native.inner import rebuilt
+from kinbin.native.libraries import rebuilt, reduced
 
 __all__ = [
     "CALLED_WITHIN",
@@ -220,9 +219,7 @@ def writable_folder(beside: Path) -> Path | None:
 class _Code(_Cache):
     """The code of one kernel, for each combination of argument types: what numba calls its cache."""
 
-    def __init__(self, function: Callable[..., Any], inner: bool) -> None:
-        """inner: only kernels call it (`native.inner`)."""
-        self.inner = inner
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}"
         self._source = Path(function.__code__.co_filename)
         self._beside = self._source.parent
@@ -272,8 +269,7 @@ class _Code(_Cache):
         target_context.refresh()
         for file, key in self.find(sig, target_context.codegen()):
             try:
-                kept = file.load(key)
-                return rebuilt(target_context, kept) if self.inner else CompileResult._rebuild(target_context, *kept)
+                return rebuilt(target_context, file.load(key))
             except _DAMAGED as error:
                 log.warning("machine code of %s is damaged and is compiled again: %s", self.name, error)
         return None
@@ -284,19 +280,16 @@ class _Code(_Cache):
         if folder is None:
             return
         try:
-            self._file(folder).save((sig, data.codegen.magic_tuple(), self._body), data._reduce())
+            self._file(folder).save((sig, data.codegen.magic_tuple(), self._body), reduced(data))
         except OSError as error:
             log.warning("machine code of %s is not kept: %s", self.name, error)
 
 
-def keep_code(dispatcher: Any, *, inner: bool) -> None:
-    """Let a kernel's code be kept on disk and be shared by all processes; not that of closures, which hold more than their source says.
-
-    inner: only kernels call it (`native.inner`).
-    """
+def keep_code(dispatcher: Any) -> None:
+    """Let a kernel's code be kept on disk and be shared by all processes; not that of closures, which hold more than their source says."""
     if dispatcher.py_func.__closure__ is not None:
         return
-    code = dispatcher._cache = _Code(dispatcher.py_func, inner)
+    code = dispatcher._cache = _Code(dispatcher.py_func)
     compile_ = dispatcher.compile
 
     def compile_once(types: Any) -> Any:

@@ -194,8 +194,8 @@ def test_what_only_kernels_call_is_made_into_no_machine_code(kernel: Path) -> No
     """It is kept as intermediate code, which another process links into a kernel that it compiles, and has not to compile again."""
     assert call(kernel)[:2] == ("8.0", 2)
     (kept,) = (kernel / "__pycache__").glob("*twice*.nbc")
-    (_, kind, bitcode), *_ = pickle.loads(kept.read_bytes())
-    assert (kind, bitcode[:4]) == ("bitcode", b"BC\xc0\xde")
+    (_, parts), *_ = pickle.loads(kept.read_bytes())
+    assert [part[:4] for part in parts] == [b"BC\xc0\xde"]
     for path in (kernel / "__pycache__").glob("*total*"):
         path.unlink()
     assert call(kernel)[:2] == ("8.0", 1)
@@ -214,6 +214,30 @@ def test_code_that_came_with_the_package_is_used(package: Path, kernel: Path, tm
     assert run(program, kernel, NUMBA_CACHE_DIR=empty).stdout.split() == ["8.0", "0"]
     assert not Path(empty).exists()
     assert run(program, kernel, NUMBA_CACHE_DIR=empty, NUMBA_CPU_NAME="x86-64").stdout.split() == ["8.0", "2"]
+
+
+MORE = """
+import numpy as np
+from numba.core import event
+from kinbin.native.jit import strict
+from sums import total
+
+@strict
+def halved(values):
+    return total(values) / 2
+
+if __name__ == "__mp_main__":
+    compiled = event.RecordingListener()
+    event.register("numba:compile", compiled)
+    print(halved(np.ones(4)), sum(kind.is_start for _, kind in compiled.buffer))
+"""
+
+
+def test_a_kernel_that_was_kept_is_called_by_another(kernel: Path) -> None:
+    """Its intermediate code is kept as well: the caller alone is compiled."""
+    run("import numpy, sums; sums.total(numpy.ones(4))", kernel)
+    (kernel / "more.py").write_text(MORE)
+    assert run(CALL.format(path=str(kernel / "more.py")), kernel).stdout.split() == ["4.0", "1"]
 
 
 def test_levels_are_ordered() -> None:
