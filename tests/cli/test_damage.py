@@ -498,6 +498,30 @@ def test_recover_says_whose_files_it_lists(three: Path, run: Run) -> None:
     assert "THESE ARE" not in run("recover", "c", "--data", three).stdout
 
 
+def test_recover_says_whose_files_were_taken(three: Path, run: Run) -> None:
+    """A collection that was moved by hand goes on under its new name, and whoever says so is told whose it was."""
+    (three / "collections" / "c").rename(three / "collections" / "moved")
+    last = orjson.loads(run("recover", "moved", "--data", three, "--json").stdout)["states"][0]["transaction"]
+    taken = run("recover", "moved", "--transaction", last, "--data", three)
+    assert (taken.exit_code, "THESE WERE THE FILES OF 'c': what is in them is moved now" in taken.stdout) == (0, True)
+    last = orjson.loads(run("recover", "moved", "--data", three, "--json").stdout)["states"][0]
+    assert last["collection"] == "moved"
+
+
+def test_what_is_advised_after_a_repair_by_an_alias_can_be_done(three: Path, run: Run) -> None:
+    """The alias is set to the new collection, and then the damaged one is dropped, by its own name: an alias cannot be dropped."""
+    assert run("alias", "used", "b", "--data", three).exit_code == 0
+    harmed(three, "b")
+    said = " ".join(run("repair", "used", "--data", three).stdout.split())
+    commands = [command.split()[1:] for command in re.findall(r"`([^`]*)`", said)]
+    assert [command[0] for command in commands] == ["alias", "drop"]
+    for command in commands:
+        assert run(*command, *(["--yes"] if command[0] == "drop" else [])).exit_code == 0
+    with kinbin.open(three) as database:
+        assert (database.collections(), database.aliases()) == (["a", "b-repaired", "c"], {"used": "b-repaired"})
+        assert database.collection("used").count() == 200
+
+
 def test_nothing_is_made_where_nothing_can_be_saved(three: Path, run: Run) -> None:
     """Of a file that is cut before its last state, and has no item in the one before, repair makes no empty collection."""
     file = three / "collections" / "b" / FILE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -174,3 +175,37 @@ def test_links_that_are_extended_are_those_that_were_verified(tmp_path: Path, pa
         assert again.stats()["links"]["rows"] == len(rows)
         for row in range(0, len(rows), 50):
             assert list(again.query(rows[row], k=1, mode="exact").ids) == [ids[row]]
+
+
+@pytest.fixture
+def of_format_2(tmp_path: Path) -> Iterator[Open]:
+    """A collection that an older release wrote, whose runs list no checks of their rows, opened and read; and its file."""
+    with tarfile.open(Path(__file__).parents[1] / "data" / "format_v2.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.collection("dense")
+        collection.query(np.ones(collection.config.dim), mode="exact")
+        yield collection, tmp_path / "collections" / "dense" / "data.mdb"
+
+
+def test_rows_of_older_runs_are_verified_at_each_merge(of_format_2: Open) -> None:
+    """Two rows that change places under a process are sound in themselves: a merge refuses them, and changes nothing."""
+    collection, file = of_format_2
+    with collection._store.read() as reader:
+        (run,) = collection._views.at(reader).runs
+        assert not len(run.checks)
+    ends = np.append(run.offsets, run.lengths[0]).astype(int)
+    one, other = next((i, j) for i in range(run.rows) for j in range(i) if ends[i + 1] - ends[i] == ends[j + 1] - ends[j])
+    size = ends[one + 1] - ends[one]
+    pages = PageMap.of(file.read_bytes())
+    (node,) = [node for leaf in pages.leaves["runs"] for node in pages.nodes(leaf) if node.key[4:5] == fmt.Part.BLOCK]
+    places = [node.value_at + fmt.VALUE_HEADER + ends[row] for row in (one, other)]
+    records = [file.read_bytes()[place : place + size] for place in places]
+    assert records[0] != records[1]
+    for place, record in zip(places, reversed(records), strict=True):
+        write(file, place, record)
+    collection.delete([collection.scroll(limit=1).items[0].id])
+    harmed = file.read_bytes()
+    with pytest.raises(kinbin.CorruptData):
+        collection.compact()
+    assert PageMap.of(file.read_bytes()).leaves["runs"] == PageMap.of(harmed).leaves["runs"]

@@ -120,6 +120,18 @@ def test_a_damaged_backup_restores_nothing(filled: kinbin.Database, tmp_path: Pa
         assert (other.collections(), other.aliases()) == ([], {})
 
 
+def test_what_is_sound_of_a_damaged_backup_is_restored_alone(filled: kinbin.Database, tmp_path: Path) -> None:
+    """A refusal names the file and says how the others are restored; it can be done."""
+    filled.backup(tmp_path / "backup")
+    flipped(tmp_path / "backup" / "c.kinbin")
+    with kinbin.open(tmp_path / "other") as other:
+        with pytest.raises(kinbin.CorruptData, match=r"c\.kinbin of the backup is missing, damaged") as refused:
+            other.restore_backup(tmp_path / "backup")
+        assert "kinbin restore BACKUP/NAME.kinbin NAME" in refused.value.advice
+        other.restore(tmp_path / "backup" / "a.kinbin", "a")
+        assert other.collection("a").count() == filled.collection("a").count()
+
+
 def test_aliases_that_fail_leave_nothing(filled: kinbin.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error at the last alias takes back the aliases before it and all collections."""
     filled.backup(tmp_path / "backup")

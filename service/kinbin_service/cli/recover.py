@@ -41,12 +41,14 @@ def recover_command(
     if as_json:
         print_json({"collection": collection, "states": [asdict(state) for state in states], "taken": transaction})
     elif transaction is not None:
+        for other in _others([state for state in states if state.transaction == transaction], whose):
+            typer.echo(f"THESE WERE THE FILES OF {other!r}: what is in them is {collection} now")
         typer.echo(f"{collection} goes on with transaction {transaction}; run `kinbin check{on(data)}`")
         typer.echo("the file as it was lies beside, as data.mdb.damaged: put in the place of data.mdb it undoes this")
     else:
         for state in states:
             typer.echo(_line(state, bool(field)))
-        for other in sorted({state.collection for state in states if state.collection not in (None, whose)}):
+        for other in _others(states, whose):
             typer.echo(f"THESE ARE THE FILES OF {other!r}: put them back, unless they are to go on as {collection}")
         if states:
             back = f"`kinbin recover {collection}{on(data)} --transaction N` goes back to one"
@@ -61,6 +63,11 @@ def recover_command(
         typer.echo(f"This is the file of one field. {now}, and is refused where one of them has no row here")
     if not states:
         raise typer.Exit(1)
+
+
+def _others(states: list[kinbin.Recoverable], whose: str) -> list[str]:
+    """Of which collections besides the one that is meant states are, by what they say."""
+    return sorted({state.collection for state in states if state.collection not in (None, whose)})
 
 
 def _line(state: kinbin.Recoverable, of_field: bool) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import kinbin
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption, existing_database, on
 from kinbin_service.cli.output import failing_in_one_line, one_line, output_console, print_json, tell
-
-if TYPE_CHECKING:
-    import kinbin
 
 __all__ = ["repair_command"]
 
@@ -32,15 +30,17 @@ def repair_command(
     """
     with failing_in_one_line(as_json), existing_database(data) as database:
         report = database.repair(collection, into)
+        meant = database.aliases().get(collection)
     if as_json:
         print_json(asdict(report))
     else:
-        _show(collection, report, on(data))
+        _show(report, collection, meant, on(data))
     if report.lost or report.bare or report.problems:
         raise typer.Exit(1)
 
 
-def _show(name: str, report: kinbin.RepairReport, on_data: str) -> None:
+def _show(report: kinbin.RepairReport, name: str, meant: str | None, on_data: str) -> None:
+    """meant: the collection, where its name is an alias."""
     console = output_console()
     if report.stored == report.items:
         saved = f"all {report.items:,}"
@@ -51,7 +51,9 @@ def _show(name: str, report: kinbin.RepairReport, on_data: str) -> None:
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
     for problem in report.problems:
         tell(console, f"  {one_line(problem)}")
-    tell(console, f"Then: `kinbin drop {name} --damaged{on_data}`, and `kinbin alias {name} {report.name}{on_data}`")
+    drop, alias = f"`kinbin drop {meant or name} --damaged{on_data}`", f"`kinbin alias {name} {report.name}{on_data}`"
+    # A name is free for an alias when the collection is gone; a collection can go when no alias leads to it.
+    tell(console, f"Then: {drop}, and {alias}" if meant is None else f"Then: {alias}, and {drop}")
 
 
 def _list(console: Any, what: str, count: int, ids: list[str]) -> None:
