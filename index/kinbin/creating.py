@@ -87,9 +87,9 @@ def checked_options(kernel: object, dim: object, options: CollectionOptions) -> 
     known = CollectionOptions.__annotations__
     for name in options:
         if name not in known:
-            there = (
-                f": a kernel's are given together, parameters={{{name!r}: …}}" if _is_parameter(kernel, name) else suggestion(name, known)
-            )
+            there = suggestion(name, known) or f"; there are {', '.join(known)}"
+            if _is_parameter(kernel, name):
+                there = f": a kernel's are given together, parameters={{{name!r}: …}}"
             raise TypeError(f"a new collection has no option {name!r}{there}")
     plain = {name: options.get(name) for name in ("parameters", "sampler", "feature_names")}
     numbers = {name: _whole_or_none(name, options.get(name), *bounds) for name, bounds in _MOST.items()}

@@ -130,6 +130,7 @@ def test_a_filter_chooses_items(filled: Path, run: Run, tmp_path: Path) -> None:
     assert orjson.loads(told.stdout) == {
         "collection": "dense", "file": str(tmp_path / "f.jsonl"), "format": "ndjson", "kernel": "gmm", "parameters": {}, "dim": 10,
         "items": 625, "bytes": (tmp_path / "f.jsonl").stat().st_size, "holds": "vectors",
+        "import": f"kinbin import {tmp_path / 'f.jsonl'} --data {filled} --collection dense --kernel gmm --dim 10",
     }  # fmt: skip
     lines = [orjson.loads(line) for line in (tmp_path / "f.jsonl").read_bytes().splitlines()]
     assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)

@@ -21,8 +21,12 @@ Items = Callable[..., dict[str, kinbin.Item]]
 
 
 @pytest.mark.parametrize(
-    "name", ["id", "ID", " Label ", "class", "_id", "target", "name", "key", "index", "row_id", "uuid", "", "Unnamed: 0"]
-)
+    "name",
+    [
+        "id", "ID", " Label ", "class", "_id", "target", "name", "key", "index", "row_id", "uuid", "", "Unnamed: 0",
+        "user_id", "userId", "userID", "Product No", "created-timestamp", "date",
+    ],
+)  # fmt: skip
 def test_a_column_that_sounds_like_no_feature_is_refused(refused: Refused, tmp_path: Path, data: Path, name: str) -> None:
     """A numeric column called id, label, class … that nobody assigned is refused: the error names it and the options."""
     (tmp_path / "x.csv").write_text(f"{name},a,b\n1,0.5,2\n2,1,3\n")
@@ -32,6 +36,12 @@ def test_a_column_that_sounds_like_no_feature_is_refused(refused: Refused, tmp_p
         assert option in told
     with kinbin.open(data) as database:
         assert database.collections() == []
+
+
+def test_a_column_whose_name_only_looks_like_one_is_a_feature(imported: Imported, tmp_path: Path) -> None:
+    """Words that end in the same letters, and numbered ones, are no ids."""
+    (tmp_path / "x.csv").write_text("grid,valid,p_id_7,no,year\n1,0.5,2,3,4\n")
+    assert imported(tmp_path / "x.csv")["dim"] == 5
 
 
 def test_all_doubtful_columns_are_told_at_once(refused: Refused, tmp_path: Path) -> None:

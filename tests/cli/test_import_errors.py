@@ -13,6 +13,7 @@ from typer.testing import Result
 
 import kinbin
 
+Run = Callable[..., Result]
 Imported = Callable[..., dict[str, Any]]
 Refused = Callable[..., str]
 Items = Callable[..., dict[str, kinbin.Item]]
@@ -27,13 +28,15 @@ TEXT_PROBLEMS: dict[str, tuple[str, str | bytes, str]] = {
     "csv header or not": ("t.csv", "0,1,2\n3,4,5\n", ":1: cannot tell whether this line is a header or a row: say --header or --no-header"),
     "csv half a header": ("t.csv", "x,1,2\n3,4,5\n", ":1: cannot tell whether this line is a header or a row"),
     "csv empty": ("t.csv", "", ": the file is empty"),
-    "csv not finite": ("t.csv", "a,b\n1,2\nnan,4\n", ":3: "),
+    "csv not finite": ("t.csv", "a,b\n1,2\nnan,4\n", ":3: column 'a': expected a finite number, got 'nan'"),
+    "csv, the first one": ("t.csv", "a,b\n1,2\n3,inf\nx,4\n", ":3: column 'b': expected a finite number, got 'inf'"),
     "csv zero vector": ("t.csv", "a,b\n1,2\n\n0,0\n", ":4: "),
     "ndjson syntax": ("t.ndjson", '{"id": "a", "vector": [1]}\n{"id": "b", "vector": [1}\n', ":2: not a line of JSON"),
     "ndjson no object": ("t.ndjson", "[1, 2]\n", ":1: expected an object"),
     "ndjson no id": ("t.ndjson", '{"vector": [1]}\n', ':1: field "id" is missing: name the field with --id-field'),
     "ndjson id no string": ("t.ndjson", '{"id": 7.5, "vector": [1]}\n', ':1: field "id" must be a string or a 64-bit integer, got 7.5'),
     "ndjson no vector": ("t.ndjson", '{"id": "a"}\n', ':1: field "vector" is missing'),
+    "ndjson tokens outside": ("t.ndjson", '{"id": "a", "tokens": ["x"]}\n', ':1: field "vector" is missing, and "tokens" goes into it'),
     "ndjson unknown field": ("t.ndjson", '{"id": "a", "vector": [1], "tag": 1}\n', ":1: unknown field 'tag': name it in --payload-columns"),
     "ndjson text for number": (
         "t.ndjson",
@@ -77,6 +80,29 @@ def test_text_files(tmp_path: Path, data: Path, refused: Refused, case: str) -> 
     assert len(message) > len(str(path)) + 20, message
     with kinbin.open(data) as database:
         assert database.collections() == []
+
+
+def test_what_a_bad_row_leaves_is_told(tmp_path: Path, data: Path, refused: Refused, run: Run) -> None:
+    """How many rows are imported, how it goes on, and that bad rows may be left out; all of it is so."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\nx,2\n")
+    assert refused(path).endswith(". Nothing was imported; --skip-bad leaves bad rows out")
+    path.write_text("a,b\n1,2\n3,4\n5,6\n7,x\n")
+    told = refused(path, "--batch", 2)
+    assert told.endswith(". The first 2 rows are imported, and the same command goes on behind them; --skip-bad leaves bad rows out")
+    path.write_text("a,b\n1,2\n3,4\n5,6\n7,8\n")
+    again = run("import", path, "--batch", 2, "--data", data, "--collection", "c")
+    assert (again.exit_code, "continuing after 2 rows" in again.stderr) == (0, True)
+    with kinbin.open(data) as database:
+        assert database.collection("c").count() == 4
+
+
+def test_a_collection_in_the_place_of_a_file_is_understood(tmp_path: Path, run: Run) -> None:
+    """Whoever names the collection behind the file is told how."""
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    result = run("import", tmp_path / "t.csv", "things", "--data", tmp_path / "db")
+    assert result.exit_code == 2
+    assert "there is no file things: the collection is named by --collection" in " ".join(result.stderr.replace("│", " ").split())
 
 
 def save_object_array(path: Path) -> None:

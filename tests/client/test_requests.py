@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kinbin_client import Conflict, InvalidArgument, QueryOptions, _requests
+from kinbin_client import Client, Conflict, ConnectionFailed, InvalidArgument, QueryOptions, _requests
 from kinbin_client._chunks import Chunking, query_chunks
 from kinbin_client._requests import DEFAULT_SCOPE, Operation, collection_scope
 from kinbin_client._responses import Reply
@@ -182,3 +183,22 @@ def test_a_batch_sends_what_the_service_is_to_refuse(given: Any) -> None:
     total, chunks = query_chunks(DEFAULT_SCOPE, [[1.0, 2.0], [3.0, 4.0]], QueryOptions(**given), Chunking())
     assert total == 2
     assert list(chunks)
+
+
+ARRAY: Any = np.array(["a", "b"])
+WORDS: dict[str, Callable[[Client], object]] = {
+    "mode": lambda client: client.collection("c").add(["a"], [[1, 2]], mode=ARRAY),
+    "on_error": lambda client: client.collection("c").add(["a"], [[1, 2]], on_error=ARRAY),
+    "items": lambda client: client.create_collection("c", items=ARRAY),
+    "cursor": lambda client: client.collection("c").query([1, 2], cursor=ARRAY),
+    "group_by": lambda client: client.collection("c").query([1, 2], group_by=ARRAY),
+}
+"""Arrays in the place of a word."""
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_an_array_is_no_word(word: str) -> None:
+    """It is refused in the client's words, or sent as a list, for the service to refuse."""
+    error = InvalidArgument if word in {"mode", "on_error"} else ConnectionFailed
+    with Client("http://127.0.0.1:9") as client, pytest.raises(error):
+        WORDS[word](client)

@@ -58,6 +58,8 @@ class CollectionOptions(TypedDict, total=False):
     cluster: Mapping[str, int | None] | None
 
 
+_EMPTY = (type(None), bool, int, list)
+"""Types of options that say nothing where they are false."""
 _CONFIGURATION = {"kernel", "dim", "items", "distance", "indexes", *CollectionOptions.__annotations__}
 
 JSON_TYPE = "application/json"
@@ -290,7 +292,7 @@ def query_fields(options: QueryOptions) -> dict[str, Any]:
     if options.filter is not None:
         made["filter"] = _conditions(options.filter)
     # The same for what came later.
-    return made | {name: value for name, value in _later(options).items() if value not in (None, False, 0, [])}
+    return made | {name: value for name, value in _later(options).items() if not isinstance(value, _EMPTY) or value}
 
 
 def waiting(options: QueryOptions) -> Mapping[str, str]:
@@ -386,7 +388,9 @@ def configuration(config: Mapping[str, Any], fields: Mapping[str, Mapping[str, A
     for name in config:
         if name not in _CONFIGURATION:
             raise TypeError(f"a new collection has no option {name!r}; there are {', '.join(CollectionOptions.__annotations__)}")
-    kept = {name: value for name, value in config.items() if value is not None and (name, value) != ("items", "vectors")}
+    kept = {name: value for name, value in config.items() if value is not None}
+    if isinstance(kept.get("items"), str) and kept["items"] == "vectors":
+        del kept["items"]
     if "parameters" in kept:
         kept["parameters"] = dict(kept["parameters"])
     if "cluster" in kept:

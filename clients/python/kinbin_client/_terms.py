@@ -44,6 +44,9 @@ class AddTerms:
             raise InvalidArgument(f"an idempotency key is a string of 1 to {_LONGEST_KEY} printable ASCII characters", code="bad_parameter")
         if versions is not None and (isinstance(versions, str | bytes) or len(versions) != items):
             raise InvalidArgument("if_versions is a list with a version, 0 (not there) or None for each id", code="bad_parameter")
+        for name in ("mode", "on_error"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidArgument(f"{name} is a string, not {type(getattr(self, name)).__name__}", code="bad_parameter")
         if key is None and (self.mode != "upsert" or versions is not None):
             return replace(self, idempotency_key=secrets.token_hex(16))
         return self

@@ -224,7 +224,7 @@ def _counts(tokens: Any) -> dict[str, float]:
         raise _bad(f"tokens are strings in a list or a set, or an object of token and weight; this is {kind(tokens)}")
     wrong = [token for token in tokens if not isinstance(token, str)]
     if wrong:
-        raise _bad(f"tokens are strings, one of these is {kind(wrong[0])}; a vector is all tokens or all numbers")
+        raise _bad(f"tokens are strings, one of these is {kind(wrong[0])}; write numbers as strings, or give them as indices with values")
     counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
     return dict(counts)
 

@@ -56,7 +56,7 @@ def kind_named(name: object) -> Kind:
     Raises:
         InvalidInput: code "bad_parameter": there is none.
     """
-    if name == _OWN:
+    if isinstance(name, str) and name == _OWN:
         from kinbin.items.objects import OBJECTS
 
         return OBJECTS

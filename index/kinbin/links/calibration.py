@@ -48,7 +48,7 @@ _GROUPS = {1: 3, 10: 7, 100: 7}
 age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
 _LEFT_OUT = 128
 """One row in so many is left out before a sampled one, and as many after it."""
-_STRANGE = 66
+_STRANGE = 132
 """Queries like no row that are asked."""
 _FOUND = 0.9
 """A walk fails a strange query if it finds a smaller share of its neighbours."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _MET = 20.0
 """Nodes that a walk compares for each of its pool, where that was not measured."""
 _FAR_SHARE = 0.01
 _NORM_SLACK = 1.25
-_NEIGHBOURS, _FAILED = 11, 3
+_NEIGHBOURS, _FAILED = 22, 2
 """Walks are not trusted where they fail so many of so many strange queries that follow each other by similarity."""
 
 
@@ -50,9 +51,11 @@ class Width:
     finished: float = 0.0
     """Share of the calibrated queries that are not left to a walk, or whose k-th neighbour had nothing in common with them."""
     hard: float = 0.0
-    """One calibrated query in eight had a k-th neighbour that was less similar than this."""
+    """A query whose k-th answer is less similar than this walks on: one calibrated query in eight, or more (`beside_strange`)."""
     wide: int = 0
     """The pool of such a query, where that is more."""
+    hard_share: float = HARD
+    """How many of the calibrated queries that are."""
     beam: Record = field(init=False, repr=False, compare=False)
     """The same as kernels are told it, of walks that do not grow."""
     growing: Record = field(init=False, repr=False, compare=False)
@@ -103,6 +106,8 @@ class CalibrationTable:
     scanned: float | None = None
     """Rows that an exact scan for the most neighbours that were calibrated had to score, in the mean."""
     queries: int | None = None
+    made: dict[Any, float] = field(default_factory=dict, repr=False)
+    """What `trusted_from` has told."""
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> CalibrationTable:
@@ -193,6 +198,25 @@ class CalibrationTable:
         """The similarity from which walks of this width find the k nearest of strange queries, too; 0 if that is not known."""
         if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
+        asked = (_column(k), width.pool, width.wide, max(width.hard, width.far))
+        if asked not in self.made:
+            self.made[asked] = self._trusted_from(width, k)
+        return self.made[asked]
+
+    def beside_strange(self, width: Width, k: float) -> Iterator[Width]:
+        """The width, and where its walks fail strange queries (`trusted_from`) such as let these walk on, each farther than the last."""
+        yield width
+        failing = self.trusted_from(width, k)
+        if failing <= width.far:
+            return
+        hard = max(width.hard, failing)
+        share = max(width.hard_share, self.share_below(hard, k))
+        for pool in self.pools.tolist():
+            if pool > max(width.wide, width.pool):
+                yield replace(width, hard=hard, wide=pool, hard_share=share)
+
+    def _trusted_from(self, width: Width, k: float) -> float:
+        assert self.strange is not None
         similarity, needs = (part[_column(k)] for part in self.strange)
         order = np.argsort(-similarity, kind="stable")
         similarity, needs = similarity[order], needs[order]

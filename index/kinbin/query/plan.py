@@ -15,7 +15,7 @@ from kinbin.bands.search import BANDS, LEVELS
 from kinbin.costs import COSTS
 from kinbin.hashing import similarity_needed
 from kinbin.links.linkset import Links
-from kinbin.links.widths import HARD, MOST_WIDTH, Width
+from kinbin.links.widths import MOST_WIDTH, Width
 from kinbin.native.records import Record
 from kinbin.query.view import View
 from kinbin.segments.descriptors import FRESH_BANDS
@@ -38,8 +38,10 @@ LINK_LEAST = 0.5
 LEAST_ALIKE = 0.5
 """Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
 told from one that missed its neighbours, and has to be completed."""
+STRANGE_WALK = 0.5
+"""Usual queries that are less similar to their neighbours than where walks fail strange ones walk on, while that adds at most so much."""
 STRANGE_COST = 0.25
-"""The similarity from which a walk is trusted is set so that completing the usual queries below it adds at most so much to a walk."""
+"""Where even these fail, usual queries are completed, while that adds at most so much to a walk."""
 FAR_SCAN_NS = 1_000_000.0
 """A query that a walk finds far is scanned if that is expected to take no longer (some 100,000 rows). One query in a hundred is far."""
 FAR_MOST = 24
@@ -90,7 +92,8 @@ class LinkPlan:
     def walk_ns(self, width: Width) -> float:
         """Predicted time of a walk, and of searching in another way besides for queries that are found far."""
         table = self.links.set.calibration
-        met = (1.0 - HARD) * table.met_at(width.pool) + HARD * table.met_at(max(width.pool, width.wide))
+        hard = width.hard_share
+        met = (1.0 - hard) * table.met_at(width.pool) + hard * table.met_at(max(width.pool, width.wide))
         return COSTS.walk + met * (COSTS.node + self.links.set.compare_ns) + width.finished * self.other_ns
 
     def _width(self, k: int, share: float) -> Width:
@@ -104,9 +107,12 @@ class LinkPlan:
             table.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
         )  # fmt: skip
         # Walks over a share of the rows are as wide as for the nearest of all.
-        affordable = table.similarity_at(STRANGE_COST * self.walk_ns(wanted) / max(self.other_ns, 1.0), rank)
-        trusted = max(wanted.far, min(affordable, table.trusted_from(wanted, rank)))
-        return replace(wanted, trusted=trusted, finished=1.0 - wanted.alike * (1.0 - table.share_below(trusted, rank)))
+        most = (1.0 + STRANGE_WALK) * self.walk_ns(wanted)
+        options = [one for one in table.beside_strange(wanted, rank) if one is wanted or self.walk_ns(one) <= most]
+        chosen = min(options, key=lambda one: max(one.far, table.trusted_from(one, rank)))
+        affordable = table.similarity_at(STRANGE_COST * self.walk_ns(chosen) / max(self.other_ns, 1.0), rank)
+        trusted = max(chosen.far, min(affordable, table.trusted_from(chosen, rank)))
+        return replace(chosen, trusted=trusted, finished=1.0 - chosen.alike * (1.0 - table.share_below(trusted, rank)))
 
 
 class QueryKeys(NamedTuple):

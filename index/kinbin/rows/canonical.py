@@ -106,6 +106,8 @@ def _sparse_parts(matrix: Any, dim: int | None) -> tuple[NDArray[Any], NDArray[n
     """Row starts, feature ids and values of a sparse matrix (or of a sparse array of one dimension)."""
     if dim is not None and matrix.shape[-1] != dim:
         raise Fault("dimension_mismatch", _dimension_text(matrix.shape[-1], dim))
+    if any(isinstance(getattr(matrix, part, None), np.ma.MaskedArray) for part in ("data", "indices", "indptr", "row", "col", "coords")):
+        raise Fault("bad_vector", _MASKED)
     starts, features, values = sparse_rows(matrix)
     return starts, features, _as_float64(values)
 
@@ -178,7 +180,10 @@ def _token_pair(tokens: Any, dim: int | None) -> _Pair:
         raise Fault("bad_vector", f"tokens are strings in a list or a set, or an object of token and weight; this is {_kind(tokens)}")
     wrong = [token for token in tokens if not isinstance(token, str)]
     if wrong:
-        raise Fault("bad_vector", f"tokens are strings, one of these is {_kind(wrong[0])}; a vector is all tokens or all numbers")
+        raise Fault(
+            "bad_vector",
+            f"tokens are strings, one of these is {_kind(wrong[0])}; write numbers as strings, or give them as indices with values",
+        )
     if dim is not None:
         raise Fault(
             "bad_vector",

@@ -49,7 +49,7 @@ def export_command(
     - npz: arrays `vectors` (or a CSR matrix, of a sparse collection), `ids`, `payloads` and `payload_offsets`
 
     Items are read page by page, in bounded memory; what is written to the collection meanwhile may be in the file or not. A file has
-    no room for the kernel: the command that imports it into a collection of the same kind is printed at the end.
+    no room for the kernel: the command that imports it into a collection of the same kind is printed at the end (--json: under "import").
     """
     chosen = _format(file, file_format)
     to_output = str(file) == "-"
@@ -126,17 +126,29 @@ def _show(collection: str, file: Path, chosen: str, about: dict[str, Any], done:
     if as_json:
         told = {name: about[name] for name in ("kernel", "parameters", "dim")} | {"items": done.items, "bytes": done.bytes}
         told["holds"] = about["items"]
+        told |= {"create": _creating(collection, about, where)} if "fields" in about else {}
+        told["import"] = _importing(collection, file, about, where)
         print_json({"collection": collection, "file": str(file), "format": chosen, **told})
         return
     typer.echo(f"{collection}: {done.items:,} items written to {file}, {done.bytes:,} bytes")
-    command = f"Import it with: kinbin import {shlex.quote(str(file))} {where} --collection {collection}"
     if "fields" in about:
-        typer.echo(f"Make its like with: kinbin create {collection} {where}{_fields_of(about['fields'])}")
-        typer.echo(command)
-        return
+        typer.echo(f"Make its like with: {_creating(collection, about, where)}")
+    typer.echo(f"Import it with: {_importing(collection, file, about, where)}")
+
+
+def _creating(collection: str, about: dict[str, Any], where: str) -> str:
+    """The command that makes a collection of the same fields."""
+    return f"kinbin create {collection} {where}{_fields_of(about['fields'])}"
+
+
+def _importing(collection: str, file: Path, about: dict[str, Any], where: str) -> str:
+    """The command that imports the file into a collection of the same kind."""
+    command = f"kinbin import {shlex.quote(str(file))} {where} --collection {collection}"
+    if "fields" in about:
+        return command
     dim = "" if about["dim"] is None else f" --dim {about['dim']}"
     kernel = shlex.quote(about["kernel"]) + "".join(f" --parameter {_written(name, value)}" for name, value in about["parameters"].items())
-    typer.echo(f"{command} --kernel {kernel}{dim}")
+    return f"{command} --kernel {kernel}{dim}"
 
 
 def _fields_of(fields: dict[str, dict[str, Any]]) -> str:

@@ -162,6 +162,9 @@ def import_command(
     delimiter = "\t" if delimiter in {"\\t", "tab"} else delimiter
     if delimiter is not None and len(delimiter) != 1:
         raise typer.BadParameter('--delimiter takes one character, or "tab"')
+    missing = next((file for file in files[1:] if not file.suffix and not file.exists()), None)
+    if missing is not None:
+        raise typer.BadParameter(f"there is no file {missing}: the collection is named by --collection")
     read = ReadOptions(
         format=file_format.value,
         id_column=id_column,

@@ -52,6 +52,11 @@ class SourceError(Exception):
 class BadRow(SourceError):
     """One row cannot be read, but the next one can: what may be left out."""
 
+    def told(self, before: int) -> SourceError:
+        """The error of an import that it ended, when so many rows were behind."""
+        behind = f"the first {before:,} rows are imported, and the same command goes on behind them" if before else "nothing was imported"
+        return SourceError(self.path, f"{self.detail}. {behind.capitalize()}; --skip-bad leaves bad rows out", line=self.line, row=self.row)
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,14 @@ _NO_FEATURES = frozenset({
     "name", "title", "label", "labels", "class", "classes", "target", "targets",
 })  # fmt: skip
 """Names, in lower case, of columns that are hardly ever features. As one, such a column would spoil every score without a word."""
+
+_OF_FEATURES_HARDLY = frozenset({
+    "id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "no", "nr",
+    "name", "title", "label", "class", "target", "date", "datetime", "timestamp",
+})  # fmt: skip
+"""Last words, in lower case, of names of several words that are hardly ever features: `user_id`, `productNo`, `created timestamp`."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _IDS = frozenset({"id", "ids", "_id", "uid", "uuid", "guid", "item_id", "row_id", "rowid"})
 """Names, in lower case, of columns that hold ids. Where columns that are not named are left out, these ids would be lost without a word."""
@@ -146,7 +156,7 @@ class CsvFile:
             if first and all(_number(cells[column]) is None for cells in first):
                 comma = " (numbers need a decimal point)" if _number(first[0][column].replace(",", ".")) is not None else ""
                 doubtful[name] = f"column {shown(name)} has no number in its first rows ({shown(first[0][column])}){comma}"
-            elif column not in sure and name.casefold() in _NO_FEATURES:
+            elif column not in sure and _is_hardly_a_feature(name):
                 doubtful[name] = f"column {shown(name)} is hardly a feature, by its name"
         if doubtful:
             told = "; ".join(itertools.islice(doubtful.values(), 8)) + (f"; and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
@@ -274,13 +284,25 @@ class CsvFile:
         except ValueError:
             numbers = []
         # float() takes "1_000"; the most likely meaning of one in a file is a name, not a number.
-        if not numbers or "_" in "".join(texts):
-            wrong = next(column for column in self._columns.vector if _number(cells[column]) is None)
+        if not numbers or not all(map(math.isfinite, numbers)) or "_" in "".join(texts):
+            wrong = next(column for column in self._columns.vector if not _is_finite(_number(cells[column])))
             name, cell = self._columns.names[wrong], cells[wrong]
             got = f"got {shown(cell)}" if cell.strip() else "the cell is empty"
+            finite = "finite " if _number(cell) is not None else ""
             advice = "correct it, or name the column in --id-column, --payload-columns or --ignore-columns"
-            raise BadRow(self.path, f"column {shown(name)}: expected a number, {got}: {advice}", line=line)
+            raise BadRow(self.path, f"column {shown(name)}: expected a {finite}number, {got}: {advice}", line=line)
         return np.array(numbers, dtype=np.float64)
+
+
+def _is_hardly_a_feature(name: str) -> bool:
+    """Whether a column is hardly ever one, by its name."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    by_last = len(words) > 1 and words[-1] in _OF_FEATURES_HARDLY
+    return by_last or name.casefold() in _NO_FEATURES or name.casefold() in {"date", "datetime", "timestamp"}
+
+
+def _is_finite(number: float | None) -> bool:
+    return number is not None and math.isfinite(number)
 
 
 def _tell(names: list[str]) -> bool:

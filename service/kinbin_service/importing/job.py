@@ -137,8 +137,10 @@ class ImportJob:
             else:
                 self._remember(dataclasses.replace(self._state, finished=True, under_way=False))
                 watch.advance(self._source.total, 0)
-        except (SourceError, TargetDiffers):
+        except (SourceError, TargetDiffers) as error:
             self._keep_prefix()
+            if isinstance(error, BadRow) and self._bad is None:
+                raise error.told(self._state.position.rows) from None
             raise
         rows = self._state.position.rows - skipped - left_out
         elapsed = time.monotonic() - began
@@ -223,4 +225,6 @@ def _located(batch: Batch, refused: Refused) -> SourceError:
         detail += f" (and {len(refused.problems) - 1} more in the same batch)"
     if refused.conflict:
         detail += "; use --mode upsert to add and replace alike"
-    return batch.error_at(position if position is not None else 0, detail)
+    error = batch.error_at(position if position is not None else 0, detail)
+    # One that is in conflict is no bad row: leaving bad ones out does not help.
+    return SourceError(error.path, error.detail, line=error.line, row=error.row) if refused.conflict else error

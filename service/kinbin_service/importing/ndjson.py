@@ -85,10 +85,11 @@ class NdjsonFile:
         unknown = item.keys() - self._known - {self._key}
         if unknown & set(_CARRIED):
             raise ValueError(f'every item carries "{self._key}", as the first one does, and not "{min(unknown & set(_CARRIED))}"')
+        if self._key not in item:
+            inside = "" if self._key != VECTOR or not unknown & {"tokens", "indices", "values"} else f', and "{min(unknown)}" goes into it'
+            raise ValueError(f'field "{self._key}" is missing{inside}' + (f": expected {FORMS}" if self._key == VECTOR else ""))
         if unknown:
             raise ValueError(f"unknown field {shown(min(unknown))}: name it in --payload-columns to keep it, or remove it")
-        if self._key not in item:
-            raise ValueError(f'field "{self._key}" is missing' + (f": expected {FORMS}" if self._key == VECTOR else ""))
         given = item[self._key]
         return self._id(item, row), self._carried(given), self._payload(item)
 

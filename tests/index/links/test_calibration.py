@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import kinbin
 from kinbin.links.calibration import _hits, _Scores, strange_queries
 from kinbin.links.widths import CalibrationTable, Width
 from kinbin.rows.canonical import canonical_rows
+from linked import still
 
 K = 10
 
@@ -72,7 +76,7 @@ def test_strange_queries_are_made_of_rows_and_like_none(rng: np.random.Generator
 
 
 def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
-    """Three of eleven that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
+    """Two of 22 that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
     similarity = np.linspace(0.9, 0.1, 66)
     needs = np.full(66, 20)
 
@@ -82,8 +86,49 @@ def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
 
     width = Width(24, True, hard=0.5, wide=48)
     assert table().trusted_from(width, 10) == 0.0
-    needs[[30, 31, 45, 46, 47, 60]] = 0
-    needs[:12] = 24
-    assert table().trusted_from(width, 10) == pytest.approx(similarity[45])
+    needs[[5, 27, 40, 60]] = 0
+    needs[:12:11] = 24
+    assert table().trusted_from(width, 10) == pytest.approx(similarity[27])
     assert table().trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
     assert table().trusted_from(width, 1_000) == 0.0
+
+
+def test_usual_queries_that_are_as_far_as_failing_ones_walk_on() -> None:
+    """Wider walks begin where narrow ones fail strange queries; how many usual queries take them is told."""
+    similarity, needs = np.linspace(0.9, 0.1, 66), np.full(66, 20)
+    needs[[20, 25, 50]] = 40
+    strange = np.tile(similarity, (3, 1)), np.tile(needs, (3, 1))
+    spread = np.tile(np.linspace(0.2, 1.0, 33), (3, 1))
+    table = CalibrationTable(np.array([24, 32, 48, 64]), np.ones((3, 4)), far=np.full(3, 0.3), spread=spread, strange=strange)
+    width = Width(24, True, far=0.3, hard=0.5, wide=24)
+    failing = table.trusted_from(width, 10)
+    assert failing == pytest.approx(similarity[20])
+    options = list(table.beside_strange(width, 10))
+    assert options[0] is width
+    assert [one.wide for one in options[1:]] == [32, 48, 64]
+    assert {one.hard for one in options[1:]} == {failing}
+    assert [one.hard_share for one in options[1:]] == pytest.approx([table.share_below(failing, 10)] * 3)
+    assert [table.trusted_from(one, 10) > 0.3 for one in options[1:]] == [True, False, False]
+    assert list(table.beside_strange(replace(width, wide=48, hard=0.9), 10)) == [replace(width, wide=48, hard=0.9)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_lonely_rows_do_not_blind_auto(tmp_path: Path, seed: int) -> None:
+    """One row in twenty is like no other: queries half-way between two crowds, which are nearer than those rows, are found all the same."""
+    rng = np.random.default_rng(seed)
+    crowds = rng.gamma(0.15, 1, (120, 64)) + 1e-9
+    rows = crowds[rng.integers(0, 120, 6_000)] * np.exp(0.5 * rng.normal(size=(6_000, 64)))
+    ends = rng.integers(0, 120, (200, 2))
+    shapes = crowds / crowds.sum(axis=1, keepdims=True)
+    queries = shapes[ends[:, 0]] + shapes[ends[:, 1]]
+    lonely = rng.gamma(0.1, 1, (300, 64)) + 1e-9
+    with still(), kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", kernel="cosine", dim=64, seed=seed)
+        collection.add([f"i{row}" for row in range(6_000)], rows)
+        collection.link()
+        collection.add([f"l{row}" for row in range(300)], lonely)
+        collection.link()
+        found, true = collection.query_batch(queries), collection.query_batch(queries, mode="exact")
+    assert any("walk" in step for step in found[0].steps)
+    recall = [len(set(one.ids) & set(other.ids)) / 10 for one, other in zip(found, true, strict=True)]
+    assert np.mean(recall) >= 0.95

@@ -57,7 +57,7 @@ def indices(kind: str) -> tuple[str, str]:
 
 def tokens(kind: str) -> tuple[str, str]:
     """The refusal of a token that is no string."""
-    return bad(f"tokens are strings, one of these is {kind}; a vector is all tokens or all numbers")
+    return bad(f"tokens are strings, one of these is {kind}; write numbers as strings, or give them as indices with values")
 
 
 Problem = tuple[str, str]
@@ -250,6 +250,14 @@ def test_a_bad_vector_is_refused(name: str, vector: Any, problem: Problem, colle
         assert caught.value.problems[0].field == "vector"
 
 
+def masked_part(name: str) -> Any:
+    """A sparse matrix of which one array is masked."""
+    matrix = sp.csr_matrix(np.ones((2, 3)))
+    part = getattr(matrix, name)
+    setattr(matrix, name, np.ma.masked_array(part, np.arange(len(part)) == 1))
+    return matrix
+
+
 MATRICES: dict[str, tuple[Any, Problem, int | None]] = {
     "NaN": (np.array([[1, 2, 3], [1, np.nan, 3]]), NON_FINITE, 1),
     "too large": (np.array([[1, 2, 3], [1, 2e15, 3]]), OUT_OF_RANGE, 1),
@@ -287,6 +295,8 @@ MATRICES: dict[str, tuple[Any, Problem, int | None]] = {
     ),
     "one list of tokens": (["red", "blue"], bad(KINDS + "a string; put tokens into a list or a set"), 0),
     "masked": (np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3, dtype=bool)), bad(MASKED), None),
+    "masked values of a sparse matrix": (masked_part("data"), bad(MASKED), 0),
+    "masked columns of a sparse matrix": (masked_part("indices"), bad(MASKED), 0),
     "a masked row": ([np.ones(3), np.ma.masked_array(np.ones(3), [False, False, True])], bad(MASKED), 1),
     "objects of no dimension": (
         np.array(None),
