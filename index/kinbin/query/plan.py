@@ -38,8 +38,10 @@ LINK_LEAST = 0.5
 LEAST_ALIKE = 0.5
 """Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
 told from one that missed its neighbours, and has to be completed."""
-STRANGE_WALK = 0.5
+STRANGE_WALK = 0.2
 """Usual queries that are less similar to their neighbours than where walks fail strange ones walk on, while that adds at most so much."""
+STRANGE_TARGET = 0.9
+"""From this target on: wider walks are those that find nine in ten of a strange query's neighbours."""
 STRANGE_COST = 0.25
 """Where even these fail, usual queries are completed, while that adds at most so much to a walk."""
 FAR_SCAN_NS = 1_000_000.0
@@ -68,8 +70,8 @@ class LinkPlan:
     other_ns: float
     """The fastest other way to search everything."""
     rest_ns: float
-    widths: dict[tuple[int, float], Width] = field(default_factory=dict)
-    """By k and share."""
+    widths: dict[tuple[int, float, bool], Width] = field(default_factory=dict)
+    """By k, share, and whether links were asked for."""
 
     @property
     def aim(self) -> float:
@@ -78,11 +80,11 @@ class LinkPlan:
 
     def width(self, k: int, share: float, *, forced: bool) -> Width | None:
         """How wide to walk for the k nearest of a share of the rows; None: another path is better (never if forced)."""
-        width = self.widths.get((k, share))
+        width = self.widths.get((k, share, forced))
         if width is None:
             if len(self.widths) > 64:
                 self.widths.clear()
-            width = self.widths[k, share] = self._width(k, max(self.answerable * share, 1e-3))
+            width = self.widths[k, share, forced] = self._width(k, max(self.answerable * share, 1e-3), forced=forced)
         if forced:
             return width
         # No walk promises everything.
@@ -96,8 +98,11 @@ class LinkPlan:
         met = (1.0 - hard) * table.met_at(width.pool) + hard * table.met_at(max(width.pool, width.wide))
         return COSTS.walk + met * (COSTS.node + self.links.set.compare_ns) + width.finished * self.other_ns
 
-    def _width(self, k: int, share: float) -> Width:
-        """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all."""
+    def _width(self, k: int, share: float, *, forced: bool) -> Width:
+        """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all.
+
+        Where links were asked for nothing is promised of strange queries, and usual ones need not walk on for their sake.
+        """
         table, rank = self.links.set.calibration, k / share
         least = self.target + LINK_LEAST * (1.0 - self.target)
         width, of_all = table.width_for(k, self.aim, least), table.width_for(rank, self.aim, least)
@@ -108,7 +113,9 @@ class LinkPlan:
         )  # fmt: skip
         # Walks over a share of the rows are as wide as for the nearest of all.
         most = (1.0 + STRANGE_WALK) * self.walk_ns(wanted)
-        options = [one for one in table.beside_strange(wanted, rank) if one is wanted or self.walk_ns(one) <= most]
+        options = [wanted]
+        if not forced and self.target >= STRANGE_TARGET:
+            options = [one for one in table.beside_strange(wanted, rank) if one is wanted or self.walk_ns(one) <= most]
         chosen = min(options, key=lambda one: max(one.far, table.trusted_from(one, rank)))
         affordable = table.similarity_at(STRANGE_COST * self.walk_ns(chosen) / max(self.other_ns, 1.0), rank)
         trusted = max(chosen.far, min(affordable, table.trusted_from(chosen, rank)))

@@ -138,6 +138,8 @@ class _Process(threading.Thread):
         self._child = subprocess.Popen(  # noqa: S603 - this interpreter, this package
             [sys.executable, "-c", _BOOT.format(path=sys.path)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+            # Numba colours each of the refusals by which it chooses among overloads, which nobody reads.
+            env=os.environ | {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"},
         )  # fmt: skip
         self.start()
 
