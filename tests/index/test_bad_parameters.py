@@ -366,10 +366,10 @@ def test_positions_of_a_large_add_are_those_of_the_call(form: Callable[..., Any]
 
 
 def test_a_parameter_among_the_options_is_told_where_it_goes(db: kinbin.Database) -> None:
-    """`gamma=2.0` beside the kernel is refused with the form that is right; what is no parameter of this kernel is not."""
+    """`gamma=2.0` beside the kernel is refused with the form that is right; what is no parameter of this kernel is told what there is."""
     with pytest.raises(TypeError, match=r"parameters=\{'gamma': …\}"):
         db.create_collection("c", kernel="rbf", dim=2, gamma=2.0)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"has no option 'gamma'$"):
+    with pytest.raises(TypeError, match=r"has no option 'gamma'; there are parameters, sampler"):
         db.create_collection("c", kernel="ngmm", dim=2, gamma=2.0)  # type: ignore[call-arg]
     assert db.collections() == []
 
