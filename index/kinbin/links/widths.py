@@ -28,6 +28,8 @@ _MET = 20.0
 """Nodes that a walk compares for each of its pool, where that was not measured."""
 _FAR_SHARE = 0.01
 _NORM_SLACK = 1.25
+_MOST_TOLD = 1_024
+"""Answers of `trusted_from` that are kept: filters of many selectivities ask for many widths."""
 _NEIGHBOURS, _FAILED = 22, 2
 """Walks are not trusted where they fail so many of so many strange queries that follow each other by similarity."""
 
@@ -106,8 +108,8 @@ class CalibrationTable:
     scanned: float | None = None
     """Rows that an exact scan for the most neighbours that were calibrated had to score, in the mean."""
     queries: int | None = None
-    made: dict[Any, float] = field(default_factory=dict, repr=False)
-    """What `trusted_from` has told."""
+    made: dict[tuple[int, int, int, float], float] = field(default_factory=dict, repr=False)
+    """What `trusted_from` has told, by column, pool, wider pool and where that begins."""
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> CalibrationTable:
@@ -199,9 +201,12 @@ class CalibrationTable:
         if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
         asked = (_column(k), width.pool, width.wide, max(width.hard, width.far))
-        if asked not in self.made:
-            self.made[asked] = self._trusted_from(width, k)
-        return self.made[asked]
+        told = self.made.get(asked)
+        if told is None:
+            if len(self.made) > _MOST_TOLD:
+                self.made.clear()
+            told = self.made[asked] = self._trusted_from(width, k)
+        return told
 
     def beside_strange(self, width: Width, k: float) -> Iterator[Width]:
         """The width, and where its walks fail strange queries (`trusted_from`) such as let these walk on, each farther than the last."""

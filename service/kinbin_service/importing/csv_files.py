@@ -23,11 +23,11 @@ __all__ = ["CsvFile", "Roles"]
 _NO_FEATURES = frozenset({
     "", "unnamed: 0",  # the index that pandas writes, and how it reads it again
     "id", "ids", "_id", "uid", "uuid", "guid", "key", "index", "idx", "row", "rowid", "row_id", "item", "item_id",
-    "name", "title", "label", "labels", "class", "classes", "target", "targets",
+    "name", "title", "label", "labels", "class", "classes", "target", "targets", "date", "datetime", "timestamp",
 })  # fmt: skip
 """Names, in lower case, of columns that are hardly ever features. As one, such a column would spoil every score without a word."""
 
-_OF_FEATURES_HARDLY = frozenset({
+_LAST_WORDS = frozenset({
     "id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "no", "nr",
     "name", "title", "label", "class", "target", "date", "datetime", "timestamp",
 })  # fmt: skip
@@ -297,8 +297,7 @@ class CsvFile:
 def _is_hardly_a_feature(name: str) -> bool:
     """Whether a column is hardly ever one, by its name."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    by_last = len(words) > 1 and words[-1] in _OF_FEATURES_HARDLY
-    return by_last or name.casefold() in _NO_FEATURES or name.casefold() in {"date", "datetime", "timestamp"}
+    return name.casefold() in _NO_FEATURES or (len(words) > 1 and words[-1] in _LAST_WORDS)
 
 
 def _is_finite(number: float | None) -> bool:
