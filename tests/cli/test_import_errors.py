@@ -37,6 +37,11 @@ TEXT_PROBLEMS: dict[str, tuple[str, str | bytes, str]] = {
     "ndjson id no string": ("t.ndjson", '{"id": 7.5, "vector": [1]}\n', ':1: field "id" must be a string or a 64-bit integer, got 7.5'),
     "ndjson no vector": ("t.ndjson", '{"id": "a"}\n', ':1: field "vector" is missing'),
     "ndjson tokens outside": ("t.ndjson", '{"id": "a", "tokens": ["x"]}\n', ':1: field "vector" is missing, and "tokens" goes into it'),
+    "ndjson tokens among others": (
+        "t.ndjson",
+        '{"id": "a", "tokens": ["x"], "a": 1}\n',
+        ':1: field "vector" is missing, and "tokens" goes',
+    ),
     "ndjson unknown field": ("t.ndjson", '{"id": "a", "vector": [1], "tag": 1}\n', ":1: unknown field 'tag': name it in --payload-columns"),
     "ndjson text for number": (
         "t.ndjson",

@@ -226,5 +226,6 @@ def _located(batch: Batch, refused: Refused) -> SourceError:
     if refused.conflict:
         detail += "; use --mode upsert to add and replace alike"
     error = batch.error_at(position if position is not None else 0, detail)
-    # One that is in conflict is no bad row: leaving bad ones out does not help.
-    return SourceError(error.path, error.detail, line=error.line, row=error.row) if refused.conflict else error
+    # One that is in conflict is no bad row: leaving bad ones out does not help. How much of a batch was written in part is not known.
+    plain = refused.conflict or refused.partly
+    return SourceError(error.path, error.detail, line=error.line, row=error.row) if plain else error

@@ -86,7 +86,8 @@ class NdjsonFile:
         if unknown & set(_CARRIED):
             raise ValueError(f'every item carries "{self._key}", as the first one does, and not "{min(unknown & set(_CARRIED))}"')
         if self._key not in item:
-            inside = "" if self._key != VECTOR or not unknown & {"tokens", "indices", "values"} else f', and "{min(unknown)}" goes into it'
+            outside = unknown & {"tokens", "indices", "values"} if self._key == VECTOR else set()
+            inside = f', and "{min(outside)}" goes into it' if outside else ""
             raise ValueError(f'field "{self._key}" is missing{inside}' + (f": expected {FORMS}" if self._key == VECTOR else ""))
         if unknown:
             raise ValueError(f"unknown field {shown(min(unknown))}: name it in --payload-columns to keep it, or remove it")
