@@ -11,6 +11,8 @@ a.ids, a.scores, a.recall_lower_bound
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kinbin.collector import collector_paused
+
 if TYPE_CHECKING:
     from kinbin.calibrate import measure_costs
     from kinbin.cancelling import cancelled_by
@@ -262,7 +264,8 @@ _MODULES = ("errors", "limits")
 def __getattr__(name: str) -> Any:
     """A public name, imported now (PEP 562)."""
     if name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
+        with collector_paused():
+            value = getattr(import_module(_HOME_OF[name]), name)
     elif name in _MODULES:
         value = import_module(f"kinbin.{name}")
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from kinbin.errors import CollectionExists, InvalidInput, suggestion
 from kinbin.explaining.names import declared_names
 from kinbin.fields.vectors import in_field
-from kinbin.hashing import HASH_VERSION, MAX_ROWS, SAMPLERS, default_sampler
+from kinbin.hashing import HASH_VERSION, MAX_ROWS, SAMPLERS, check_hashes, default_sampler
 from kinbin.items.functions import Functions
 from kinbin.items.images import IMAGES
 from kinbin.items.kind import Form, Kind
@@ -192,7 +192,7 @@ def exists_already(apart: list[str]) -> CollectionExists:
 
 
 def _configuration(space: Space, dim: int | None, asked: Mapping[str, Any]) -> Configuration:
-    """What is stored of a space and its vectors; the sampler is checked here."""
+    """What is stored of a space and its vectors; the sampler is checked here, and that this machine computes its hashes."""
     sampler, seed = asked.get("sampler"), asked.get("seed")
     if sampler is not None:
         one_of("sampler", sampler, SAMPLERS)
@@ -204,8 +204,10 @@ def _configuration(space: Space, dim: int | None, asked: Mapping[str, Any]) -> C
         text = f"kernel {space.name} compares cells, not features: it has no use for names of these"
         raise InvalidInput.of("bad_parameter", text, field="feature_names")
     dim = _row_dimension(space, dim)
+    sampler = sampler or _default_sampler(space, dim)
+    check_hashes(sampler)
     return Configuration(
-        space.name, dim, sampler or _default_sampler(space, dim), asked.get("bands"), asked.get("rows"),
+        space.name, dim, sampler, asked.get("bands"), asked.get("rows"),
         secrets.randbits(64) if seed is None else seed, HASH_VERSION, dict(space.parameters),
         feature_names=names,
     )  # fmt: skip

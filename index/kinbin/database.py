@@ -9,7 +9,6 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack, cast
@@ -30,7 +29,6 @@ from kinbin.creating import (
 from kinbin.errors import (
     Closed,
     CollectionNotFound,
-    FormatMismatch,
     InvalidInput,
     StorageBusy,
     StorageError,
@@ -38,7 +36,7 @@ from kinbin.errors import (
     suggestion,
 )
 from kinbin.fields.collection import FieldsCollection
-from kinbin.hashing import EXPECTED_GOLDEN_DIGEST, HASH_VERSION, golden_digest
+from kinbin.hashing import HASH_VERSION
 from kinbin.limits import limit
 from kinbin.mending import Mending
 from kinbin.parameters import path_of
@@ -151,7 +149,6 @@ class Database(Aliased, Restoring, BackingUp, Mending):
 
         create: makes its files. once: it can do so once, and not again if the collection is dropped at once.
         """
-        _refuse_other_hashes()
         self._check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self._check_open()
@@ -229,6 +226,7 @@ class Database(Aliased, Restoring, BackingUp, Mending):
 
         Raises:
             CollectionNotFound. InvalidInput: code "bad_parameter": it has no such functions, or is open with other ones.
+            FormatMismatch: it has other hashes than this machine computes, or another format. CorruptData.
         """
         return cast(Collection, bound(self._used_as(name), distance, encoder, decoder))
 
@@ -277,7 +275,6 @@ class Database(Aliased, Restoring, BackingUp, Mending):
 
     def _acquire(self, name: str) -> Collection | FieldsCollection:
         """Open the collection of this name; one whose removal was cut short is removed."""
-        _refuse_other_hashes()
         path = self._folder / name
         found = self._open(name, path)
         if self._is_kept(found):
@@ -426,17 +423,10 @@ def open(path: str | os.PathLike[str], snapshots: str | os.PathLike[str] | None 
     snapshots: the directory in which it keeps snapshots, best on another disk; None: `snapshots` in its own.
 
     Raises:
-        StorageError: the directory cannot be used. FormatMismatch: this machine computes other hashes.
+        StorageError: the directory cannot be used.
     """
     return Database(path, snapshots)
 
 
 def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-@cache
-def _refuse_other_hashes() -> None:
-    """Hashes are stored for ever: check once that this process computes the ones in the files."""
-    if golden_digest() != EXPECTED_GOLDEN_DIGEST:
-        raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")

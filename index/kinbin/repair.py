@@ -18,7 +18,7 @@ from kinbin.saving import SavedStore
 from kinbin.storage.creation import FIELDS, name_of
 from kinbin.storage.headers import Configuration, FieldNames
 from kinbin.storage.quota import Quota
-from kinbin.stored import what_is_stored
+from kinbin.stored import refuse_other_hashes, what_is_stored
 
 __all__ = ["Damaged"]
 
@@ -48,9 +48,9 @@ class Damaged:
                 for name in self.configuration.names:
                     self._stores[name] = stack.enter_context(_opened(path / FIELDS / name))
                     _refuse_foreign(self._first, self._stores[name])
-                self.fields = {name: Configuration.decode(store.saved.config) for name, store in self._stores.items()}
+                self.fields = {name: _configured(store) for name, store in self._stores.items()}
             else:
-                self.configuration = Configuration.decode(self._first.saved.config)
+                self.configuration = _configured(self._first)
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -166,6 +166,17 @@ def _doubts(where: str, store: SavedStore) -> list[str]:
     if saved.manifest is None:
         out.append("the list of runs is lost; rows were looked for in all of them")
     return [where + problem for problem in (*out, *store.problems)]
+
+
+def _configured(store: SavedStore) -> Configuration:
+    """What one was created with.
+
+    Raises:
+        FormatMismatch: it has other hashes than this machine computes, which what is saved would be hashed by.
+    """
+    config = Configuration.decode(store.saved.config)
+    refuse_other_hashes(config)
+    return config
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kinbin.errors import FormatMismatch, InvalidInput
-from kinbin.hashing import HASH_VERSION
+from kinbin.hashing import HASH_VERSION, SAMPLERS, check_hashes
 from kinbin.items.functions import CALLABLE, Functions
 from kinbin.items.kind import Form, Kind
 from kinbin.items.kinds import kind_named
@@ -17,7 +17,7 @@ from kinbin.storage.format import begun, decode_json
 from kinbin.storage.headers import CONFIG, CONFIGURATION, Configuration, FieldNames
 from kinbin.storage.store import Store
 
-__all__ = ["configuration_of", "field_names_of", "what_is_stored"]
+__all__ = ["configuration_of", "field_names_of", "refuse_other_hashes", "what_is_stored"]
 
 
 T = TypeVar("T")
@@ -27,9 +27,9 @@ def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
     """What items of a collection are, how they are compared, and what else is said of them.
 
     Raises:
-        FormatMismatch: it has other hashes, or a kernel that this version does not know.
+        FormatMismatch: it has other hashes, this machine computes others, or it has a kernel that this version does not know.
     """
-    _check_hashes(data)
+    refuse_other_hashes(data)
     if data.kernel == CALLABLE:
         kind, functions = kind_named(data.items), Functions()
         form = Form(data.dim, functions=functions)
@@ -48,6 +48,17 @@ def what_is_stored(data: Configuration) -> tuple[Kind, Space, Form]:
     return kind, space, Form(dim, space.signed, dict(space.parameters))
 
 
+def refuse_other_hashes(data: Configuration) -> None:
+    """Refuse what was stored with other hashes than this process computes.
+
+    Raises:
+        FormatMismatch.
+    """
+    _check_version(data)
+    if data.sampler in SAMPLERS:
+        check_hashes(data.sampler)
+
+
 def configuration_of(store: Store) -> Configuration:
     """What a collection was created with.
 
@@ -64,7 +75,7 @@ def field_names_of(store: Store) -> tuple[str, ...]:
         CorruptData: the record is damaged. FormatMismatch: it was written with other hashes.
     """
     data = _decoded(store, FieldNames.decode)
-    _check_hashes(data)
+    _check_version(data)
     return data.names
 
 
@@ -74,6 +85,6 @@ def _decoded(store: Store, decode: Callable[[object], T]) -> T:
         return decode(decode_json(store.files.configured, CONFIGURATION, begun(store.files.salt, CONFIG)))
 
 
-def _check_hashes(data: Configuration | FieldNames) -> None:
+def _check_version(data: Configuration | FieldNames) -> None:
     if data.hash_version != HASH_VERSION:
         raise FormatMismatch(f"the collection has hash version {data.hash_version}, this Kinbin computes version {HASH_VERSION}")

@@ -55,7 +55,8 @@ _END_SECONDS = 40.0
 """The server's own time to answer what is under way, and some more."""
 _SERVER = """
 import contextlib, sys
-with contextlib.suppress(ImportError):  # `serve` tells what is missing
+from kinbin.collector import collector_paused
+with contextlib.suppress(ImportError), collector_paused():  # `serve` tells what is missing
     import kinbin_service.kernels, kinbin_service.server
     kinbin_service.kernels.kinbin.warm_up(None, kinbin_service.kernels.FIRST)
 if sys.stdin.buffer.read(1):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import kinbin
 from damage import Place, Verdict, flipped_copy, part_of, places
 from kinbin.errors import CorruptData, FormatMismatch
+from kinbin.hashing import EXPECTED_DIGESTS, check_hashes
 from kinbin.storage import format as fmt
 from kinbin.storage.format import Part
 from kinbin.storage.lookups import JOURNAL, META, OWNERS, RUNS
@@ -456,19 +457,45 @@ def test_another_hash_version_is_refused(sound: Path, tmp_path: Path) -> None:
 
 
 def test_a_machine_that_computes_other_hashes_is_refused(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the golden digest differs no collection is opened or made: its index would silently be wrong."""
-    kinbin.database._refuse_other_hashes.cache_clear()
+    """Where the digest of its sampler differs no collection is opened, made or saved: its index would silently be wrong."""
+    check_hashes.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr("kinbin.database.golden_digest", lambda: bytes(16))
+        patch.setattr("kinbin.hashing.golden.sampler_digest", lambda _: bytes(16))
         with kinbin.open(sound) as database:
             for _ in range(2):
                 with pytest.raises(FormatMismatch, match="hash version 1"):
                     database.collection("c")
                 with pytest.raises(FormatMismatch, match="hash version 1"):
                     database.create_collection("new")
+                with pytest.raises(FormatMismatch, match="hash version 1"):
+                    database.create_collection("strings", items="strings")
+                with pytest.raises(FormatMismatch, match="hash version 1"):
+                    database.create_collection("fields", fields={"a": {}, "b": {"kernel": "cosine"}})
+                with pytest.raises(FormatMismatch, match="hash version 1"):
+                    database.repair("c", "saved")
             assert database.collections() == ["c"]
     with kinbin.open(sound) as database:
         database.collection("c")
+
+
+@pytest.mark.parametrize(("wrong", "kernel"), [("argmax", "cosine"), ("gcws_sign", "mm_acos"), ("dart", "ngmm")])
+def test_hashes_of_its_own_sampler_are_looked_at(wrong: str, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that computes one sampler wrongly refuses the collections that it hashes, and no others."""
+    dim = None if wrong == "dart" else 16
+    with kinbin.open(tmp_path) as database:
+        database.create_collection("wrong", kernel=kernel, dim=dim)
+        database.create_collection("right", kernel="gmm", dim=16)
+    check_hashes.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("kinbin.hashing.golden.sampler_digest", lambda name: bytes(16) if name == wrong else EXPECTED_DIGESTS[name])
+        with kinbin.open(tmp_path) as database:
+            assert database.collection("right").count() == 0
+            with pytest.raises(FormatMismatch, match="does not compute hash version 1"):
+                database.collection("wrong")
+            with pytest.raises(FormatMismatch, match="does not compute hash version 1"):
+                database.create_collection("more", kernel=kernel, dim=dim)
+            assert sorted(database.collections()) == ["right", "wrong"]
+    check_hashes.cache_clear()
 
 
 def test_every_part_is_damaged_by_a_test(sound: Path) -> None:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from kinbin.codes.nodes import Probe, probe_node, release_probe
 from kinbin.links.graph import Graph
-from kinbin.links.walk import EMPTY, enter, leave, walk_on, walk_to, widen
+from kinbin.links.walk import EMPTY, enter, leave, look_around, walk_on, walk_to, widen
 from kinbin.native.jit import strict
 from kinbin.native.memory import address_of
 from kinbin.rows.scratch import BYTES, PACKED, Scratch, walk_of
 
-__all__ = ["arrays_of", "space_for", "walk", "walk_and_widen", "walk_from_node"]
+__all__ = ["arrays_of", "space_for", "walk", "walk_and_look", "walk_and_widen", "walk_from_node"]
 
 
 @strict
@@ -41,6 +41,18 @@ def _walk_and_widen(graph, address, sizes, scratch, between):  # type: ignore[no
     seen, still_sound = walk_on(graph[0], probe, wider, place, walk, met)
     leave(walk, seen, still_sound, (0, 0))
     return met, seen, sound and still_sound
+
+
+@strict
+def _walk_and_look(graph, code, skips, size, count, scratch):  # type: ignore[no-untyped-def]
+    address, norm = code
+    probe, walk = Probe(np.uint64(address), None, np.float32(norm)), walk_of(scratch[0])
+    met = enter(graph[0], probe, skips, size, walk)
+    met, sound = walk_on(graph[0], probe, size, 0, walk, met)
+    seen, place = look_around(graph[0], probe, count, (size, size), walk, met)
+    seen, still_sound = walk_on(graph[0], probe, size, place, walk, seen)
+    leave(walk, seen, sound and still_sound, skips)
+    return sound and still_sound
 
 
 def space_for(nodes: int, pool: int) -> Scratch:
@@ -85,3 +97,16 @@ def walk_and_widen(
     keep: list[object] = []
     met, seen, sound = _walk_and_widen(graph.record(keep), address_of(code), (size, wider), scratch.record, between)
     return int(met), int(seen), bool(sound), between
+
+
+def walk_and_look(
+    graph: Graph, code: NDArray[np.uint8], norm: float, size: int, count: int, *, skip: range = range(0)
+) -> tuple[list[int], bool]:
+    """(keys that are pooled by a walk, a look at `count` nodes, and the walk from there, nearest first; whether it was sound)."""
+    scratch = space_for(len(graph.codes), size)
+    keep: list[object] = []
+    at = address_of(code), np.float32(norm)
+    sound = _walk_and_look(graph.record(keep), at, (skip.start, skip.stop), size, count, scratch.record)
+    arrays = arrays_of(scratch)
+    assert not arrays["visited"].any(), "marks were left behind"
+    return [int(key) for key in arrays["pool"][:size] if key != EMPTY], bool(sound)

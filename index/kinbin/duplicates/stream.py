@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinbin.duplicates.found import Cluster, Pair
-from kinbin.duplicates.planning import choose_plan
-from kinbin.duplicates.search import Join, Pairs, Progress
 from kinbin.errors import CorruptData, InvalidInput
 from kinbin.options import QueryOptions, check_cancel
 from kinbin.parameters import is_number, one_of
@@ -35,6 +33,10 @@ from kinbin.spaces.space import Space
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
+
+# What few processes use is imported where it is used: every opening would wait for it.
+if TYPE_CHECKING:
+    from kinbin.duplicates.search import Join, Pairs, Progress
 
 __all__ = ["FORMS", "Duplicated", "Duplicates", "Opened", "Seen", "checked"]
 
@@ -200,6 +202,9 @@ class Duplicates(Iterator[Any]):
         self._running.close()
 
     def _run(self) -> Generator[Any, None, None]:
+        from kinbin.duplicates.planning import choose_plan
+        from kinbin.duplicates.search import Join
+
         wanted, space, wide = self._wanted, self._recipe.space, self._recipe.wide
         least = _least_score(space, wanted.limit)
         with self._seeing() as seen:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinbin.errors import InvalidInput
-from kinbin.explaining.explain import How, Stored, explained
-from kinbin.explaining.names import names_of, tokens_in
-from kinbin.explaining.told import Explanation
 from kinbin.options import OPTIONS
 from kinbin.parameters import at_most, whole
 from kinbin.query.search import Masks
@@ -17,6 +14,11 @@ from kinbin.query.view import View
 from kinbin.rows.identity import check_ids
 from kinbin.rows.rows import Rows
 from kinbin.storage.transactions import Reader
+
+# What few processes use is imported where it is used: every opening would wait for it.
+if TYPE_CHECKING:
+    from kinbin.explaining.explain import How
+    from kinbin.explaining.told import Explanation
 
 __all__ = ["TERMS", "Explained", "about_of", "explain_in", "how_of", "row_of"]
 
@@ -76,6 +78,9 @@ def about_of(query: Any, query_id: str | int | None) -> Any:
 
 def how_of(parts: Any, query: Any, numbers: tuple[int, int, bool], names: Any) -> How:
     """The other parameters, checked. parts: a collection; numbers: limit, k, s_curve."""
+    from kinbin.explaining.explain import How
+    from kinbin.explaining.names import names_of, tokens_in
+
     limit, k, s_curve = numbers
     at_most("page", whole("limit", limit), "limit")
     at_most("k", whole("k", k), "k")
@@ -99,6 +104,9 @@ def row_of(reader: Reader, key: bytes, field: str) -> int:
 
 def explain_in(parts: Any, at: tuple[Reader, View], asked: tuple[Reader, Rows | bytes, bytes], masks: Masks, how: How) -> Explanation:
     """The explanation in a snapshot. asked: what reads the items, the query or the key of a stored one, the item's key."""
+    from kinbin.explaining.explain import Stored, explained
+    from kinbin.explaining.told import Explanation
+
     reader, query, key = asked
     stored = Stored(reader, key, row_of(reader, key, "id"), query if isinstance(query, bytes) else None)
     if isinstance(query, bytes):

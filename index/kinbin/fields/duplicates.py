@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinbin.collection import Collection
-from kinbin.duplicates.search import Progress
 from kinbin.duplicates.stream import Duplicates, Opened, Seen, checked
 from kinbin.fields.moment import Moments
 from kinbin.parameters import one_of
+
+if TYPE_CHECKING:
+    from kinbin.duplicates.search import Progress
 
 __all__ = ["DuplicatedFields"]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinbin.collection import Collection
 from kinbin.explaining.asked import TERMS, about_of, explain_in, how_of
-from kinbin.explaining.told import Explanation
 from kinbin.fields.moment import Moments
 from kinbin.fields.vectors import taking
 from kinbin.parameters import one_of
 from kinbin.rows.identity import check_ids
+
+if TYPE_CHECKING:
+    from kinbin.explaining.told import Explanation
 
 __all__ = ["ExplainedFields"]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from kinbin.records import Answer, FieldsConfig
 from kinbin.rows.rows import Rows
 from kinbin.rows.topk import ALIKE
 from kinbin.spaces.space import Space
-from kinbin.tuning.measuring import Asked, measured
-from kinbin.tuning.records import Rebuilt, RecallReport, Tuning
 from kinbin.tuning.tuned import checked_modes, checked_seed, refuse_lacking
+
+if TYPE_CHECKING:
+    from kinbin.tuning.records import Rebuilt, RecallReport, Tuning
 
 __all__ = ["TunedFields"]
 
@@ -88,6 +89,9 @@ class TunedFields:
         drawn items all fields are compared, or those that `weights` names; weights, combine: see `query_batch`. All else: see
         `Collection.recall`.
         """
+        from kinbin.tuning.measuring import Asked, measured
+        from kinbin.tuning.records import RecallReport
+
         asked = QueryOptions(whole("k", k), target_recall)
         sampled = is_number(queries) or isinstance(queries, bool)
         count = whole("queries", queries) if sampled else 0

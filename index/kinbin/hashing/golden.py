@@ -1,36 +1,47 @@
-"""The version of the hash family, and a digest that tells whether this machine computes it rightly.
+"""The version of the hash family, and digests that tell whether this machine computes it rightly.
 
-Stored keys are compared with freshly computed ones for ever. A processor, compiler or edit that
-changed one bit would lose neighbours silently; the digest, checked when data is opened, makes it loud.
+Stored keys are compared with freshly computed ones for ever. A processor, compiler or edit that changed one bit would lose neighbours
+silently; the digest of its sampler, checked when a collection is opened or made, makes it loud.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
 
+from kinbin.errors import FormatMismatch
 from kinbin.hashing.arithmetic import MAX_BANDS, MAX_ROWS
-from kinbin.hashing.dart import DartSampler
 from kinbin.hashing.gaussian import fill_cauchy, fill_gaussians
-from kinbin.hashing.gcws import GcwsSampler
 from kinbin.hashing.keys import band_keys, content_hash
-from kinbin.hashing.sampler import SAMPLERS, make_sampler
+from kinbin.hashing.sampler import make_sampler
 from kinbin.rows.rows import Rows
 
-__all__ = ["EXPECTED_COSINE_DIGEST", "EXPECTED_GOLDEN_DIGEST", "HASH_VERSION", "cosine_digest", "golden_digest", "golden_rows"]
+__all__ = ["EXPECTED_DIGESTS", "HASH_VERSION", "check_hashes", "golden_rows", "sampler_digest"]
 
 HASH_VERSION: Final = 1
 """Raised by every change of any stored bit; written into every collection."""
 
-EXPECTED_GOLDEN_DIGEST: Final = bytes.fromhex("c4aa4fe4841007da74fae76923218460")
-"""`golden_digest()` of this HASH_VERSION on every correct machine."""
-
-EXPECTED_COSINE_DIGEST: Final = bytes.fromhex("86d1dcfb0840ac50a52f5e6f0a7c96ba")
-"""`cosine_digest()` of this HASH_VERSION on every correct machine."""
+EXPECTED_DIGESTS: Final[Mapping[str, bytes]] = {
+    "gcws": bytes.fromhex("1cd07b41bfa3053cdaaa40b4f668e74f"),
+    "dart": bytes.fromhex("e2f3ff3d4be774f7859b650cf1cb713f"),
+    "argmax": bytes.fromhex("ac082b1728291a7d09fca5447f68f047"),
+    "sign": bytes.fromhex("f44e7e6ef952367a5eccb6f022a0522d"),
+    "cauchy": bytes.fromhex("7ce1086cd3425e0d673b25239ee3bd84"),
+    "gcws_sign": bytes.fromhex("5d8c13cb5c0927bd5e75647b50709683"),
+    "dart_sign": bytes.fromhex("00cae38ba5d22cc52cf714ab2648cc7e"),
+}
+"""`sampler_digest` of every sampler of this HASH_VERSION, on every correct machine."""
 
 _SEED: Final = 0x0123456789ABCDEF
+
+_NUMBERS: Final[Mapping[str, Callable[..., object]]] = {
+    "argmax": fill_gaussians, "sign": fill_gaussians, "cauchy": fill_cauchy, "gcws_sign": fill_gaussians, "dart_sign": fill_gaussians,
+}  # fmt: skip
+"""What makes the random numbers of samplers that have some."""
 
 
 def golden_rows() -> Rows:
@@ -52,17 +63,19 @@ def golden_rows() -> Rows:
     return Rows(indptr, features, values, norms)
 
 
-def golden_digest() -> bytes:
-    """16 bytes of BLAKE2b over every code of "gcws" and "dart", every band key and content hash of `golden_rows`; a few ms."""
+def sampler_digest(name: str) -> bytes:
+    """16 bytes of BLAKE2b over what a sampler computes of `golden_rows`; a few ms.
+
+    The random numbers of projections, because few codes would tell of a wrong last bit of theirs; every code, band key and content hash.
+    """
     rows = golden_rows()
     digest = hashlib.blake2b(digest_size=16)
-    samplers = (
-        GcwsSampler(seed=_SEED, normalise=True),
-        GcwsSampler(seed=_SEED, normalise=False),
-        DartSampler(seed=_SEED),
-    )
-    for sampler in samplers:
-        codes = sampler.codes(rows, MAX_ROWS, MAX_BANDS)
+    if name in _NUMBERS:
+        numbers = np.empty(4_096, np.float32)
+        _NUMBERS[name](np.uint64(_SEED), numbers)
+        digest.update(numbers.astype("<f4").tobytes())
+    for normalise in (True, False) if name == "gcws" else (True,):
+        codes = make_sampler(name, seed=_SEED, normalise=normalise).codes(rows, MAX_ROWS, MAX_BANDS)
         digest.update(codes.astype("<u4").tobytes())
         for r in (1, 4, MAX_ROWS):
             digest.update(band_keys(codes, r, MAX_BANDS).astype("<u4").tobytes())
@@ -70,20 +83,12 @@ def golden_digest() -> bytes:
     return digest.digest()
 
 
-def cosine_digest() -> bytes:
-    """16 bytes of BLAKE2b over random numbers and every code of `golden_rows` by the samplers that `golden_digest` leaves out; some 10 ms.
+@cache
+def check_hashes(name: str) -> None:
+    """See, once a process, that it computes the hashes of a sampler that are in the files of every machine.
 
-    Apart from the other, so that opening a collection of the min-max kernels loads no code that it does not need. The numbers are in
-    it themselves, because few codes would tell of a wrong last bit.
+    Raises:
+        FormatMismatch: it does not.
     """
-    rows = golden_rows()
-    digest = hashlib.blake2b(digest_size=16)
-    numbers = np.empty(4_096, np.float32)
-    for fill in (fill_gaussians, fill_cauchy):
-        fill(np.uint64(_SEED), numbers)
-        digest.update(numbers.astype("<f4").tobytes())
-    for name, law in SAMPLERS.items():
-        if law != "minmax":
-            codes = make_sampler(name, seed=_SEED, normalise=True).codes(rows, MAX_ROWS, MAX_BANDS)
-            digest.update(codes.astype("<u4").tobytes())
-    return digest.digest()
+    if sampler_digest(name) != EXPECTED_DIGESTS[name]:
+        raise FormatMismatch(f"this machine does not compute hash version {HASH_VERSION} bit by bit; its index would be wrong")

@@ -24,7 +24,7 @@ from kinbin.codes.nodes import GRAPH
 from kinbin.errors import CorruptData
 from kinbin.links.graph import Graph
 from kinbin.links.search import GONE, PROBES, place_rows, room_for, scan_codes, search_links
-from kinbin.links.widths import CALIBRATED_K, HARD, SPREAD, CalibrationTable, Width
+from kinbin.links.widths import CALIBRATED_K, HARD, SPREAD, CalibrationTable, Strange, Width, around_of
 from kinbin.native.memory import address_of
 from kinbin.rows.asked import Answers, queries_record
 from kinbin.rows.rows import Rows
@@ -48,10 +48,12 @@ _GROUPS = {1: 3, 10: 7, 100: 7}
 age. A minority that came with a drift of the data must not vanish in the mean. Fewer groups where a query has but one neighbour to find."""
 _LEFT_OUT = 128
 """One row in so many is left out before a sampled one, and as many after it."""
-_STRANGE = 132
+_STRANGE = 160
 """Queries like no row that are asked."""
-_FOUND = 0.9
-"""A walk fails a strange query if it finds a smaller share of its neighbours."""
+_MIXTURES = ((0.5, 0.5), (0.8, 0.2), (0.125,) * 8)
+"""The shares of rows that mixtures are made of."""
+_FOUND, _LOST = 0.9, 0.5
+"""A walk fails a strange query if it finds a smaller share of its neighbours; if it finds one as small as that, it is lost."""
 _LEAST_VALUE = 1e-30
 """Smaller ones are no features (see `vectors.canonical`)."""
 _NONE = -1.0
@@ -137,7 +139,7 @@ def calibrate(
     for pool in _POOLS if truth.max(initial=0.0) > ALIKE else ():
         check()
         scores.add(pool, *trial.walk(pool))
-        failures.add(pool, strange.walk(pool)[0])
+        failures.add(pool, strange.walk(pool)[0], strange.walk(pool, around_of(nodes))[0])
         if scores.satisfied():
             break
     norms = None
@@ -163,22 +165,24 @@ def uncalibrated(queries: int = 1) -> CalibrationTable:
 
 
 def strange_queries(rows: Rows, count: int) -> Rows:
-    """Queries like no row, made of sampled ones: a third each are mixtures of two rows, of eight, and rows whose values lie elsewhere.
+    """Queries like no row, made of sampled ones: mixtures (`_MIXTURES`), and rows whose values lie elsewhere; of each kind as many.
 
-    Rows lie in crowds, and what lies between crowds or far from all is what links lead to least surely. In a mixture each
-    row's shape counts alike, and the norm is the mean.
+    Rows lie in crowds, and what lies between crowds or far from all is what links lead to least surely. A mixture is one of shapes, and
+    its norm is the mean.
     """
     rng = np.random.default_rng(len(rows))
     everywhere = np.unique(rows.features)
     made = []
     for i in range(count if len(rows) else 0):
-        some = rng.choice(len(rows), min(len(rows), (2, 8, 1)[i % 3]), replace=False)
+        elsewhere = i % (len(_MIXTURES) + 1) == len(_MIXTURES)
+        weights = (1.0,) if elsewhere else _MIXTURES[i % (len(_MIXTURES) + 1)]
+        some = rng.choice(len(rows), min(len(rows), len(weights)), replace=False)
         features = np.concatenate([rows.row(one)[0] for one in some.tolist()])
-        shapes = np.concatenate([rows.row(one)[1] / rows.norms[one] for one in some.tolist()])
-        if i % 3 == 2:
+        shapes = np.concatenate([share * rows.row(one)[1] / rows.norms[one] for one, share in zip(some.tolist(), weights, strict=False)])
+        if elsewhere:
             features = rng.choice(everywhere, len(features), replace=False)
         known, place = np.unique(features, return_inverse=True)
-        values = (np.bincount(place, shapes, len(known)) * (rows.norms[some].mean() / len(some))).astype(np.float32)
+        values = (np.bincount(place, shapes, len(known)) * rows.norms[some].mean()).astype(np.float32)
         kept = np.abs(values) > _LEAST_VALUE
         if kept.any():
             made.append((known[kept], values[kept]))
@@ -195,21 +199,22 @@ class _Failures:
         """truth (m, K): similarities of the true neighbours, best first."""
         self._truth = truth
         self._alike = np.cumsum(truth > ALIKE, axis=1)
-        self._needs = {k: np.zeros(len(truth), np.int64) for k in CALIBRATED_K}
+        self._needs, self._around, self._half = (np.zeros((len(CALIBRATED_K), len(truth)), np.int64) for _ in range(3))
 
-    def add(self, pool: int, found: NDArray[np.float64]) -> None:
-        """What walks of one width found: similarities (m, K), best first. Widths rise."""
-        hits = np.cumsum(_hits(found, self._truth), axis=1)
-        for k, needs in self._needs.items():
-            rank = min(k, self._truth.shape[1]) - 1
-            enough = hits[:, rank] >= _FOUND * self._alike[:, rank]
-            needs[enough & (needs == 0)] = pool
-            needs[~enough] = 0
+    def add(self, pool: int, found: NDArray[np.float64], around: NDArray[np.float64]) -> None:
+        """What walks of one width found, and such as look around: similarities (m, K), best first. Widths rise."""
+        for of, share, told in ((found, _FOUND, self._needs), (around, _FOUND, self._around), (found, _LOST, self._half)):
+            hits = np.cumsum(_hits(of, self._truth), axis=1)
+            for k, needs in zip(CALIBRATED_K, told, strict=True):
+                rank = min(k, self._truth.shape[1]) - 1
+                enough = hits[:, rank] >= share * self._alike[:, rank]
+                needs[enough & (needs == 0)] = pool
+                needs[~enough] = 0
 
-    def strange(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """(K, m) of each query the similarity of its k-th neighbour, and the pool it needs; 0: wider than any."""
+    def strange(self) -> Strange:
+        """What they found."""
         kth = [self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K]
-        return _rounded(np.array(kth)), np.array([self._needs[k] for k in CALIBRATED_K])
+        return Strange(_rounded(np.array(kth)), self._needs, self._around, self._half)
 
 
 class _Scores:
@@ -322,11 +327,15 @@ class _Trial:
         self._table = self._scratch.walk(len(stage.places), _POOLS[-1], stage.coder.layout)
         self._answers = Answers.empty(len(queries), k)
 
-    def walk(self, pool: int) -> tuple[NDArray[np.float64], float]:
-        """Scores (m, k) of what walks with this pool find, and how many nodes they compared, in the mean."""
+    def walk(self, pool: int, around: int = 0) -> tuple[NDArray[np.float64], float]:
+        """Scores (m, k) of what walks with this pool find, and how many nodes they compared, in the mean.
+
+        around: nodes that they look at besides.
+        """
         answers = self._answers
         answers.candidates[:] = 0
-        beam = Width(pool, reaches=False).beam
+        limit = np.inf if around else 0.0
+        beam = Width(pool, reaches=False, hard=limit, lost=limit, around=around).beam
         search_links(self._space, self._segments, self._graph, beam, self._asked, self._scratch.record, self._table, answers.record)
         return np.maximum(answers.scores, _NONE), float(answers.candidates.mean())
 

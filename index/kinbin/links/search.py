@@ -24,7 +24,7 @@ from kinbin.codes.nodes import (
     nodes_of,
     placed_probe,
 )  # fmt: skip
-from kinbin.links.walk import EMPTY, enter, leave, node_of, walk_on, widen
+from kinbin.links.walk import EMPTY, enter, leave, look_around, node_of, walk_on, widen
 from kinbin.native.eights import EIGHT
 from kinbin.native.jit import inline, strict
 from kinbin.native.memory import f32_array, f64_array, float32_at, prefetch, trailing_zeros, u32_at
@@ -88,6 +88,8 @@ BEAM = Layout(
     growth=("number", "of the pool of one below, where walks grow: see `grown_pool`"),
     more=("number", "what the pool of such a query grows by, at most so many times: see `grown_pool`"),
     grows=("count", "whether walks grow"),
+    lost=("number", "the score of a k-th answer from which on a walk is not looked around from"),
+    around=("count", "nodes, spread over all, that are compared otherwise: see `look_around`"),
 )
 PROBES = Layout(
     "PROBES",
@@ -198,6 +200,15 @@ def grown_pool(beam, score):
 
 
 @inline
+def _looked_at(beam, score):
+    """How many nodes a walk looks at besides for a query whose k-th answer has this score: see `look_around`.
+
+    Below `far`, where walks do not grow, none: such a query is completed in another way.
+    """
+    return beam.around if score < beam.lost and (score >= beam.far or beam.grows != 0) else 0
+
+
+@inline
 def _fetch_node(segments, graph, node, record):
     """Ask for where the row of a node begins, or for its record."""
     place = np.int64(u32_at(graph.places + U64(4 * node)))
@@ -242,33 +253,39 @@ def _score_pool(segments, graph, sight, pool, size, least, best):
 
 @inline
 def _walk_wider(segments, graph, beam, sight, walk, asked, best):
-    """Walk, and score the pool; a query whose k-th answer scores little is walked for on, with a wider pool.
+    """Walk, and score the pool; a query whose k-th answer scores little is walked for on, with a wider pool, and from elsewhere.
 
     asked: (nodes left out, least score). Returns (nodes listed, rows scored, flags).
     """
     skips, least = asked
     seen = enter(graph, sight.probe, skips, beam.pool, walk)
-    now, place, verified, flags, sound = beam.pool, 0, 0, 0, True
+    now, place, verified, flags, sound, first = beam.pool, 0, 0, 0, True, True
+    kth = least
     while True:
         seen, sound = walk_on(graph, sight.probe, now, place, walk, seen)
-        may_grow = sound and now == beam.pool and least < beam.hard and walk.pool[now - 1] != EMPTY
-        wider = now
-        if may_grow:
+        may_go_on = sound and first and least < beam.hard and (beam.around > 0 or walk.pool[now - 1] != EMPTY)
+        wider, first, goes_on = now, False, False
+        if may_go_on and walk.pool[now - 1] != EMPTY:
             most, near = _kth_by_codes(graph, sight, walk.pool, len(best.scores) - 1, now, beam.hard)
             if most < beam.hard:
-                wider = min(len(walk.pool), grown_pool(beam, near))
-        if wider == now:
+                kth = near
+                wider = min(len(walk.pool), grown_pool(beam, kth))
+                goes_on = wider > now or _looked_at(beam, kth) > 0
+        if not goes_on:
             scored = _score_pool(segments, graph, sight, walk.pool, now, least, best)
             verified += max(scored, 0)
             flags |= (0 if sound else BROKEN) | (CORRUPT if scored < 0 else 0)
             kth = best.scores[-1]
-            if may_grow and flags == 0 and kth < beam.hard:
+            if may_go_on and flags == 0 and kth < beam.hard:
                 # Of one with fewer answers than were asked for it is not known how far the others are.
-                wider = min(len(walk.pool), grown_pool(beam, kth if kth > NOTHING else beam.far - SLACK))
-            if wider == now:
+                kth = kth if kth > NOTHING else beam.far - SLACK
+                wider = min(len(walk.pool), grown_pool(beam, kth))
+                goes_on = wider > now or _looked_at(beam, kth) > 0
+            if not goes_on:
                 break
-        place = widen(graph, walk, now, wider, seen)
+        place = widen(graph, walk, now, wider, seen) if wider > now else now
         now = wider
+        seen, place = look_around(graph, sight.probe, _looked_at(beam, kth), (now, place), walk, seen)
     leave(walk, seen, sound, skips)
     return seen, verified, flags
 

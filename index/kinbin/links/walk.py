@@ -20,13 +20,15 @@ from kinbin.native.memory import move_up, prefetch, put_in_order, u32_array, u32
 from kinbin.native.records import Layout
 from kinbin.rows.scratch import BLOCK, MOST_LINKS, walk_of
 
-__all__ = ["BUILDING", "EMPTY", "enter", "insert", "leave", "node_of", "reach", "repair", "walk_on", "walk_to", "widen"]
+__all__ = ["BUILDING", "EMPTY", "enter", "insert", "leave", "look_around", "node_of", "reach", "repair", "walk_on", "walk_to", "widen"]
 
 U64 = np.uint64
 SAME_CODE = 6
 """Links to nodes whose code is that of the node itself."""
 SETTLED = 8
 """From this place of the pool on a node is opened before the codes that were asked for last are compared."""
+_AHEAD = 8
+"""Codes that are on their way while one is compared."""
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)
 OPEN = U64(1)
 _LOW = U64(0xFFFFFFFF)
@@ -204,6 +206,40 @@ def enter(graph, probe, skips, size, walk):
         _compare(graph, probe, walk, seen, end, size, size)
         seen = end
     return seen
+
+
+@inline
+def _spread(x, step):
+    """A node of the x-th stretch of `step` nodes, not always in the same place of it."""
+    return x * step + (((x * U64(0x9E3779B1) & _LOW) * step) >> U64(32))
+
+
+@inline
+def look_around(graph, probe, count, pooled, walk, seen):
+    """Compare `count` nodes that are spread over the graph, and pool those that are nearer than the pool's last, to be opened.
+
+    pooled: (size of the pool, its lowest place whose node is to be opened). Returns (nodes listed, that place now).
+    """
+    pool, visited, listed, _ = walk
+    size, lowest = pooled
+    some = min(U64(count), U64(graph.nodes))
+    step = U64(graph.nodes) // max(some, U64(1))
+    for x in range(some):
+        prefetch_code(graph, _spread(min(x + U64(_AHEAD), some - U64(1)), step), probe.table)
+        node = _spread(x, step)
+        if visited[node >> U64(3)] & np.uint8(U64(1) << (node & U64(7))) != 0:
+            continue
+        rank = U64(distance_to(graph, node, probe))
+        if graph.shapes == 0:
+            rank = rank_of(rank, graph.step, False, probe.norm, node_norm(graph, node))
+        key = (node << U64(1)) | rank << U64(32)
+        if key < pool[size - 1] and seen < len(listed):
+            mark(visited, node)
+            listed[seen] = key
+            seen += 1
+            _prefetch_place(graph, node)
+            lowest = min(lowest, put_in(pool, size, key))
+    return seen, lowest
 
 
 @inline

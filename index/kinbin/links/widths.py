@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from kinbin.native.records import Record
 from kinbin.rows.topk import ALIKE
 from kinbin.storage.headers import Fields
 
-__all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "SPREAD", "CalibrationTable", "Width"]
+__all__ = ["CALIBRATED_K", "HARD", "MOST_WIDTH", "SPREAD", "CalibrationTable", "Width", "around_of"]
 
 CALIBRATED_K = (1, 10, 100)
 _LOG_K = np.log(CALIBRATED_K)
@@ -30,8 +29,15 @@ _FAR_SHARE = 0.01
 _NORM_SLACK = 1.25
 _MOST_TOLD = 1_024
 """Answers of `trusted_from` that are kept: filters of many selectivities ask for many widths."""
+_AROUND, _AROUND_LEAST = 8.0, 8.0
+"""Nodes that a walk looks at which goes on: so many times the root of their number, and one in so many at most."""
 _NEIGHBOURS, _FAILED = 22, 2
 """Walks are not trusted where they fail so many of so many strange queries that follow each other by similarity."""
+
+
+def around_of(nodes: int) -> int:
+    """How many of so many nodes a walk looks at that goes on."""
+    return int(min(nodes / _AROUND_LEAST, _AROUND * nodes**0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,17 @@ class Width:
     finished: float = 0.0
     """Share of the calibrated queries that are not left to a walk, or whose k-th neighbour had nothing in common with them."""
     hard: float = 0.0
-    """A query whose k-th answer is less similar than this walks on: one calibrated query in eight, or more (`beside_strange`)."""
+    """A query whose k-th answer is less similar than this walks on: one calibrated query in eight, or more where strange ones fail."""
     wide: int = 0
     """The pool of such a query, where that is more."""
     hard_share: float = HARD
     """How many of the calibrated queries that are."""
+    lost: float = 0.0
+    """A query whose k-th answer is less similar than this may be lost: its walk looks around."""
+    lost_share: float = 0.0
+    """How many of the calibrated queries that are."""
+    around: int = 0
+    """Nodes, spread over all, that it is compared with then: see `look_around`."""
     beam: Record = field(init=False, repr=False, compare=False)
     """The same as kernels are told it, of walks that do not grow."""
     growing: Record = field(init=False, repr=False, compare=False)
@@ -67,13 +79,34 @@ class Width:
         for grows, name in ((0, "beam"), (1, "growing")):
             record = BEAM.record(
                 pool=self.pool, hard=max(self.hard, self.far), wide=max(self.wide, self.pool), far=self.far, growth=self.growth,
-                more=self.more, grows=grows,
+                more=self.more, grows=grows, lost=self.lost, around=self.around,
             )  # fmt: skip
             object.__setattr__(self, name, record)
 
     def pool_at(self, score: float) -> int:
         """The pool of a query whose k-th answer has this score, where walks grow."""
         return int(min(MOST_WIDTH, grown_pool.py_func(self.growing.view(np.recarray)[0], score)))
+
+
+class Strange(NamedTuple):
+    """What walks found of queries that are like no row. (K, m) each; of pools 0: wider than any."""
+
+    similarity: NDArray[np.float64]
+    """Of the k-th neighbour."""
+    needs: NDArray[np.int64]
+    """The pool that finds nine in ten of the k nearest."""
+    around: NDArray[np.int64]
+    """The pool of a walk that looks around and does."""
+    half: NDArray[np.int64]
+    """The pool that finds half of them."""
+
+    @classmethod
+    def of(cls, stored: NDArray[np.float64]) -> Strange:
+        """From (K, 4, m); or (K, 2, m), of an earlier version, which did not see which walks find less than half."""
+        similarity, *pools = np.moveaxis(stored, 1, 0)
+        if len(pools) == 1:
+            pools = [pools[0], pools[0], np.ones_like(pools[0])]
+        return cls(similarity, *(one.astype(np.int64) for one in pools))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +132,7 @@ class CalibrationTable:
     """(K,) the same of all but an eighth."""
     spread: NDArray[np.float64] | None = None
     """(K, 33) the same of all but a share; see `SPREAD`."""
-    strange: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
-    """(K, m) of queries that are like no row: similarity of the k-th neighbour, and the pool that finds it (0: none did)."""
+    strange: Strange | None = None
     norms: NDArray[np.float64] | None = None
     """(2,) the least and the greatest usual norm, where rows are not normalised."""
     met: NDArray[np.float64] | None = None
@@ -108,8 +140,8 @@ class CalibrationTable:
     scanned: float | None = None
     """Rows that an exact scan for the most neighbours that were calibrated had to score, in the mean."""
     queries: int | None = None
-    made: dict[tuple[int, int, int, float], float] = field(default_factory=dict, repr=False)
-    """What `trusted_from` has told, by column, pool, wider pool and where that begins."""
+    made: dict[tuple[int, int, int, float, float], float] = field(default_factory=dict, repr=False)
+    """What `trusted_from` has told, by column, pool, wider pool, where that begins, and where walks look around."""
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> CalibrationTable:
@@ -126,11 +158,13 @@ class CalibrationTable:
         def known(name: str, *shape: int | None) -> NDArray[np.float64] | None:
             return _by_k(fields, name, *shape) if name in fields else None
 
-        strange = known("strange", 2, None)
+        strange = known("strange", None, None)
+        if strange is not None and strange.shape[1] not in (2, len(Strange._fields)):
+            raise fields.refuse("strange", f"of two or {len(Strange._fields)} numbers of each query")
         return cls(
             pools, _by_k(fields, "recall", len(pools)), known("hard_recall", len(pools)), known("weakest", len(pools)),
             known("alike"), known("far"), known("hard"), known("spread", len(SPREAD)),
-            strange=None if strange is None else (strange[:, 0], strange[:, 1].astype(np.int64)),
+            strange=None if strange is None else Strange.of(strange),
             norms=fields.array("norms", 2) if "norms" in fields else None,
             met=fields.array("met", len(pools)) if "met" in fields else None,
             scanned=fields.number("scanned") if "scanned" in fields else None,
@@ -146,7 +180,7 @@ class CalibrationTable:
                 out[name] = {str(k): of_k for k, of_k in zip(CALIBRATED_K, values.tolist(), strict=True)}
         if self.strange is not None:
             pairs = zip(CALIBRATED_K, *(part.tolist() for part in self.strange), strict=True)
-            out["strange"] = {str(k): [similarity, needs] for k, similarity, needs in pairs}
+            out["strange"] = {str(k): of_k for k, *of_k in pairs}
         for name in ("norms", "met"):
             values = getattr(self, name)
             if values is not None:
@@ -200,7 +234,7 @@ class CalibrationTable:
         """The similarity from which walks of this width find the k nearest of strange queries, too; 0 if that is not known."""
         if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
-        asked = (_column(k), width.pool, width.wide, max(width.hard, width.far))
+        asked = (_column(k), width.pool, width.wide, max(width.hard, width.far), width.lost)
         told = self.made.get(asked)
         if told is None:
             if len(self.made) > _MOST_TOLD:
@@ -208,31 +242,19 @@ class CalibrationTable:
             told = self.made[asked] = self._trusted_from(width, k)
         return told
 
-    def beside_strange(self, width: Width, k: float) -> Iterator[Width]:
-        """The width, and where its walks fail strange queries (`trusted_from`) such as let these walk on, each farther than the last."""
-        yield width
-        failing = self.trusted_from(width, k)
-        if failing <= width.far:
-            return
-        hard = max(width.hard, failing)
-        share = max(width.hard_share, self.share_below(hard, k))
-        for pool in self.pools.tolist():
-            if pool > max(width.wide, width.pool):
-                yield replace(width, hard=hard, wide=pool, hard_share=share)
-
     def _trusted_from(self, width: Width, k: float) -> float:
         assert self.strange is not None
-        similarity, needs = (part[_column(k)] for part in self.strange)
-        order = np.argsort(-similarity, kind="stable")
-        similarity, needs = similarity[order], needs[order]
-        pool = np.where(similarity >= width.beam["hard"], width.pool, width.beam["wide"])
-        failed = ((needs == 0) | (needs > pool)) & (similarity > ALIKE)
-        together = np.convolve(failed, np.ones(_NEIGHBOURS), "valid") if len(failed) >= _NEIGHBOURS else np.zeros(0)
-        too_many = np.flatnonzero(together >= _FAILED)
-        if not len(too_many):
+        similarity, needs, around, _ = (part[_column(k)] for part in self.strange)
+        pool = np.where(similarity < width.beam["hard"], width.beam["wide"], width.pool)
+        needs = np.where(similarity < width.lost, around, needs)
+        return _above_failed(similarity, (needs == 0) | (needs > pool), _FAILED)
+
+    def lost_below(self, width: Width, k: float) -> float:
+        """The similarity from which walks of this width, that do not go on, find half of the k nearest of strange queries; or 0."""
+        if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
-        first = too_many[0] + int(np.flatnonzero(failed[too_many[0] :])[0])
-        return float(np.nextafter(similarity[first], 1.0))
+        similarity, _, _, half = (part[_column(k)] for part in self.strange)
+        return _above_failed(similarity, (half == 0) | (half > width.pool), 1)
 
     def similarity_at(self, share: float, k: float) -> float:
         """The similarity below which this share of the calibrated queries has its k-th neighbour; 0 if that is not known."""
@@ -296,3 +318,18 @@ def _recall_at(recall: NDArray[np.float64], k: float) -> NDArray[np.float64]:
     slope = (recall[i + 1] - recall[i]) / (_LOG_K[i + 1] - _LOG_K[i])
     between: NDArray[np.float64] = slope * (at - _LOG_K[i]) + recall[i]
     return between
+
+
+def _above_failed(similarity: NDArray[np.float64], failed: NDArray[np.bool_], many: int) -> float:
+    """The least similarity above which fewer than `many` of `_NEIGHBOURS` queries that follow each other failed; 0 if nowhere more did.
+
+    Those that have nothing in common with their neighbours do not count.
+    """
+    order = np.argsort(-similarity, kind="stable")
+    similarity, failed = similarity[order], (failed & (similarity > ALIKE))[order]
+    together = np.convolve(failed, np.ones(_NEIGHBOURS), "valid") if len(failed) >= _NEIGHBOURS else np.zeros(0)
+    too_many = np.flatnonzero(together >= many)
+    if not len(too_many):
+        return 0.0
+    first = too_many[0] + int(np.flatnonzero(failed[too_many[0] :])[0])
+    return float(np.nextafter(similarity[first], 1.0))

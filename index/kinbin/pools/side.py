@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinbin.bands.build import write_run
 from kinbin.errors import StorageError
-from kinbin.hashing import HASH_VERSION, default_sampler, make_sampler
+from kinbin.hashing import HASH_VERSION, check_hashes, default_sampler, make_sampler
 from kinbin.inspection import check_store
 from kinbin.items.vectors import is_wide
 from kinbin.pools.measured import Packed
@@ -48,6 +48,7 @@ class Side:
         self._store = Store(path)
         with self._store.read() as reader:
             data = reader.configuration()
+        check_hashes(data.sampler)
         # Bands are for bounds, and what they would bound is not the distance.
         space = replace(space_of(data.kernel), hashes=False)
         sampler = make_sampler(data.sampler, seed=data.seed, normalise=space.shapes, dim=data.dim)

@@ -15,7 +15,7 @@ from kinbin.bands.search import BANDS, LEVELS
 from kinbin.costs import COSTS
 from kinbin.hashing import similarity_needed
 from kinbin.links.linkset import Links
-from kinbin.links.widths import MOST_WIDTH, Width
+from kinbin.links.widths import MOST_WIDTH, Width, around_of
 from kinbin.native.records import Record
 from kinbin.query.view import View
 from kinbin.segments.descriptors import FRESH_BANDS
@@ -38,8 +38,12 @@ LINK_LEAST = 0.5
 LEAST_ALIKE = 0.5
 """Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
 told from one that missed its neighbours, and has to be completed."""
+STRANGE_MORE = 1.5
+"""Where walks fail strange queries, so many times the usual ones that are as far from their neighbours go on as theirs do."""
+STRANGE_LOOK, MOST_LOOK = 0.1, 0.5
+"""Where they are lost, they look around; more usual ones do while that adds at most so much to a walk, and at most so many."""
 STRANGE_WALK = 0.2
-"""Usual queries that are less similar to their neighbours than where walks fail strange ones walk on, while that adds at most so much."""
+"""They walk on in a wider pool, too, while that adds at most so much."""
 STRANGE_TARGET = 0.9
 """From this target on: wider walks are those that find nine in ten of a strange query's neighbours."""
 STRANGE_COST = 0.25
@@ -96,7 +100,13 @@ class LinkPlan:
         table = self.links.set.calibration
         hard = width.hard_share
         met = (1.0 - hard) * table.met_at(width.pool) + hard * table.met_at(max(width.pool, width.wide))
-        return COSTS.walk + met * (COSTS.node + self.links.set.compare_ns) + width.finished * self.other_ns
+        compared = met + width.lost_share * width.around
+        return COSTS.walk + compared * self._node_ns + width.finished * self.other_ns
+
+    @property
+    def _node_ns(self) -> float:
+        """Predicted time of a node that a walk meets."""
+        return COSTS.node + self.links.set.compare_ns
 
     def _width(self, k: int, share: float, *, forced: bool) -> Width:
         """The same where a share of the nodes may be answered: the k-th of them is the (k / share)-th of all.
@@ -112,15 +122,42 @@ class LinkPlan:
             table.alike_for(rank), hard=of_all.hard, wide=min(int(max(width.wide / share, of_all.wide)), MOST_WIDTH),
         )  # fmt: skip
         # Walks over a share of the rows are as wide as for the nearest of all.
-        most = (1.0 + STRANGE_WALK) * self.walk_ns(wanted)
-        options = [wanted]
-        if not forced and self.target >= STRANGE_TARGET:
-            options = [one for one in table.beside_strange(wanted, rank) if one is wanted or self.walk_ns(one) <= most]
-        # Of those that are trusted as far the widest that is affordable: 132 strange queries are a small sample.
-        chosen = min(options, key=lambda one: (max(one.far, table.trusted_from(one, rank)), -one.wide))
+        chosen = wanted if forced or self.target < STRANGE_TARGET else self._for_strange(wanted, rank)
         affordable = table.similarity_at(STRANGE_COST * self.walk_ns(chosen) / max(self.other_ns, 1.0), rank)
         trusted = max(chosen.far, min(affordable, table.trusted_from(chosen, rank)))
         return replace(chosen, trusted=trusted, finished=1.0 - chosen.alike * (1.0 - table.share_below(trusted, rank)))
+
+    def _for_strange(self, wanted: Width, rank: float) -> Width:
+        """The width, such that strange queries are found too, as far as that is affordable."""
+        table, least = self.links.set.calibration, self.walk_ns(wanted)
+        lost = table.lost_below(wanted, rank)
+        if lost > wanted.far:
+            around = around_of(len(self.links.places))
+            lost = self._with_margin(lost, STRANGE_LOOK * least / (around * self._node_ns), rank)
+            looking = replace(wanted, lost=lost, lost_share=table.share_below(lost, rank), around=around)
+            wanted = self._harder(looking, lost, rank)
+        failing = table.trusted_from(wanted, rank)
+        if failing <= wanted.far:
+            return wanted
+        wanted = self._harder(wanted, self._with_margin(failing, 0.0, rank), rank)
+        most = (1.0 + STRANGE_WALK) * self.walk_ns(wanted)
+        pools = table.pools[table.pools > max(wanted.pool, wanted.wide)].tolist()
+        wider = (replace(wanted, wide=pool) for pool in pools)
+        options = [wanted, *(one for one in wider if self.walk_ns(one) <= most)]
+        return min(options, key=lambda one: (max(one.far, table.trusted_from(one, rank)), one.wide))
+
+    def _with_margin(self, limit: float, share: float, rank: float) -> float:
+        """A limit below which strange queries were seen to fail, and more, for few were asked that are near it.
+
+        share: of usual queries that are to be below it, at least.
+        """
+        table = self.links.set.calibration
+        return max(limit, table.similarity_at(min(max(STRANGE_MORE * table.share_below(limit, rank), share), MOST_LOOK), rank))
+
+    def _harder(self, width: Width, limit: float, rank: float) -> Width:
+        """The width, of walks that go on below another limit, too."""
+        hard = max(width.hard, limit)
+        return replace(width, hard=hard, hard_share=max(width.hard_share, self.links.set.calibration.share_below(hard, rank)))
 
 
 class QueryKeys(NamedTuple):

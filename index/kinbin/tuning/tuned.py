@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from kinbin.rows.rows import Rows
 from kinbin.rows.topk import ALIKE
 from kinbin.spaces.space import Space
 from kinbin.storage.transactions import Reader
-from kinbin.tuning.judging import checked_choices, tuned
-from kinbin.tuning.measuring import Asked, measured
-from kinbin.tuning.records import Rebuilt, RecallReport, Tuning
-from kinbin.tuning.sampling import places_of, read_places
 from kinbin.upkeep.sealing import Upkeep
+
+# What few processes use is imported where it is used: every opening would wait for it.
+if TYPE_CHECKING:
+    from kinbin.tuning.records import Rebuilt, RecallReport, Tuning
 
 __all__ = ["MOST_BANDS", "Tuned", "checked_modes", "checked_seed", "refuse_lacking"]
 
@@ -92,6 +92,8 @@ class Tuned:
         self, told: tuple[int, float, int, int, Iterable[tuple[int, int]] | None], cancel: threading.Event | None, *, named: bool
     ) -> Tuning:
         """See `tune`. told: k, target_recall, sample, seed and choices. named: whether rows have ids: those of a field have none here."""
+        from kinbin.tuning.judging import checked_choices, tuned
+
         k, target_recall, sample, seed, choices = told
         self._refuse_unhashed("tune")
         asked = QueryOptions(whole("k", k), target_recall)
@@ -124,6 +126,10 @@ class Tuned:
         Raises:
             InvalidInput: a parameter or a query is malformed. SearchCancelled: `cancel` was set.
         """
+        from kinbin.tuning.measuring import Asked, measured
+        from kinbin.tuning.records import RecallReport
+        from kinbin.tuning.sampling import places_of, read_places
+
         asked = QueryOptions(whole("k", k), target_recall)
         sampled = is_number(queries) or isinstance(queries, bool)
         count = whole("queries", queries) if sampled else 0
@@ -158,6 +164,8 @@ class Tuned:
         Raises:
             InvalidInput: a number is out of its range, or items are not hashed. Closed. StorageFull: the old runs stay.
         """
+        from kinbin.tuning.records import Rebuilt
+
         self._refuse_unhashed("rebuild")
         r, width = _within("rows", rows, MAX_ROWS), _within("bands", bands, MOST_BANDS)
         began = perf_counter()

@@ -6,6 +6,7 @@ One process at a time, of all that share a folder of code, runs such a pool; the
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import subprocess
@@ -26,7 +27,7 @@ _MOST_PROCESSES = 8
 _TELL_SECONDS = 0.25
 _POOL_BYTE = 0
 """Of the lock file; kernels have the others."""
-_BOOT = "import sys; sys.path[:] = {path!r}; from kinbin.warmup.pool import work; work()"
+_BOOT = "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from kinbin.warmup.pool import work; work()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,9 @@ class _Process(threading.Thread):
 
 def work() -> None:
     """The process: read places in the table, compile those kernels, say so. Of the first group somebody waits for; the others have time."""
+    # What was imported stays: no collection needs to look through it.
+    gc.freeze()
+    gc.enable()
     table = known()
     patient = False
     for line in sys.stdin:

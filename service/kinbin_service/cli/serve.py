@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kinbin.collector import collector_paused
 from kinbin.errors import install
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption
 from kinbin_service.cli.output import Failure, failing_in_one_line
@@ -43,7 +44,8 @@ def serve_command(
     with failing_in_one_line():
         check_port(host, port)
         try:
-            from kinbin_service.server import run
+            with collector_paused():
+                from kinbin_service.server import run
         except ModuleNotFoundError as error:
             raise Failure(f"the server needs {error.name}: {install('service')}") from None
         try:

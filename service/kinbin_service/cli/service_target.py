@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -76,6 +74,9 @@ def connected(url: str) -> Iterator[Client]:
 
 def _speaks_tls(url: str) -> bool:
     """Whether what listens at an address takes up TLS, whatever its certificate; nothing is sent."""
+    import socket
+    import ssl
+
     address = urlsplit(url)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -18,7 +18,7 @@ from scipy import stats
 
 import naive_hashing as naive
 from hashing_rows import AWKWARD, lists_of, random_rows, rows_of
-from kinbin.hashing import EXPECTED_COSINE_DIGEST, HASH_VERSION, MAX_BANDS, MAX_ROWS, band_keys, cosine_digest, gaussian, make_sampler
+from kinbin.hashing import MAX_BANDS, MAX_ROWS, band_keys, gaussian, make_sampler
 from kinbin.hashing.gaussian import fill_cauchy, fill_gaussians
 from kinbin.hashing.golden import golden_rows
 from kinbin.hashing.projections import _read
@@ -80,12 +80,6 @@ def test_codes_are_those_of_the_page(name: str) -> None:
         page = [code if isinstance(code, int) else int(code, 16) for code in vector[name]]
         assert [twin_code(name, row, SEED, x, j) for x, j in VECTORS["places"]] == page
         assert [int(made[x, j]) for x, j in VECTORS["places"]] == page
-
-
-def test_the_digest_is_that_of_the_page() -> None:
-    """The digest of these samplers is the committed one and the one the page prints, of the same version."""
-    assert cosine_digest() == EXPECTED_COSINE_DIGEST
-    assert f"The digest of these samplers is `{EXPECTED_COSINE_DIGEST.hex()}`, also of version {HASH_VERSION}:" in PAGE
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 import naive_hashing as naive
 from hashing_rows import AWKWARD, lists_of, random_rows, rows_of
 from kinbin.hashing import (
-    EXPECTED_GOLDEN_DIGEST,
+    EXPECTED_DIGESTS,
     HASH_VERSION,
     MAX_BANDS,
     MAX_ROWS,
+    SAMPLERS,
     arithmetic,
     band_keys,
     content_hash,
-    golden_digest,
     make_sampler,
+    sampler_digest,
 )
 from kinbin.hashing.golden import golden_rows
 from kinbin.native.jit import strict
@@ -138,10 +139,12 @@ def test_the_library_has_the_codes_of_the_page(vector: dict[str, Any]) -> None:
 
 
 def test_the_digest_guards_the_rows_of_the_page() -> None:
-    """The digest is computed from the page's rows, is the committed one and the one the page prints."""
+    """Digests are computed from the page's rows, are the committed ones and those that the page prints, one a sampler."""
     assert lists_of(golden_rows()) == [vector_row(vector) for vector in VECTORS["rows"]]
-    assert golden_digest() == EXPECTED_GOLDEN_DIGEST
-    assert f"The digest of version {HASH_VERSION} is `{EXPECTED_GOLDEN_DIGEST.hex()}`" in PAGE
+    for name in SAMPLERS:
+        assert sampler_digest(name) == EXPECTED_DIGESTS[name]
+        assert f"| `{name}` | `{EXPECTED_DIGESTS[name].hex()}` |" in PAGE
+    assert f"digests of version {HASH_VERSION}" in PAGE
 
 
 def assert_like_the_twin(rows: list[naive.Row], seed: int, places: list[tuple[int, int]]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import kinbin
+from kinbin.errors import CorruptData
 from kinbin.links.calibration import _hits, _Scores, strange_queries
-from kinbin.links.widths import CalibrationTable, Width
+from kinbin.links.widths import CalibrationTable, Strange, Width
 from kinbin.rows.canonical import canonical_rows
 from linked import still
 
@@ -59,57 +62,108 @@ def test_a_minority_that_fares_worse_is_told() -> None:
 
 
 def test_strange_queries_are_made_of_rows_and_like_none(rng: np.random.Generator) -> None:
-    """A third each are mixtures of two rows, of eight, and rows whose values lie elsewhere: canonical rows, with the norms of rows."""
+    """Mixtures of two rows and of eight, and rows whose values lie elsewhere, as many of each: canonical rows, with the norms of rows."""
     X = rng.random((40, 30)).astype(np.float32) * (rng.random((40, 30)) < 0.4)
     X[:, 0] += 0.1
     rows = canonical_rows(X * rng.choice([-1, 1], X.shape), dim=30, signed=True)
-    made = strange_queries(rows, 9)
-    assert len(made) == 9
-    for i in range(9):
+    made = strange_queries(rows, 8)
+    assert len(made) == 8
+    for i in range(8):
         features, values = made.row(i)
         assert (np.diff(features.astype(np.int64)) > 0).all()
         assert np.isfinite(values).all()
         assert (values != 0).all()
         assert made.norms[i] == pytest.approx(np.abs(values).sum(), rel=1e-5)
         assert made.norms[i] <= rows.norms.max() * 1.001
-    assert len(strange_queries(rows.slice(0, 0), 9)) == 0
+    assert len(strange_queries(rows.slice(0, 0), 8)) == 0
+
+
+def strange_table(similarity: NDArray[np.float64], *pools: NDArray[np.int64]) -> CalibrationTable:
+    """A calibration of strange queries, for all k alike. pools: that find them, that do with a look around, and that find half."""
+    stored = Strange(*(np.tile(part, (3, 1)) for part in (similarity, *pools)))
+    spread = np.tile(np.linspace(0.2, 1.0, 33), (3, 1))
+    return CalibrationTable(np.array([24, 32, 48, 64]), np.ones((3, 4)), far=np.full(3, 0.3), spread=spread, strange=stored)
 
 
 def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
     """Two of 22 that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
     similarity = np.linspace(0.9, 0.1, 66)
-    needs = np.full(66, 20)
-
-    def table() -> CalibrationTable:
-        strange = np.tile(similarity, (3, 1)), np.tile(needs, (3, 1))
-        return CalibrationTable(np.array([24]), np.ones((3, 1)), strange=strange)
-
+    needs, around, half = np.full(66, 20), np.full(66, 20), np.full(66, 10)
     width = Width(24, True, hard=0.5, wide=48)
-    assert table().trusted_from(width, 10) == 0.0
+    assert strange_table(similarity, needs, around, half).trusted_from(width, 10) == 0.0
     needs[[5, 27, 40, 60]] = 0
     needs[:12:11] = 24
-    assert table().trusted_from(width, 10) == pytest.approx(similarity[27])
-    assert table().trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
-    assert table().trusted_from(width, 1_000) == 0.0
+    table = strange_table(similarity, needs, around, half)
+    assert table.trusted_from(width, 10) == pytest.approx(similarity[27])
+    assert table.trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
+    assert table.trusted_from(width, 1_000) == 0.0
+    # Below `lost` walks look around: there it counts what these find.
+    around[[27, 60]] = 48
+    looking = replace(width, hard=0.6, lost=0.6, around=500)
+    assert strange_table(similarity, needs, around, half).trusted_from(looking, 10) == 0.0
 
 
-def test_usual_queries_that_are_as_far_as_failing_ones_walk_on() -> None:
-    """Wider walks begin where narrow ones fail strange queries; how many usual queries take them is told."""
-    similarity, needs = np.linspace(0.9, 0.1, 66), np.full(66, 20)
-    needs[[20, 25, 50]] = 40
-    strange = np.tile(similarity, (3, 1)), np.tile(needs, (3, 1))
-    spread = np.tile(np.linspace(0.2, 1.0, 33), (3, 1))
-    table = CalibrationTable(np.array([24, 32, 48, 64]), np.ones((3, 4)), far=np.full(3, 0.3), spread=spread, strange=strange)
-    width = Width(24, True, far=0.3, hard=0.5, wide=24)
-    failing = table.trusted_from(width, 10)
-    assert failing == pytest.approx(similarity[20])
-    options = list(table.beside_strange(width, 10))
-    assert options[0] is width
-    assert [one.wide for one in options[1:]] == [32, 48, 64]
-    assert {one.hard for one in options[1:]} == {failing}
-    assert [one.hard_share for one in options[1:]] == pytest.approx([table.share_below(failing, 10)] * 3)
-    assert [table.trusted_from(one, 10) > 0.3 for one in options[1:]] == [True, False, False]
-    assert list(table.beside_strange(replace(width, wide=48, hard=0.9), 10)) == [replace(width, wide=48, hard=0.9)]
+def test_one_lost_query_is_enough_to_look_around() -> None:
+    """Where one strange query finds less than half of its neighbours usual ones look around, unless the pool is wide enough for it."""
+    similarity = np.linspace(0.9, 0.1, 66)
+    needs, half = np.full(66, 48), np.full(66, 10)
+    half[30] = 32
+    table = strange_table(similarity, needs, needs, half)
+    assert table.lost_below(Width(24, True), 10) == pytest.approx(similarity[30])
+    assert table.lost_below(Width(32, True), 10) == 0.0
+    assert table.lost_below(Width(24, True), 1_000) == 0.0
+
+
+def test_what_is_known_of_strange_queries_is_kept_and_that_of_an_earlier_version_is_read() -> None:
+    """Link sets that did not see which walks are lost are walked as before: nobody is, and looking around finds no more."""
+    similarity = np.linspace(0.9, 0.1, 66)
+    table = strange_table(similarity, np.full(66, 48), np.full(66, 24), np.full(66, 64))
+    kept = table.encode()
+    again = CalibrationTable.decode(json.loads(json.dumps(kept)))
+    assert again.strange is not None
+    assert table.strange is not None
+    for mine, theirs in zip(again.strange, table.strange, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    kept["strange"] = {k: of_k[:2] for k, of_k in kept["strange"].items()}
+    earlier = CalibrationTable.decode(kept)
+    assert earlier.strange is not None
+    np.testing.assert_array_equal(earlier.strange.around, earlier.strange.needs)
+    assert earlier.lost_below(Width(24, True), 10) == 0.0
+    kept["strange"] = {k: of_k * 2 for k, of_k in kept["strange"].items()} | {"10": [[0.5]]}
+    with pytest.raises(CorruptData):
+        CalibrationTable.decode(kept)
+
+
+def recall_between_crowds(folder: Path, kernel: str, seed: int, strangers: tuple[float, int], target: float) -> float:
+    """Recall of queries half-way between two crowds, where a share of the rows lies in crowds of their own, of so many rows.
+
+    strangers: (share, rows of each).
+    """
+    rng, n = np.random.default_rng(seed), 6_000
+    share, size = strangers
+    count = int(share * n)
+    crowds = rng.gamma(0.15, 1, (60, 64)) + 1e-9
+    usual = crowds[rng.integers(0, 60, n - count)] * np.exp(0.5 * rng.normal(size=(n - count, 64)))
+    own = np.repeat(rng.gamma(0.1, 1, (-(-count // size), 64)) + 1e-9, size, axis=0)[:count]
+    rows = np.vstack([usual, own * np.exp(0.5 * rng.normal(size=own.shape))])[rng.permutation(n)]
+    ends = rng.integers(0, 60, (200, 2))
+    shapes = crowds / crowds.sum(axis=1, keepdims=True)
+    queries = shapes[ends[:, 0]] + shapes[ends[:, 1]]
+    with still(), kinbin.open(folder) as database:
+        collection = database.create_collection("c", kernel=kernel, dim=64, seed=seed)
+        collection.add([f"i{row}" for row in range(n)], rows)
+        collection.link()
+        found, true = collection.query_batch(queries, target_recall=target), collection.query_batch(queries, mode="exact")
+    assert any("walk" in step for step in found[0].steps)
+    return float(np.mean([len(set(one.ids) & set(other.ids)) / 10 for one, other in zip(found, true, strict=True)]))
+
+
+@pytest.mark.parametrize("target", [0.9, 0.95])
+@pytest.mark.parametrize("strangers", [(0.25, 10), (0.15, 1)], ids=["crowds of ten", "lonely rows"])
+def test_rows_that_are_like_few_do_not_blind_auto(tmp_path: Path, strangers: tuple[float, int], target: float) -> None:
+    """Rows with fewer than k others alike make low similarities usual: queries between crowds are found all the same, at any target."""
+    recalls = [recall_between_crowds(tmp_path / str(seed), "ngmm", seed, strangers, target) for seed in (1, 2)]
+    assert min(recalls) >= target
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from coded import WIDTH, codes_of
 from kinbin.codes.table import Codes
 from kinbin.links.graph import ENTRIES, LINKS, Graph
-from kinbin.links.walk import EMPTY, reach
+from kinbin.links.walk import EMPTY, _spread, reach
 from kinbin.rows.scratch import MOST_LINKS, SCRATCH, Scratch
-from walking import arrays_of, space_for, walk, walk_and_widen
+from walking import arrays_of, space_for, walk, walk_and_look, walk_and_widen
 
 
 def built(codes: NDArray[np.uint8], *, shapes: bool = True, seed: int = 0) -> Graph:
@@ -62,6 +62,40 @@ def walked(
 def node_of_key(key: int) -> int:
     """The node of a key of a pool."""
     return (key & 0xFFFFFFFF) >> 1
+
+
+@pytest.mark.parametrize("shapes", [True, False])
+def test_looking_around_finds_what_no_link_leads_to(shapes: bool) -> None:
+    """Without links a walk knows the entries alone; one that looks at all nodes pools the nearest of all, but for those left out."""
+    codes, queries = codes_of(900), codes_of(8, seed=3)
+    graph = built(codes, shapes=shapes)
+    graph.links[:, 0] = 0
+    wide = len(codes)
+    for query in queries:
+        everything, sound = walk_and_look(graph, query, 1.0, wide, wide)
+        assert sound
+        assert sorted(node_of_key(key) for key in everything) == list(range(wide))
+        assert everything == sorted(everything)
+        some, _ = walk_and_look(graph, query, 1.0, 24, wide)
+        assert some == everything[:24]
+        alone, _ = walk(graph, query, 1.0, 24)
+        assert {node_of_key(key) for key in alone} <= set(graph.entries.tolist())
+        assert walk_and_look(graph, query, 1.0, 24, 0)[0] == alone
+        few, _ = walk_and_look(graph, query, 1.0, wide, 100)
+        assert len(graph.entries) < len(few) <= len(graph.entries) + 100
+        left, _ = walk_and_look(graph, query, 1.0, wide, wide, skip=range(100, 300))
+        assert left == [key for key in everything if not 100 <= node_of_key(key) < 300]
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 1_000, 100_003])
+def test_nodes_that_are_looked_at_are_spread(nodes: int) -> None:
+    """One of each stretch, none twice, and not at one distance: rows that repeat with a period are not all of a kind."""
+    for count in {1, min(nodes, 5), min(nodes, 997)}:
+        step = nodes // count
+        looked = [int(_spread.py_func(np.uint64(x), np.uint64(step))) for x in range(count)]
+        assert all(x * step <= node < (x + 1) * step <= nodes for x, node in enumerate(looked))
+        if step > 50 and count > 100:
+            assert len({node % 50 for node in looked}) == 50
 
 
 @pytest.mark.parametrize("shapes", [True, False])

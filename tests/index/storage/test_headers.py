@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinbin.errors import CorruptData
-from kinbin.links.widths import CALIBRATED_K, SPREAD, CalibrationTable
+from kinbin.links.widths import CALIBRATED_K, SPREAD, CalibrationTable, Strange
 from kinbin.storage import format as fmt
 from kinbin.storage.headers import CoderHeader, Configuration, LinkSetHeader, RunHeader, numbers
 from stored_headers import CONFIGURATION, run_header
@@ -23,7 +23,8 @@ from stored_headers import CONFIGURATION, run_header
 TABLE = CalibrationTable(
     np.array([10, 24]), np.array([[0.5, 1.0]] * 3), np.array([[0.25, 0.75]] * 3), np.array([[0.5, 0.875]] * 3),
     alike=np.array([1.0, 0.5, 0.25]), far=np.array([0.5, 0.25, 0.125]), hard=np.array([0.75, 0.5, 0.25]),
-    spread=np.tile(np.linspace(0.0, 1.0, len(SPREAD)), (3, 1)), strange=(np.array([[0.5, 0.0]] * 3), np.array([[10, 0]] * 3)),
+    spread=np.tile(np.linspace(0.0, 1.0, len(SPREAD)), (3, 1)),
+    strange=Strange(np.array([[0.5, 0.0]] * 3), *(np.array([[10, 0]] * 3) for _ in range(3))),
     norms=np.array([0.5, 2.0]), met=np.array([200.0, 480.0]), scanned=12.5, queries=256,
 )  # fmt: skip
 LINK_SET = LinkSetHeader(
@@ -128,7 +129,7 @@ OUT_OF_RANGE: list[tuple[tuple[str, ...], Any]] = [
     (("run", "contrast", "kth"), [0.5] * 3), (("run", "contrast", "histogram"), [[], []]),
     (("link set", "rows"), 2**32), (("link set", "horizon"), -2), (("link set", "code_shift"), 32), (("link set", "link_shift"), 32),
     (("link set", "coder", "width"), 2**16 + 1), (("calibration", "norms"), [1.0]), (("calibration", "met"), [1.0]),
-    (("calibration", "spread", "10"), [0.5] * 32), (("calibration", "strange", "10"), [[0.5, 0.0]]),
+    (("calibration", "spread", "10"), [0.5] * 32), (("calibration", "strange"), {str(k): [[0.5, 0.0]] for k in CALIBRATED_K}),
 ]  # fmt: skip
 
 
