@@ -26,8 +26,11 @@ import numba
 
 from kinbin.native.libraries import InnerCompiler, keep_from_python
 from kinbin.native.machine_code import keep_code
+from kinbin.native.without_scipy import import_arrays
 
 __all__ = ["inline", "inner", "owning", "reassoc", "strict"]
+
+import_arrays()
 
 
 def _compile(function: Callable[..., Any], *, inner: bool = False, **options: Any) -> Any:
