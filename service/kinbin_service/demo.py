@@ -3,7 +3,7 @@
     python -m kinbin_service.demo --data ./kinbin-data --host 127.0.0.1 --port 8080 [--once]
 
 The server is a child process in a session of its own: Ctrl-C reaches this program only, which ends the server with SIGTERM, waits
-until it has answered what was under way, and passes its exit code on.
+until it has answered what was under way, and passes its exit code on. It ends with this program, however that ends: it reads a pipe of it.
 """
 
 from __future__ import annotations
@@ -51,19 +51,25 @@ _QUERY = 1_796
 _SHOWN = 6
 _READY_SECONDS = 180.0
 """The first start compiles the kernels."""
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _END_SECONDS = 40.0
 """The server's own time to answer what is under way, and some more."""
 _SERVER = """
-import contextlib, sys
+import contextlib, os, signal, sys, threading
 from kinbin.collector import collector_paused
 with contextlib.suppress(ImportError), collector_paused():  # `serve` tells what is missing
     import kinbin_service.kernels, kinbin_service.server
     kinbin_service.kernels.kinbin.warm_up(None, kinbin_service.kernels.FIRST)
+def end_with_the_demo():
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 if sys.stdin.buffer.read(1):
+    threading.Thread(target=end_with_the_demo, daemon=True).start()
     from kinbin_service.cli import app
     app(prog_name="kinbin")
 """
-"""The server's process. It loads its modules and kernels while the demo compiles and fills, and waits for a byte before it serves."""
+"""The server's process. It loads its modules and kernels while the demo compiles and fills, waits for a byte before it serves, and ends
+when the pipe does that the byte came by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +128,12 @@ class _Ended(Exception):
 
 @contextmanager
 def _ending_on_signals() -> Iterator[None]:
-    """For the block, SIGINT and SIGTERM leave it; that is the usual end of serving, no error."""
+    """For the block, SIGINT, SIGTERM and SIGHUP leave it; that is the usual end of serving, no error."""
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
         raise _Ended
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in _ENDS}
     try:
         yield
     except _Ended:
@@ -149,7 +155,7 @@ def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes
     try:
         yield server
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ENDS:
             signal.signal(number, signal.SIG_IGN)  # being ended once is enough: what follows takes a bounded time
         if server.poll() is None:
             server.terminate()
@@ -163,8 +169,9 @@ def _server(data: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes
 def _let_serve(server: subprocess.Popen[bytes]) -> None:
     """Tell a server that waits to serve. One that has ended is told of by whoever waits for its answers."""
     assert server.stdin is not None
-    with suppress(OSError), server.stdin:
+    with suppress(OSError):
         server.stdin.write(b"\n")
+        server.stdin.flush()
 
 
 def _wait_ready(client: Client, server: subprocess.Popen[bytes], address: str, status: Status) -> None:

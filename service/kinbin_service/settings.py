@@ -174,7 +174,8 @@ class Settings(BaseSettings):
         if not self.has_keys and not self.insecure and not is_loopback(self.host):
             raise ValueError(
                 f"without an API key the service listens on loopback addresses only, not on {self.host}: "
-                "set KINBIN_API_KEY, KINBIN_API_KEY_FILE or KINBIN_API_KEYS_FILE, or KINBIN_INSECURE=true behind something that checks keys"
+                "set KINBIN_API_KEY, KINBIN_API_KEY_FILE or KINBIN_API_KEYS_FILE, or KINBIN_INSECURE=true (--insecure) "
+                "behind something that checks keys"
             )
 
     def check_folders(self) -> None:

@@ -226,8 +226,9 @@ def test_a_reader_that_wants_no_more_is_left_alone(data: Path, more: tuple[str, 
     os.close(reading)
     command = [sys.executable, "-m", "kinbin_service.cli", "stats", "--data", str(data), *more]
     with os.fdopen(writing, "wb") as unheard:
-        done = subprocess.run(command, stdout=unheard, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
-    assert (done.returncode, done.stderr) == (141, "")
+        for one in (command, [*command[:3], "--help"], [*command[:3], "query", "--help"]):
+            done = subprocess.run(one, stdout=unheard, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+            assert (done.returncode, done.stderr) == (141, ""), one
 
 
 def test_kernels_that_there_are_include_products_and_nested(run: Run, data: Path) -> None:
@@ -246,7 +247,10 @@ def test_messages_say_what_was_given_and_what_is_meant(run: Run, data: Path) -> 
     place = ("--data", data, "--collection", "photos")
     infinite = run("query", *place, "--vector", "[NaN, 0, 1]")
     assert (infinite.exit_code, "a number that is not finite" in " ".join(infinite.stderr.replace("│", " ").split())) == (2, True)
-    assert "put it in single quotes" in " ".join(run("query", *place, "--vector", "[1, name]").stderr.replace("│", " ").split())
+    for option, text, example in (("--vector", "1,2,3", "'[0, 2.5, 1]'"), ("--filter", "year>2010", """'{"year": {"$gt": 2010}}'""")):
+        told = " ".join(run("query", *place, "--vector", "[1,0,0]", option, text).stderr.replace("│", " ").split())
+        assert f"put it in single quotes, as {example}" in told
+    assert run("alias", "--data", data).stdout == "no aliases\n"
     assert run("delete", "a", "zz", *place).stdout == "photos: 1 items deleted (1 of the ids was not there), 1 are left\n"
     unnamed = run("delete", "photos", "b", "--data", data)
     assert (unnamed.exit_code, "--collection NAME says which" in unnamed.stderr) == (1, True)

@@ -278,6 +278,23 @@ def test_demo_serves_until_it_is_ended(
         assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_the_server_ends_with_the_demo(data: Path, shown: Shown, spawn: Spawn, free_port: int, number: signal.Signals) -> None:
+    """However the demo ends, nothing goes on listening: the next `make run` would find its port taken."""
+    shutil.copytree(shown.data, data)
+    process = spawn("kinbin_service.demo", "--data", data, "--port", free_port)
+    until_serving(process)
+    process.send_signal(number)
+    process.wait(60)
+    deadline = time.monotonic() + 30
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", free_port)) != 0:
+                return
+        assert time.monotonic() < deadline, "the server outlived the demo"
+        time.sleep(0.1)
+
+
 def test_demo_leaves_other_data_alone(tmp_path: Path, data: Path, run: Run, spawn: Spawn, free_port: int) -> None:
     """A collection "default" that holds something else is served, and nothing is added to it."""
     np.save(tmp_path / "m.npy", np.ones((3, 2)))

@@ -52,8 +52,9 @@ _STRANGE = 160
 """Queries like no row that are asked."""
 _MIXTURES = ((0.5, 0.5), (0.8, 0.2), (0.125,) * 8)
 """The shares of rows that mixtures are made of."""
-_FOUND, _LOST = 0.9, 0.5
-"""A walk fails a strange query if it finds a smaller share of its neighbours; if it finds one as small as that, it is lost."""
+_FOUND, _LOST = 0.9, 0.7
+"""A walk fails a strange query if it finds a smaller share of its neighbours; if it finds less than the second, it may be lost: one that
+ends in one of two crowds finds half."""
 _LEAST_VALUE = 1e-30
 """Smaller ones are no features (see `vectors.canonical`)."""
 _NONE = -1.0
@@ -199,11 +200,11 @@ class _Failures:
         """truth (m, K): similarities of the true neighbours, best first."""
         self._truth = truth
         self._alike = np.cumsum(truth > ALIKE, axis=1)
-        self._needs, self._around, self._half = (np.zeros((len(CALIBRATED_K), len(truth)), np.int64) for _ in range(3))
+        self._needs, self._around, self._most = (np.zeros((len(CALIBRATED_K), len(truth)), np.int64) for _ in range(3))
 
     def add(self, pool: int, found: NDArray[np.float64], around: NDArray[np.float64]) -> None:
         """What walks of one width found, and such as look around: similarities (m, K), best first. Widths rise."""
-        for of, share, told in ((found, _FOUND, self._needs), (around, _FOUND, self._around), (found, _LOST, self._half)):
+        for of, share, told in ((found, _FOUND, self._needs), (around, _FOUND, self._around), (found, _LOST, self._most)):
             hits = np.cumsum(_hits(of, self._truth), axis=1)
             for k, needs in zip(CALIBRATED_K, told, strict=True):
                 rank = min(k, self._truth.shape[1]) - 1
@@ -214,7 +215,7 @@ class _Failures:
     def strange(self) -> Strange:
         """What they found."""
         kth = [self._truth[:, min(k, self._truth.shape[1]) - 1] for k in CALIBRATED_K]
-        return Strange(_rounded(np.array(kth)), self._needs, self._around, self._half)
+        return Strange(_rounded(np.array(kth)), self._needs, self._around, self._most)
 
 
 class _Scores:

@@ -97,12 +97,12 @@ class Strange(NamedTuple):
     """The pool that finds nine in ten of the k nearest."""
     around: NDArray[np.int64]
     """The pool of a walk that looks around and does."""
-    half: NDArray[np.int64]
-    """The pool that finds half of them."""
+    most: NDArray[np.int64]
+    """The pool that finds seven in ten of them."""
 
     @classmethod
     def of(cls, stored: NDArray[np.float64]) -> Strange:
-        """From (K, 4, m); or (K, 2, m), of an earlier version, which did not see which walks find less than half."""
+        """From (K, 4, m); or (K, 2, m), of an earlier version, which did not try walks that look around: nobody is lost there."""
         similarity, *pools = np.moveaxis(stored, 1, 0)
         if len(pools) == 1:
             pools = [pools[0], pools[0], np.ones_like(pools[0])]
@@ -140,8 +140,8 @@ class CalibrationTable:
     scanned: float | None = None
     """Rows that an exact scan for the most neighbours that were calibrated had to score, in the mean."""
     queries: int | None = None
-    made: dict[tuple[int, int, int, float, float], float] = field(default_factory=dict, repr=False)
-    """What `trusted_from` has told, by column, pool, wider pool, where that begins, and where walks look around."""
+    made: dict[tuple[float, int, int, float, float], float] = field(default_factory=dict, repr=False)
+    """What `trusted_from` has told, by k, pool, wider pool, where that begins, and where walks look around."""
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> CalibrationTable:
@@ -196,7 +196,7 @@ class CalibrationTable:
 
     def recall_for(self, k: int) -> NDArray[np.float64]:
         """(P,) recall of the k nearest, of each pool; of more than were calibrated that of the most that were."""
-        return _recall_at(self.recall, min(k, CALIBRATED_K[-1]))
+        return _at_k(self.recall, min(k, CALIBRATED_K[-1]))
 
     def width_for(self, k: float, aim: float, least: float) -> Width:
         """The smallest pool whose calibrated recall of the k nearest reached `aim`, and `least` in every group of queries.
@@ -205,7 +205,7 @@ class CalibrationTable:
         """
         rank, stretch = min(k, CALIBRATED_K[-1]), max(1.0, k / CALIBRATED_K[-1])
         pools = self.pools
-        recall, hard, weakest = (_recall_at(self.recall if one is None else one, rank) for one in (None, self.hard_recall, self.weakest))
+        recall, hard, weakest = (_at_k(self.recall if one is None else one, rank) for one in (None, self.hard_recall, self.weakest))
         most = min(int(max(pools[-1], 2 * k) * stretch), MOST_WIDTH)
 
         def narrowest(good: NDArray[np.bool_]) -> int | None:
@@ -234,7 +234,7 @@ class CalibrationTable:
         """The similarity from which walks of this width find the k nearest of strange queries, too; 0 if that is not known."""
         if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
-        asked = (_column(k), width.pool, width.wide, max(width.hard, width.far), width.lost)
+        asked = (k, width.pool, width.wide, max(width.hard, width.far), width.lost)
         told = self.made.get(asked)
         if told is None:
             if len(self.made) > _MOST_TOLD:
@@ -243,30 +243,45 @@ class CalibrationTable:
         return told
 
     def _trusted_from(self, width: Width, k: float) -> float:
-        assert self.strange is not None
-        similarity, needs, around, _ = (part[_column(k)] for part in self.strange)
+        similarity, needs, around, _ = self._strange_for(k)
         pool = np.where(similarity < width.beam["hard"], width.beam["wide"], width.pool)
         needs = np.where(similarity < width.lost, around, needs)
         return _above_failed(similarity, (needs == 0) | (needs > pool), _FAILED)
 
+    def _strange_for(self, k: float) -> Strange:
+        """What is known of strange queries for the k nearest: of the next calibrated k, on the scales of k.
+
+        Similarities are moved as those of usual queries are, and pools by the numbers of neighbours.
+        """
+        assert self.strange is not None
+        column = _column(k)
+        similarity, *pools = (part[column] for part in self.strange)
+        if self.spread is not None:
+            similarity = _moved(similarity, self.spread[column], _at_k(self.spread, k))
+        return Strange(similarity, *(np.ceil(one * (k / CALIBRATED_K[column])).astype(np.int64) for one in pools))
+
     def lost_below(self, width: Width, k: float) -> float:
-        """The similarity from which walks of this width, that do not go on, find half of the k nearest of strange queries; or 0."""
+        """The similarity from which no strange query is lost; 0 if that is not known.
+
+        One is whose walk, which does not go on, misses three in ten of its k nearest or more, and would not if it looked around.
+        """
         if self.strange is None or k > CALIBRATED_K[-1]:
             return 0.0
-        similarity, _, _, half = (part[_column(k)] for part in self.strange)
-        return _above_failed(similarity, (half == 0) | (half > width.pool), 1)
+        similarity, needs, around, most = self._strange_for(k)
+        missed = (most == 0) | (most > width.pool)
+        return _above_failed(similarity, missed & (around > 0) & ((needs == 0) | (needs > around)), 1)
 
     def similarity_at(self, share: float, k: float) -> float:
         """The similarity below which this share of the calibrated queries has its k-th neighbour; 0 if that is not known."""
         if self.spread is None or k > CALIBRATED_K[-1]:
             return 0.0
-        return float(np.interp(share, SPREAD, self.spread[_column(k)]))
+        return float(np.interp(share, SPREAD, _at_k(self.spread, k)))
 
     def share_below(self, similarity: float, k: float) -> float:
         """The share of the calibrated queries whose k-th neighbour is less similar, of those that have anything in common with it."""
         if self.spread is None or k > CALIBRATED_K[-1]:
             return _FAR_SHARE
-        return max(_FAR_SHARE, float(np.interp(similarity, self.spread[_column(k)], SPREAD)))
+        return max(_FAR_SHARE, float(np.interp(similarity, _at_k(self.spread, k), SPREAD)))
 
     @property
     def usual_norms(self) -> tuple[float, float]:
@@ -307,17 +322,26 @@ def _between(values: NDArray[np.float64] | None, k: float) -> float:
     return 0.0 if values is None or k > CALIBRATED_K[-1] else float(np.interp(np.log(k), _LOG_K, values))
 
 
-def _recall_at(recall: NDArray[np.float64], k: float) -> NDArray[np.float64]:
-    """(P,) recall of the k nearest, between the calibrated ones on a scale of log k."""
+def _at_k(measured: NDArray[np.float64], k: float) -> NDArray[np.float64]:
+    """(P,) of what was measured for each calibrated k (K, P) that of k, between them on a scale of log k."""
     at = np.log(k)
     if not _LOG_K[0] < at < _LOG_K[-1]:
-        known: NDArray[np.float64] = recall[0 if at <= _LOG_K[0] else -1]
+        known: NDArray[np.float64] = measured[0 if at <= _LOG_K[0] else -1]
         return known
     i = int(np.searchsorted(_LOG_K, at, "right")) - 1
     # One slope for each pool, as `np.interp` has it: that takes one column at a time.
-    slope = (recall[i + 1] - recall[i]) / (_LOG_K[i + 1] - _LOG_K[i])
-    between: NDArray[np.float64] = slope * (at - _LOG_K[i]) + recall[i]
+    slope = (measured[i + 1] - measured[i]) / (_LOG_K[i + 1] - _LOG_K[i])
+    between: NDArray[np.float64] = slope * (at - _LOG_K[i]) + measured[i]
     return between
+
+
+def _moved(similarity: NDArray[np.float64], old: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Similarities on the scale of another k, given quantiles of usual queries on both scales, ascending."""
+    moved = np.interp(similarity, old, new)
+    low, high = similarity < old[0], similarity > old[-1]
+    moved[low] = similarity[low] * (new[0] / old[0] if old[0] > 0.0 else 1.0)
+    moved[high] = similarity[high] + new[-1] - old[-1]
+    return moved
 
 
 def _above_failed(similarity: NDArray[np.float64], failed: NDArray[np.bool_], many: int) -> float:

@@ -38,12 +38,11 @@ LINK_LEAST = 0.5
 LEAST_ALIKE = 0.5
 """Links are not walked where fewer of the calibrated queries had k neighbours alike: an answer that reaches into strangers cannot be
 told from one that missed its neighbours, and has to be completed."""
-STRANGE_MORE = 1.5
-"""Where walks fail strange queries, so many times the usual ones that are as far from their neighbours go on as theirs do."""
-STRANGE_LOOK, MOST_LOOK = 0.1, 0.5
-"""Where they are lost, they look around; more usual ones do while that adds at most so much to a walk, and at most so many."""
+STRANGE_MORE, MOST_STRANGE = (1.5, 1.25, 1.0), 0.5
+"""Where walks fail strange queries, usual ones that are as far from their neighbours go on as theirs do; and more, so many times as many,
+for few strange queries were asked that are near the limit. At most half of all."""
 STRANGE_WALK = 0.2
-"""They walk on in a wider pool, too, while that adds at most so much."""
+"""Walking on in a wider pool adds at most so much: fewer more do so, and in the least pool, where it would."""
 STRANGE_TARGET = 0.9
 """From this target on: wider walks are those that find nine in ten of a strange query's neighbours."""
 STRANGE_COST = 0.25
@@ -128,31 +127,27 @@ class LinkPlan:
         return replace(chosen, trusted=trusted, finished=1.0 - chosen.alike * (1.0 - table.share_below(trusted, rank)))
 
     def _for_strange(self, wanted: Width, rank: float) -> Width:
-        """The width, such that strange queries are found too, as far as that is affordable."""
-        table, least = self.links.set.calibration, self.walk_ns(wanted)
+        """The width, such that strange queries are found too; what is not for sure of use only while it is affordable."""
+        table = self.links.set.calibration
         lost = table.lost_below(wanted, rank)
         if lost > wanted.far:
-            around = around_of(len(self.links.places))
-            lost = self._with_margin(lost, STRANGE_LOOK * least / (around * self._node_ns), rank)
-            looking = replace(wanted, lost=lost, lost_share=table.share_below(lost, rank), around=around)
-            wanted = self._harder(looking, lost, rank)
+            lost, around = self._with_margin(lost, STRANGE_MORE[0], rank), around_of(len(self.links.places))
+            wanted = self._harder(replace(wanted, lost=lost, lost_share=table.share_below(lost, rank), around=around), lost, rank)
         failing = table.trusted_from(wanted, rank)
         if failing <= wanted.far:
             return wanted
-        wanted = self._harder(wanted, self._with_margin(failing, 0.0, rank), rank)
         most = (1.0 + STRANGE_WALK) * self.walk_ns(wanted)
+        harder = [self._harder(wanted, self._with_margin(failing, margin, rank), rank) for margin in STRANGE_MORE]
+        wanted = next((one for one in harder if self.walk_ns(one) <= most), harder[-1])
         pools = table.pools[table.pools > max(wanted.pool, wanted.wide)].tolist()
         wider = (replace(wanted, wide=pool) for pool in pools)
         options = [wanted, *(one for one in wider if self.walk_ns(one) <= most)]
         return min(options, key=lambda one: (max(one.far, table.trusted_from(one, rank)), one.wide))
 
-    def _with_margin(self, limit: float, share: float, rank: float) -> float:
-        """A limit below which strange queries were seen to fail, and more, for few were asked that are near it.
-
-        share: of usual queries that are to be below it, at least.
-        """
+    def _with_margin(self, limit: float, margin: float, rank: float) -> float:
+        """A limit below which strange queries were seen to fail, raised: so many times the usual queries are below it."""
         table = self.links.set.calibration
-        return max(limit, table.similarity_at(min(max(STRANGE_MORE * table.share_below(limit, rank), share), MOST_LOOK), rank))
+        return max(limit, table.similarity_at(min(margin * table.share_below(limit, rank), MOST_STRANGE), rank))
 
     def _harder(self, width: Width, limit: float, rank: float) -> Width:
         """The width, of walks that go on below another limit, too."""

@@ -39,6 +39,8 @@ def alias_command(
     elif name is None:
         for one, leads in aliases.items():
             typer.echo(f"{one} -> {leads}")
+        if not aliases:
+            typer.echo("no aliases")
     else:
         typer.echo(f"{name}: dropped" if drop else f"{name} -> {collection}")
 

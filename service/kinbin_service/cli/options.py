@@ -197,6 +197,9 @@ def indexes_of(given: list[str] | None) -> dict[str, str] | None:
     return {field: kind for field, _, kind in split} or None
 
 
+_EXAMPLES = {"--vector": "as '[0, 2.5, 1]'", "--filter": """as '{"year": {"$gt": 2010}}'"""}
+
+
 def parsed_json(text: str, option: str) -> Any:
     """The JSON that an option holds. Raises BadParameter."""
     try:
@@ -204,7 +207,8 @@ def parsed_json(text: str, option: str) -> Any:
     except orjson.JSONDecodeError as error:
         if _NOT_FINITE.search(text):
             raise typer.BadParameter(f"{option} has a number that is not finite, which JSON does not know") from None
-        raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes") from None
+        advice = _EXAMPLES.get(option, "and text in double ones")
+        raise typer.BadParameter(f"{option} is not JSON ({error.msg}, column {error.colno}): put it in single quotes, {advice}") from None
 
 
 @contextmanager

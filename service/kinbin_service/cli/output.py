@@ -82,6 +82,21 @@ def _fail(kind: str, message: str, code: int, as_json: bool) -> NoReturn:
     raise typer.Exit(code)
 
 
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Where nobody reads its output any more a command ends without a word, as other programs do: `kinbin stats | head -1`."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        # Of a broken pipe rich makes an end with the code 1.
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        with suppress(OSError, ValueError):
+            # What is buffered yet would fail once more when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + signal.SIGPIPE) from None
+
+
 class Commands(TyperGroup):
     """The commands. With --json, a command line that is not understood is told in JSON as well."""
 
@@ -93,20 +108,22 @@ class Commands(TyperGroup):
                 option.rich_help_panel = panel
         return found
 
+    def make_context(self, *asked: Any, **more: Any) -> Any:
+        """What a command line asks for; help is printed here."""
+        with _reader_may_leave():
+            return super().make_context(*asked, **more)
+
     def invoke(self, *asked: Any) -> Any:
-        """Run a command. Where nobody reads its output any more it ends without a word, as other programs do: `kinbin stats | head -1`."""
+        """Run a command."""
         try:
-            return super().invoke(*asked)
+            with _reader_may_leave():
+                return super().invoke(*asked)
         except _UsageError as error:
             own = {one.name: one for one in getattr(getattr(error.ctx, "command", None), "params", ())}
-            if error.message.startswith("Got unexpected extra argument") and "collection" in own:
-                error.message += f": the collection is given by {own['collection'].opts[0]}"
+            names = own.get("collection") or own.get("collections")
+            if error.message.startswith("Got unexpected extra argument") and names is not None:
+                error.message += f": the collection is given by {names.opts[0]}"
             raise
-        except BrokenPipeError:
-            with suppress(OSError, ValueError):
-                # What is buffered yet would fail once more when the interpreter ends.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(128 + signal.SIGPIPE) from None
 
     def resolve_command(self, *asked: Any) -> Any:
         """The command that a line asks for; errors are told in its words."""

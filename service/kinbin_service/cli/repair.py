@@ -51,6 +51,8 @@ def _show(report: kinbin.RepairReport, name: str, meant: str | None, on_data: st
     _list(console, "items have lost their payload, if they had one", report.bare, report.bare_ids)
     for problem in report.problems:
         tell(console, f"  {one_line(problem)}")
+    if not (report.lost or report.bare or report.problems):
+        tell(console, "  nothing that repair reads of it is damaged: unless something else told of damage, this copy is not needed")
     drop, alias = f"`kinbin drop {meant or name} --damaged{on_data}`", f"`kinbin alias {name} {report.name}{on_data}`"
     # A name is free for an alias when the collection is gone; a collection can go when no alias leads to it.
     tell(console, f"Then: {drop}, and {alias}" if meant is None else f"Then: {alias}, and {drop}")

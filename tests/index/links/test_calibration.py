@@ -79,7 +79,7 @@ def test_strange_queries_are_made_of_rows_and_like_none(rng: np.random.Generator
 
 
 def strange_table(similarity: NDArray[np.float64], *pools: NDArray[np.int64]) -> CalibrationTable:
-    """A calibration of strange queries, for all k alike. pools: that find them, that do with a look around, and that find half."""
+    """A calibration of strange queries, for all k alike. pools: that find them, that do with a look around, and that find most."""
     stored = Strange(*(np.tile(part, (3, 1)) for part in (similarity, *pools)))
     spread = np.tile(np.linspace(0.2, 1.0, 33), (3, 1))
     return CalibrationTable(np.array([24, 32, 48, 64]), np.ones((3, 4)), far=np.full(3, 0.3), spread=spread, strange=stored)
@@ -88,30 +88,47 @@ def strange_table(similarity: NDArray[np.float64], *pools: NDArray[np.int64]) ->
 def test_walks_are_not_trusted_where_they_fail_strange_queries() -> None:
     """Two of 22 that follow each other by similarity are too many; those above them are trusted, and where none fail all are."""
     similarity = np.linspace(0.9, 0.1, 66)
-    needs, around, half = np.full(66, 20), np.full(66, 20), np.full(66, 10)
+    needs, around, most = np.full(66, 20), np.full(66, 20), np.full(66, 10)
     width = Width(24, True, hard=0.5, wide=48)
-    assert strange_table(similarity, needs, around, half).trusted_from(width, 10) == 0.0
+    assert strange_table(similarity, needs, around, most).trusted_from(width, 10) == 0.0
     needs[[5, 27, 40, 60]] = 0
     needs[:12:11] = 24
-    table = strange_table(similarity, needs, around, half)
+    table = strange_table(similarity, needs, around, most)
     assert table.trusted_from(width, 10) == pytest.approx(similarity[27])
     assert table.trusted_from(Width(20, True, hard=0.5, wide=48), 10) == pytest.approx(similarity[0])
     assert table.trusted_from(width, 1_000) == 0.0
     # Below `lost` walks look around: there it counts what these find.
     around[[27, 60]] = 48
     looking = replace(width, hard=0.6, lost=0.6, around=500)
-    assert strange_table(similarity, needs, around, half).trusted_from(looking, 10) == 0.0
+    assert strange_table(similarity, needs, around, most).trusted_from(looking, 10) == 0.0
 
 
 def test_one_lost_query_is_enough_to_look_around() -> None:
-    """Where one strange query finds less than half of its neighbours usual ones look around, unless the pool is wide enough for it."""
+    """Where one strange query misses three in ten of its neighbours usual ones look around, if that helps and no wider pool would do."""
     similarity = np.linspace(0.9, 0.1, 66)
-    needs, half = np.full(66, 48), np.full(66, 10)
-    half[30] = 32
-    table = strange_table(similarity, needs, needs, half)
+    needs, around, most = np.full(66, 20), np.full(66, 20), np.full(66, 10)
+    needs[[12, 20, 30]], most[[12, 20, 30]] = 48, 32
+    # The first misses them with a look around as well, the second finds them at the same width without.
+    around[12], around[20], around[30] = 0, 48, 24
+    table = strange_table(similarity, needs, around, most)
     assert table.lost_below(Width(24, True), 10) == pytest.approx(similarity[30])
     assert table.lost_below(Width(32, True), 10) == 0.0
     assert table.lost_below(Width(24, True), 1_000) == 0.0
+
+
+def test_what_was_measured_of_strange_queries_is_moved_between_calibrated_ranks() -> None:
+    """The neighbours of a rank between are more similar than those of the next calibrated one, and a narrower pool finds them."""
+    similarity = np.linspace(0.9, 0.1, 66)
+    pools = np.full(66, 80)
+    table = strange_table(similarity, pools, pools, pools)
+    assert table.spread is not None
+    table.spread[2] -= 0.1
+    for k, moved, pool in ((100, 0.0, 80), (10, 0.0, 80), (31.6227766, 0.05, 26)):
+        for_k = table._strange_for(k)
+        usual = (similarity > 0.15) & (similarity < 0.85)
+        np.testing.assert_allclose(for_k.similarity[usual], similarity[usual] + moved, atol=1e-6)
+        assert (np.diff(for_k.similarity) < 0).all()
+        assert set(for_k.needs.tolist()) == {pool}
 
 
 def test_what_is_known_of_strange_queries_is_kept_and_that_of_an_earlier_version_is_read() -> None:
@@ -134,7 +151,7 @@ def test_what_is_known_of_strange_queries_is_kept_and_that_of_an_earlier_version
         CalibrationTable.decode(kept)
 
 
-def recall_between_crowds(folder: Path, kernel: str, seed: int, strangers: tuple[float, int], target: float) -> float:
+def recall_between_crowds(folder: Path, seed: int, strangers: tuple[float, int], target: float) -> float:
     """Recall of queries half-way between two crowds, where a share of the rows lies in crowds of their own, of so many rows.
 
     strangers: (share, rows of each).
@@ -150,7 +167,7 @@ def recall_between_crowds(folder: Path, kernel: str, seed: int, strangers: tuple
     shapes = crowds / crowds.sum(axis=1, keepdims=True)
     queries = shapes[ends[:, 0]] + shapes[ends[:, 1]]
     with still(), kinbin.open(folder) as database:
-        collection = database.create_collection("c", kernel=kernel, dim=64, seed=seed)
+        collection = database.create_collection("c", dim=64, seed=seed)
         collection.add([f"i{row}" for row in range(n)], rows)
         collection.link()
         found, true = collection.query_batch(queries, target_recall=target), collection.query_batch(queries, mode="exact")
@@ -162,7 +179,7 @@ def recall_between_crowds(folder: Path, kernel: str, seed: int, strangers: tuple
 @pytest.mark.parametrize("strangers", [(0.25, 10), (0.15, 1)], ids=["crowds of ten", "lonely rows"])
 def test_rows_that_are_like_few_do_not_blind_auto(tmp_path: Path, strangers: tuple[float, int], target: float) -> None:
     """Rows with fewer than k others alike make low similarities usual: queries between crowds are found all the same, at any target."""
-    recalls = [recall_between_crowds(tmp_path / str(seed), "ngmm", seed, strangers, target) for seed in (1, 2)]
+    recalls = [recall_between_crowds(tmp_path / str(seed), seed, strangers, target) for seed in (1, 2)]
     assert min(recalls) >= target
 
 
