@@ -151,3 +151,17 @@ def test_nothing_is_shown_if_nothing_is_compiled(terminal: bool) -> None:
     with kinbin.showing_compilation(Console(file=out, force_terminal=terminal)) as progress:
         progress(STATES[-1])
     assert out.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_each_kernel_is_found_by_a_process_that_compiles() -> None:
+    """Such a process imports the modules of kernels, one at a time: they, and what it imports itself, name all layouts of records."""
+    modules: dict[str, list[int]] = {}
+    for place, one in enumerate(known()):
+        modules.setdefault(one.module, []).append(place)
+    for module, places in modules.items():
+        program = (
+            f"from kinbin.native.specialisations import known; import kinbin.compiling\nfor place in {places}: known()[place]._found()"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, (module, done.stderr)

@@ -6,7 +6,6 @@ One process at a time, of all that share a folder of code, runs such a pool; the
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import queue
 import subprocess
@@ -27,7 +26,7 @@ _MOST_PROCESSES = 8
 _TELL_SECONDS = 0.25
 _POOL_BYTE = 0
 """Of the lock file; kernels have the others."""
-_BOOT = "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from kinbin.warmup.pool import work; work()"
+_BOOT = "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from kinbin.compiling import work; work()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +168,3 @@ class _Process(threading.Thread):
             assert pipe is not None
             with contextlib.suppress(OSError):
                 pipe.close()
-
-
-def work() -> None:
-    """The process: read places in the table, compile those kernels, say so. Of the first group somebody waits for; the others have time."""
-    # What was imported stays: no collection needs to look through it.
-    gc.freeze()
-    gc.enable()
-    table = known()
-    patient = False
-    for line in sys.stdin:
-        if not patient and table[int(line)].group != table[0].group:
-            os.nice(10)
-            patient = True
-        # What does not compile is told to whoever calls it.
-        with contextlib.suppress(Exception):
-            table[int(line)].compile()
-        sys.stdout.write("\n")
-        sys.stdout.flush()
