@@ -160,8 +160,6 @@ def test_each_kernel_is_found_by_a_process_that_compiles() -> None:
     for place, one in enumerate(known()):
         modules.setdefault(one.module, []).append(place)
     for module, places in modules.items():
-        program = (
-            f"from kinbin.native.specialisations import known; import kinbin.compiling\nfor place in {places}: known()[place]._found()"
-        )
+        program = f"from kinbin.native.specialisations import known; import kinbin.compiling\n[known()[i]._found() for i in {places}]"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, (module, done.stderr)
