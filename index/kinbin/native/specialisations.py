@@ -44,7 +44,7 @@ class Specialisation:
 
     def _found(self) -> tuple[Any, tuple[Any, ...]]:
         kernel = getattr(import_module(self.module), self.kernel)
-        # The module of a kernel imports the layouts of the records that it takes.
+        # The module of a kernel imports the layouts of the records that it takes, or whoever compiles does (`compiling`).
         return kernel, tuple(_type(text) for text in self.arguments)
 
     def is_ready(self) -> bool:
