@@ -55,15 +55,16 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _END_SECONDS = 40.0
 """The server's own time to answer what is under way, and some more."""
 _SERVER = """
-import contextlib, os, signal, sys, threading
+import contextlib, os, signal, threading
 from kinbin.collector import collector_paused
-with contextlib.suppress(ImportError), collector_paused():  # `serve` tells what is missing
-    import kinbin_service.kernels, kinbin_service.server
+with contextlib.suppress(ImportError):  # `serve` tells what is missing
+    with collector_paused():
+        import kinbin_service.kernels, kinbin_service.server
     kinbin_service.kernels.kinbin.warm_up(None, kinbin_service.kernels.FIRST)
 def end_with_the_demo():
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not by sys.stdin: its lock must be free when the interpreter ends
     os.kill(os.getpid(), signal.SIGTERM)
-if sys.stdin.buffer.read(1):
+if os.read(0, 1):
     threading.Thread(target=end_with_the_demo, daemon=True).start()
     from kinbin_service.cli import app
     app(prog_name="kinbin")

@@ -273,6 +273,7 @@ def test_demo_serves_until_it_is_ended(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
+    assert "Fatal" not in errors, errors
     assert "secret-of-the-test" not in text + errors
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", free_port)) != 0, "the server outlived the demo"

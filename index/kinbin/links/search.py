@@ -88,8 +88,8 @@ BEAM = Layout(
     growth=("number", "of the pool of one below, where walks grow: see `grown_pool`"),
     more=("number", "what the pool of such a query grows by, at most so many times: see `grown_pool`"),
     grows=("count", "whether walks grow"),
-    lost=("number", "the score of a k-th answer from which on a walk is not looked around from"),
-    around=("count", "nodes, spread over all, that are compared otherwise: see `look_around`"),
+    lost=("number", "the score of a k-th answer from which on a walk does not look around"),
+    around=("count", "nodes, spread over all, that it compares where it does: see `look_around`"),
 )
 PROBES = Layout(
     "PROBES",

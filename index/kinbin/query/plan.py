@@ -42,7 +42,7 @@ STRANGE_MORE, MOST_STRANGE = (1.5, 1.25, 1.0), 0.5
 """Where walks fail strange queries, usual ones that are as far from their neighbours go on as theirs do; and more, so many times as many,
 for few strange queries were asked that are near the limit. At most half of all."""
 STRANGE_WALK = 0.2
-"""Walking on in a wider pool adds at most so much: fewer more do so, and in the least pool, where it would."""
+"""What walking on in a wider pool may add to a walk. Where it would be more, fewer queries do so, in a narrower pool."""
 STRANGE_TARGET = 0.9
 """From this target on: wider walks are those that find nine in ten of a strange query's neighbours."""
 STRANGE_COST = 0.25
@@ -127,7 +127,7 @@ class LinkPlan:
         return replace(chosen, trusted=trusted, finished=1.0 - chosen.alike * (1.0 - table.share_below(trusted, rank)))
 
     def _for_strange(self, wanted: Width, rank: float) -> Width:
-        """The width, such that strange queries are found too; what is not for sure of use only while it is affordable."""
+        """The width, such that strange queries are found too: what they were seen to need, and more while it is affordable."""
         table = self.links.set.calibration
         lost = table.lost_below(wanted, rank)
         if lost > wanted.far:

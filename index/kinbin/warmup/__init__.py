@@ -25,8 +25,8 @@ def warm_up(progress: Progress | None = None, groups: Sequence[str] | None = Non
     while code is loaded; what it raises ends the warm-up. A kernel is compiled when it is first called, if no warm-up came before: the
     caller then waits for it, and for nobody else.
 
-    Cost: from disk a second, and nothing in a process that has done it, or is a fork of one that has; compiling, some 50 s of one
-    core (the small ones 10), shared by the cores. Several processes that warm up at once share the work.
+    Cost: from disk a second, and nothing in a process that has done it, or is a fork of one that has; compiling, some 95 s of one
+    core (the small ones 18), shared by the cores. Several processes that warm up at once share the work.
 
     Raises:
         InvalidInput: there is no such group.
