@@ -23,8 +23,7 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path | None) -> None:
         """key: None: it stands in the file of the certificate. ValueError for files that cannot be used; its text shows neither."""
         self._files = certificate, key
-        self._current = _context(certificate, key)
-        self.context = _context(certificate, key)
+        self.context = self._current = _context(certificate, key)
         self.context.sni_callback = self._show
 
     def _show(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:

@@ -292,9 +292,9 @@ async def app(scope, receive, send):
 if __name__ == "__main__":
     from kinbin_service.server import Supervisor  # workers need nothing of the library
 
-    settings = Settings(tls_cert_file=sys.argv[1], tls_key_file=sys.argv[2])
+    settings = Settings(tls_cert_file=sys.argv[1])
     more = {"workers": 2, "lifespan": "off", "timeout_worker_healthcheck": 60}
-    config = ServingConfig(settings, "serve:app", port=int(sys.argv[3]), **more)
+    config = ServingConfig(settings, "serve:app", port=int(sys.argv[2]), **more)
     Supervisor(config, sockets=[config.bind_socket()]).run()
 """
 
@@ -302,10 +302,13 @@ if __name__ == "__main__":
 def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -> None:
     """The parent passes SIGHUP on: all workers show the new certificate, and none was replaced."""
     script, port = tmp_path / "serve.py", free_port()
+    # Certificate and key in one file: a worker that starts while two are being replaced reads a pair that does not fit, and dies.
+    served = files[0]
+    served.write_bytes(served.read_bytes() + files[1].read_bytes())
     script.write_text(WORKERS)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     process = subprocess.Popen(
-        [sys.executable, str(script), *map(str, files), str(port)],
+        [sys.executable, str(script), str(served), str(port)],
         env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -316,8 +319,9 @@ def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -
             time.sleep(0.1)
         children = workers_of(process.pid)
         certificate, key = make_certificate(tmp_path, "second")
-        shutil.copy(certificate, files[0])
-        shutil.copy(key, files[1])
+        renewed = tmp_path / "renewed.pem"
+        renewed.write_bytes(certificate.read_bytes() + key.read_bytes())
+        renewed.replace(served)
         # A worker that is still starting is passed over, as it reads the new files.
         seen: list[str | None] = []
         while seen != [certificate.read_text().strip()] * 12:
