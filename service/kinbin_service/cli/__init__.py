@@ -18,7 +18,7 @@ Every command but `serve` and `calibrate` works without a server, on the files t
     cluster.py       several machines: a node, a gateway, all of it on one machine, and what is asked of it
     tuning.py        settings predicted, recall measured, other bands
     options.py       what several commands take              output.py          what all of them print, and how they fail
-    panels.py        headings of options in the help
+    commands.py      the commands as a group, and their help  panels.py          headings of options in the help
 
 Results go to standard output, progress and errors to standard error. With --json, results are one JSON document, and an error is the last
 line of standard error: {"error": {"code", "message", "exit_code"}}. Exit codes: 0 done; 1 not done, or something is wrong with
@@ -30,7 +30,6 @@ but for the command that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -40,6 +39,7 @@ from kinbin_service.cli.backup import backup_command, restore_backup_command
 from kinbin_service.cli.calibrate import calibrate_command
 from kinbin_service.cli.cluster import cluster_app, gateway_command, node_command
 from kinbin_service.cli.collections import create_command, drop_command
+from kinbin_service.cli.commands import Commands, Maker
 from kinbin_service.cli.compact import compact_command
 from kinbin_service.cli.dedup import dedup_command
 from kinbin_service.cli.delete import delete_command
@@ -52,7 +52,6 @@ from kinbin_service.cli.inspection import check_command, stats_command
 from kinbin_service.cli.key import key_app
 from kinbin_service.cli.link import link_command
 from kinbin_service.cli.map import map_command
-from kinbin_service.cli.output import Commands
 from kinbin_service.cli.query import query_command
 from kinbin_service.cli.recover import recover_command
 from kinbin_service.cli.repair import repair_command
@@ -62,33 +61,7 @@ from kinbin_service.cli.tuning import rebuild_command, recall_command, tune_comm
 
 __all__ = ["COMMANDS", "app"]
 
-app = typer.Typer(
-    name="kinbin",
-    cls=Commands,
-    help="Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        import kinbin
-
-        typer.echo(f"kinbin {kinbin.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
-) -> None:
-    """Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall."""
-
-
-COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+COMMANDS: dict[str, dict[str, Maker]] = {
     "Collections": {
         "create": create_command, "drop": drop_command, "alias": alias_command, "limit": limit_command, "stats": stats_command,
     },
@@ -112,9 +85,32 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
 }  # fmt: skip
 """The commands by group, in the order of the help."""
 
-for _group, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_group)
-        else:
-            app.command(_name, rich_help_panel=_group)(_command)
+
+class _All(Commands):
+    groups = COMMANDS
+
+
+app = typer.Typer(
+    name="kinbin",
+    cls=_All,
+    help="Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool | None) -> None:
+    if wanted:
+        import kinbin
+
+        typer.echo(f"kinbin {kinbin.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = None,
+) -> None:
+    """Near neighbours of histograms, counts and signed vectors: exact scores, and a proved lower bound on recall."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.table import Table
 
 from kinbin_service.cli.options import JsonOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, output_console, print_json, tell
@@ -52,6 +51,8 @@ def _measured() -> dict[str, float]:
 
 def _show(measured: dict[str, float], write: Path | None, as_json: bool) -> None:
     """Print every cost, shipped and measured, and what to do with the file."""
+    from rich.table import Table
+
     from kinbin import Costs
 
     rows = {one.name: _row(one.metadata["text"], getattr(Costs(), one.name), measured.get(one.name)) for one in fields(Costs)}

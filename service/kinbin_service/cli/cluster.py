@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from kinbin.errors import install
+from kinbin_service.cli.commands import Group
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
 
@@ -34,7 +35,13 @@ InsecureOption = Annotated[
 ]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done; it goes on without this command, too.")]
 
-cluster_app = typer.Typer(help="Several machines: nodes and gateways over NATS. Settings: KINBIN_CLUSTER_*.", no_args_is_help=True)
+cluster_app = typer.Typer(
+    cls=Group,
+    help="Several machines: nodes and gateways over NATS. Settings: KINBIN_CLUSTER_*.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 def node_command(

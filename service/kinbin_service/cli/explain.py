@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kinbin_service.cli.asked import Asked, by_option, other_kind
 from kinbin_service.cli.meant import FieldOption, config_of, meant
@@ -16,6 +14,9 @@ from kinbin_service.cli.options import DEFAULT_COLLECTION, JsonOption, PlaceData
 from kinbin_service.cli.output import Failure, bands_of, failing_in_one_line, output_console, print_json, tell
 from kinbin_service.cli.place import Place, ServicePlace, place
 from kinbin_service.cli.service_target import for_client
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["explain_command"]
 
@@ -126,6 +127,8 @@ def _show(found: Any) -> None:
 
 
 def _show_factor(console: Console, factor: dict[str, Any]) -> None:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for column, side in (("feature", "left"), ("query", "right"), ("item", "right"), ("part", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]  # a word that it knows

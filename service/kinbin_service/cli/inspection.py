@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from kinbin_service.cli.options import (
     DEFAULT_DATA,
@@ -25,6 +22,9 @@ from kinbin_service.cli.place import DatabasePlace, Place, missing, place
 
 if TYPE_CHECKING:
     import kinbin
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["check_command", "stats_command"]
 
@@ -80,6 +80,8 @@ def _overview(there: Place, as_json: bool) -> None:
 
 
 def _show_overview(where: str, found: dict[str, dict[str, Any]], failed: dict[str, dict[str, str]]) -> None:
+    from rich.table import Table
+
     if not found and not failed:
         typer.echo(f"{where} holds no collections")
         return
@@ -110,6 +112,9 @@ def _count(about: dict[str, Any]) -> str:
 
 
 def _show_stats(name: str, about: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     console = output_console()
     tell(console, name, "bold")
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -163,6 +168,8 @@ def _shard(told: dict[str, Any]) -> dict[str, Any]:
 
 def _show_rows(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
     """Dictionaries of the same keys as a table; nothing if there are none."""
+    from rich.table import Table
+
     if rows:
         listing = Table(*(key.replace("_", " ") for key in rows[0]), title=f"  {title}", title_justify="left", box=None)
         for row in rows:

@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
+from kinbin_service.cli.commands import Group
 from kinbin_service.cli.options import JsonOption
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.key_file import ROLES, KeyFileError, line_of, new_key, parse, read
 
 __all__ = ["key_app"]
 
-key_app = typer.Typer(help="API keys for the file that KINBIN_API_KEYS_FILE names.", no_args_is_help=True)
+key_app = typer.Typer(
+    cls=Group,
+    help="API keys for the file that KINBIN_API_KEYS_FILE names.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 @key_app.command("new")

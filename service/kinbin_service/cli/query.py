@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import kinbin
 from kinbin_service.cli.asked import FIELDS, Asked, by_file, by_option, other_kind
@@ -244,6 +242,9 @@ def _parts(answer: Any) -> list[dict[str, float]] | None:
 
 
 def _show_answer(answer: dict[str, Any], title: str | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     console = output_console()
     number = "distance" if any("distance" in hit for hit in answer["results"]) else "score"
     strings = any("string" in hit for hit in answer["results"])
