@@ -116,7 +116,7 @@ docs-site: $(VENV)/.dev ## build the documentation site into build/site, and che
 # A file's tests stay in one process, so that what they share is made once. Each process is a core's: threads of its BLAS
 # would wait for each other, at twice the time. What tests write lies in memory, where there is room (tests/support/scratch.py).
 test: AMONG = -m "not slow"
-test: run-tests ## the test suite, some twelve minutes on two cores (ARGS="-k words" for a part of it, WORKERS=0 for one process)
+test: run-tests ## the test suite, some six minutes on two cores (ARGS="-k words" for a part of it, WORKERS=0 for one process)
 
 test-slow: AMONG = -m slow $(if $(PART),--part $(PART))
 test-slow: run-tests ## what takes long: campaigns in small, kills, clusters, browsers, statistics (PART=2/6: a sixth of it)

@@ -71,6 +71,7 @@ def recall(queries: Sets, rows: Sets, answers: list[list[int]]) -> float:
     return float(np.mean(shares))
 
 
+@pytest.mark.slow
 @pytest.mark.recall
 @pytest.mark.parametrize(
     ("mode", "target", "least"), [("exact", 1.0, 1.0), ("bands", 0.95, 0.9), ("auto", 0.95, 0.9), ("links", 0.95, 0.9)]

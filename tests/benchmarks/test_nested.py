@@ -13,6 +13,7 @@ from bundled import grids, pictures
 from papers import nested
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", nested.BASES)
 def test_kernels_are_those_of_the_definition(base: str) -> None:
     """From the distances of all nodes follow the kernels of every depth, width and share, to 1e-5 (they are float32)."""

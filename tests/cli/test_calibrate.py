@@ -134,6 +134,7 @@ def test_from_end_to_end(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert all(getattr(kinbin.Costs.named(str(path)), name) == ns for name, ns in written.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["calibrate", "check"])
 def test_a_malformed_file_in_the_environment(tmp_path: Path, command: str) -> None:
     """A command in whose environment KINBIN_COSTS names a malformed file ends with 1 and one line that says what is wrong."""

@@ -124,6 +124,7 @@ def test_drop_removes_a_collection(run: Run, where: tuple[object, ...], name: st
     assert f'no collection "{name}" in {where[1]}' in gone["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "dropped"), [(b"y\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)])
 def test_drop_asks_on_a_terminal(data: Path, answer: bytes, dropped: bool) -> None:
     """On a terminal drop asks, naming what would be gone, and takes only yes for yes."""

@@ -231,6 +231,7 @@ def test_stats_show_runs(filled: Path, run: Run) -> None:
     assert run("stats", "--data", filled, "--collection", "nothing").exit_code == 1
 
 
+@pytest.mark.slow
 def test_check_tells_of_a_file_that_is_gone(filled: Path, run: Run) -> None:
     """A collection whose file was removed is no collection that there never was; one that was dropped is not told of."""
     (filled / "collections" / "words" / "data.mdb").unlink()
@@ -247,6 +248,7 @@ def test_check_tells_of_a_file_that_is_gone(filled: Path, run: Run) -> None:
         assert database.check() == {}
 
 
+@pytest.mark.slow
 def test_check_of_a_good_database(filled: Path, run: Run) -> None:
     """check tells what it counted and ends with 0 when nothing is wrong."""
     result = run("check", "--data", filled)
@@ -271,6 +273,7 @@ def flip(file: Path, needle: bytes) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.durability
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("where", ["payload", "vector"])
@@ -303,6 +306,7 @@ def test_check_finds_planted_damage(tmp_path: Path, data: Path, run: Run, spawn:
     assert original.exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 1_000])
 def test_check_of_a_file_that_cannot_be_opened(tmp_path: Path, filled: Path, spawn: Spawn, content: bytes) -> None:
     """A collection whose file is no database is reported, and the others are still checked."""

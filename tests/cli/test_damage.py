@@ -169,6 +169,7 @@ def with_fields(data: Path) -> Path:
     return data / "collections" / "f" / "fields"
 
 
+@pytest.mark.slow
 def test_check_and_repair_name_the_field(data: Path, run: Run) -> None:
     """A field's file that is gone: which field it is, and what to do; nothing is left beside the damaged collection."""
     fields = with_fields(data)
@@ -246,6 +247,7 @@ def test_a_repair_that_saves_nothing_leaves_nothing(three: Path, run: Run) -> No
         assert database.collections() == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_what_could_not_be_looked_at_is_not_called_damaged(three: Path, run: Run) -> None:
     """A directory of another name, and files that may not be read: `repair` is no advice there."""
     (three / "collections" / "a copy").mkdir()
@@ -268,6 +270,7 @@ def swapped(one: Path, other: Path) -> None:
     other.write_bytes(kept)
 
 
+@pytest.mark.slow
 def test_fields_whose_files_were_swapped_are_not_taken_over(data: Path, run: Run) -> None:
     """Alike as they are, nothing would ever show it: neither recover nor repair makes one of the other, and no advice leads there."""
     fields = with_fields(data)
@@ -430,6 +433,7 @@ def test_what_is_recovered_of_one_field_is_told(data: Path, run: Run) -> None:
     assert f"`kinbin check --collection f --data {data}` says which of them is damaged" in told
 
 
+@pytest.mark.slow
 def test_fields_are_set_back_to_states_of_one_commit(data: Path, run: Run) -> None:
     """An older copy of one field's file, behind a replaced item: who follows what the lists say of commits gets answers again.
 

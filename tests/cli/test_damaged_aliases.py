@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pytest
 from typer.testing import Result
 
 import kinbin
@@ -14,6 +15,7 @@ import kinbin
 Run = Callable[..., Result]
 
 
+@pytest.mark.slow
 def test_a_damaged_list_of_aliases_is_no_damage_of_collections(three: Path, run: Run) -> None:
     """`check` tells of it by itself, what it says to do helps, and all collections are used meanwhile."""
     assert run("alias", "other", "a", "--data", three).exit_code == 0
@@ -29,6 +31,7 @@ def test_a_damaged_list_of_aliases_is_no_damage_of_collections(three: Path, run:
     assert run("check", "--data", three).exit_code == 0
 
 
+@pytest.mark.slow
 def test_an_alias_that_leads_to_nothing_is_told(three: Path, run: Run) -> None:
     """Where a collection's directory is gone only its aliases tell of it: check and stats name them, and end with 1."""
     with kinbin.open(three) as database:

@@ -43,6 +43,7 @@ def dedup(file: Path, memory: int, *more: str) -> tuple[int, str, float]:
         return child.returncode, " ".join(child.stdout.read().split()), peak / 1_024
 
 
+@pytest.mark.slow
 @LINUX
 def test_pages_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """A page of 80 MB, which is read whole, is refused where 256 MB are allowed, within them; where it fits it is read."""
@@ -79,6 +80,7 @@ def test_a_small_file_of_large_texts_is_read_in_parts(tmp_path: Path, other: str
         assert all(set(part.dictionary.to_pylist()) == {text} for part in out.column("page").chunks)
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("more", [["--chars", "5", "--segments", "unicode"], ["--words", "1"]])
 def test_texts_as_long_as_allowed_fit(tmp_path: Path, more: list[str]) -> None:
@@ -92,6 +94,7 @@ def test_texts_as_long_as_allowed_fit(tmp_path: Path, more: list[str]) -> None:
     assert peak <= MB
 
 
+@pytest.mark.slow
 @LINUX
 def test_characters_that_become_many_are_counted_as_many(tmp_path: Path) -> None:
     """Texts of ﷺ, which are 18 characters each in the normal form, are handed on a few at a time, or refused."""
@@ -109,6 +112,7 @@ def test_characters_that_become_many_are_counted_as_many(tmp_path: Path) -> None
     assert peak <= MB
 
 
+@pytest.mark.slow
 def test_characters_are_counted_in_little_memory() -> None:
     """Of a text whose normal form is hundreds of megabytes, and which is refused by its count."""
     text = chr(0xFDFA) * (2 * MOST // 3) + chr(0x1F600)
@@ -211,6 +215,7 @@ def test_what_asks_for_more_than_the_limit_gets_an_error() -> None:
     assert done.stdout == "less\nMemoryError\nafterwards\n", done.stderr
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize(("size", "more"), [(15, []), (60, ["--mark"])])
 def test_large_values_beside_the_texts_fit_or_are_refused(tmp_path: Path, size: int, more: list[str]) -> None:
@@ -226,6 +231,7 @@ def test_large_values_beside_the_texts_fit_or_are_refused(tmp_path: Path, size: 
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_footer_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     """What stands at the end of a Parquet file is read whole, too."""

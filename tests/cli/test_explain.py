@@ -98,6 +98,7 @@ def test_names_are_of_tokens(run: Run, filled: Path) -> None:
     _names_are_of_tokens(run, ("--data", filled))
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_names_are_of_tokens_of_a_service(run: Run, served: Served) -> None:
     """The same through a service, in the same words."""

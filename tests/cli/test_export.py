@@ -146,6 +146,7 @@ def test_an_empty_collection_is_an_empty_file(filled: Path, run: Run, tmp_path: 
         assert (arrays["vectors"].shape, arrays["ids"].shape) == ((0, 3), (0,))
 
 
+@pytest.mark.slow
 def test_standard_output_takes_lines(filled: Path, spawn: Spawn) -> None:
     """A FILE of - is standard output, with nothing but items on it."""
     process = spawn("kinbin_service.cli", "export", "-", "--data", filled, "--collection", "sparse")

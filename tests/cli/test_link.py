@@ -140,6 +140,7 @@ def test_a_collection_that_is_not_there_ends_before_any_work(filled: Path, run: 
     assert links_of(filled, "photos") is None
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_links_there_were(filled: Path, run: Run, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken off, the command ends with 130 and one line; the collection is whole and has the links that it had."""
     run("link", "--data", filled)

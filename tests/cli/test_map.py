@@ -48,6 +48,7 @@ def test_what_is_refused(run: Run, filled: Path) -> None:
     assert run(*here, "--sample", "2001").exit_code == 3
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_service_draws_alike(run: Run, served: Served) -> None:
     """Through a service the same is printed, of a collection and of a field."""

@@ -74,6 +74,7 @@ def test_where_nobody_listens(run: Run, free_port: int) -> None:
     assert result.stderr.endswith("is the address right, and does kinbin serve run there?\n")
 
 
+@pytest.mark.slow
 def test_certificates_that_are_not_known_are_told(
     run: Run, data: Path, free_port: int, spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_the_collection_that_is_meant_is_named(run: Run, data: Path) -> None:
     assert told.stderr == f"Error: no collection \"wrods\" in {data}; did you mean 'words'? it holds both, words\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_reader_that_wants_no_more_is_left_alone(data: Path, more: tuple[str, ...]) -> None:
     """A command whose output nobody reads to the end, as before `head -1`, ends without a word, with the code of that signal."""

@@ -355,6 +355,7 @@ def test_what_newcomers_ask(run: Run, data: Path, tmp_path: Path) -> None:
     assert "NAME=VALUE" in run("create", "--help").stdout
 
 
+@pytest.mark.slow
 def test_stats_show_what_finds_objects(run: Run, data: Path) -> None:
     """The pool index, what its rows are made by, and the recall of each pool stand in tables, not in a line of Python."""
     with pools_at_once(), kinbin.open(data) as database:

@@ -85,6 +85,7 @@ def test_compacting_through_a_service(run: Run, served: Any, tmp_path: Path) -> 
     assert "no collection" in run("compact", "--url", served.address, "--collection", "none").stderr
 
 
+@pytest.mark.slow
 def test_an_older_state_from_the_command_line(run: Run, filled: Path) -> None:
     """`recover` lists the sound states of a collection that opening refuses, takes the one that is named, and keeps the damaged file."""
     file = filled / "collections" / "photos" / "data.mdb"

@@ -305,6 +305,7 @@ def test_import_does_not_pull_in_numpy() -> None:
     assert answer.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_typed_usage_passes_the_type_checker(pytestconfig: pytest.Config) -> None:
     """Typical code of users passes mypy in its strict mode, and the mistakes marked in it are found."""
     assert pytestconfig.cache is not None

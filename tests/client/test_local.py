@@ -220,6 +220,7 @@ print(client.add(["a"], [[1, 2]]).count, client.query([1, 2]).ids)
 """
 
 
+@pytest.mark.slow
 def test_program_that_does_not_close_ends(local_path: Path) -> None:
     """A program that forgets to close ends with status 0, says nothing about it, and what it added is there."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

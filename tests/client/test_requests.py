@@ -196,6 +196,7 @@ WORDS: dict[str, Callable[[Client], object]] = {
 """Arrays in the place of a word."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_an_array_is_no_word(word: str) -> None:
     """It is refused in the client's words, or sent as a list, for the service to refuse."""

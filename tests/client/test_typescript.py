@@ -115,6 +115,7 @@ def test_signatures_of_the_readme_are_those_of_the_code() -> None:
         assert told.split(", ") == wanted, name
 
 
+@pytest.mark.slow
 def test_what_the_documents_say_installs_it(node: Run, tmp_path: Path) -> None:
     """What the README and the guide say, typed in a project, installs it; `npm ci` alone is left out, as it wants a network."""
     checkout = tmp_path / "path" / "to" / "kinbin"
@@ -144,6 +145,7 @@ def test_what_the_documents_say_installs_it(node: Run, tmp_path: Path) -> None:
         assert (project / "node_modules" / "kinbin-client" / "dist" / "index.js").is_file(), name
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_example_runs(number: int, node: Run, project: Path, live_url: str) -> None:
@@ -160,6 +162,7 @@ def test_example_runs(number: int, node: Run, project: Path, live_url: str) -> N
     assert node("node", file.name, cwd=project)
 
 
+@pytest.mark.slow
 def test_types_reach_a_project_of_node_without_those_of_browsers(node: Run, project: Path) -> None:
     """A strict project compiles against the installed package with the types of Node alone."""
     (project / "use.ts").write_text(

@@ -311,6 +311,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
             process.stop()
 
 
+@pytest.mark.slow
 async def test_the_servers_of_the_chart_hold_the_log(secured: tuple[Path, str]) -> None:
     """With TLS, the password of the secret and each other's, the three store an edit three times, on disk each time."""
     folder, addresses = secured

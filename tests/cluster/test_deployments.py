@@ -76,6 +76,7 @@ async def test_deployed_servers_work_with_tls_and_a_password(secured: tuple[Path
         assert connection.client.connected_url is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["password", "authority"])
 async def test_deployed_servers_refuse_others(secured: tuple[Path, str], tmp_path: Path, wrong: str) -> None:
     """Who has another password, or trusts another authority, gets no connection."""

@@ -399,6 +399,7 @@ def test_collections_are_listed_and_described(cluster: Cluster, untied: str) -> 
     del cluster.picture.aliases["live"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

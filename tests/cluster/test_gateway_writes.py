@@ -111,6 +111,7 @@ def item(identifier: Any, *numbers: float, **more: Any) -> dict[str, Any]:
     return {"id": identifier, "vector": list(numbers), **more}
 
 
+@pytest.mark.slow
 def test_the_same_edits_give_the_same_contents(both: Both, name: str) -> None:
     """After random upserts, deletes, payloads and patches, by all bodies, both hold the same, and every answer was the same."""
     rng = random.Random(5)
@@ -276,6 +277,7 @@ CREATES: list[dict[str, Any]] = [
 """What one server takes and refuses, each option once at least."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", CREATES, ids=lambda body: "-".join(body) or "plain")
 def test_what_one_server_creates_a_gateway_creates(both: Both, body: dict[str, Any]) -> None:
     """Each option has the same effect and the same description, twice as well, and each refusal the same words."""
@@ -347,6 +349,7 @@ def test_filters_ask_the_indexes_of_the_shards(both: Both) -> None:
         both.contents(name)
 
 
+@pytest.mark.slow
 def test_of_several_that_drop_at_once_one_is_told_that_it_did(both: Both) -> None:
     """The others get 404, or 409 where something else has the name by then; a drop beside a create, or an alias, never fails otherwise."""
     client = both.gateway
@@ -389,6 +392,7 @@ def test_indexes_and_limits_of_a_cluster(both: Both, name: str) -> None:
     assert both.gateway.put(f"{path}/limits", json={"bytes": 5}).json()["code"] == "not_in_cluster"
 
 
+@pytest.mark.slow
 def test_objects_and_fields_go_into_a_cluster(both: Both) -> None:
     """Strings, and items of several vectors, are stored as one node stores them."""
     for options, given in (

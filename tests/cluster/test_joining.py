@@ -113,6 +113,7 @@ def test_a_gateway_is_named_by_its_host_and_port(monkeypatch: pytest.MonkeyPatch
     assert told_of(Settings(), ClusterSettings(node="front-1")).name == "front-1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "reason"), [("node", "a node named first lives at http://there:1"), ("gateway", "is not that of first")])
 async def test_who_cannot_join_says_why_in_one_line(
     living: Registry, nats_one: NatsServers, tmp_path: Path, kind: str, reason: str

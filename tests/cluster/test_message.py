@@ -94,6 +94,7 @@ def test_a_number_is_given_when_all_else_is_packed(vectors: list[dict[int, float
     assert decoded(encoded(Edit("delete", [b"x"]))).first is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["version", "cut", "order", "places", "infinite", "rest", "lengths", "bomb", "operation"])
 def test_malformed_messages_are_refused(damage: str) -> None:
     """Bytes that are no edit are refused as such, and no rows leave the decoder that a kernel could be led astray by."""

@@ -202,6 +202,7 @@ async def test_nodes_take_no_writes(shard: Shard) -> None:
     assert there.json()["code"] == "collection_not_found"
 
 
+@pytest.mark.slow
 async def test_nodes_refuse_what_is_of_a_whole_server(shard: Shard) -> None:
     """Snapshots, restores and aliases are refused in the form of every error, by any method, without a look at the body."""
     node = shard.nodes["a"]
@@ -249,6 +250,7 @@ async def test_a_replica_is_restored_when_the_log_does_not_reach_back(shard: Sha
     assert count.json() == {"count": 11}
 
 
+@pytest.mark.slow
 async def test_a_killed_node_comes_back(make: MakeShard) -> None:
     """It applies each entry once, restores what the log does not reach back to, and makes anew what is damaged, as another node has it."""
     going, cut, damaged = [await make() for _ in range(3)]
@@ -277,6 +279,7 @@ async def test_a_killed_node_comes_back(make: MakeShard) -> None:
     assert one["done"]["indexed"] == 1
 
 
+@pytest.mark.slow
 async def test_a_node_on_an_old_copy_of_its_disk_is_told(shard: Shard, settings: ClusterSettings, tmp_path: Path) -> None:
     """It applies what the log has since then, so that replicas are alike; `status` says that its files went back."""
     node = shard.nodes["b"]

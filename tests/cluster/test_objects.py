@@ -46,6 +46,7 @@ async def test_unfinished_and_damaged_files_are_refused(connection: Connection, 
         await objects.get("half", tmp_path / "to")
 
 
+@pytest.mark.slow
 async def test_files_are_stored_while_the_server_is_away(nats_one: NatsServers, tmp_path: Path, rng: np.random.Generator) -> None:
     """A file that is written and read while the server is killed and started again is whole."""
     size = 20 * CHUNK + 17

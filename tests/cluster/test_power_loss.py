@@ -29,6 +29,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
         yield nursery
 
 
+@pytest.mark.slow
 def test_a_node_whose_power_fails_goes_on_where_it_was(watched: Nursery, tmp_path: Path) -> None:
     """Whatever the disk holds, the rest of the log makes the replica what every other is: items, versions and verdicts."""
     seed = random.SystemRandom().randrange(10**6)
@@ -38,11 +39,13 @@ def test_a_node_whose_power_fails_goes_on_where_it_was(watched: Nursery, tmp_pat
     assert found.good >= 6
 
 
+@pytest.mark.slow
 def test_a_node_that_syncs_nothing_is_found_out(watched: Nursery, tmp_path: Path) -> None:
     """With files left unsynced the same failures lose what was applied: finding nothing above means something."""
     assert power_campaign(watched, tmp_path, 5, 16, ({"sync": False}, True), story=STORY).wrong
 
 
+@pytest.mark.slow
 def test_a_node_that_notes_too_early_is_found_out(watched: Nursery, tmp_path: Path) -> None:
     """A sequence that is noted in another transaction than its edits shows by what is missing: one transaction for both matters."""
     assert power_campaign(watched, tmp_path, 6, 24, story="faults.power_planted").wrong

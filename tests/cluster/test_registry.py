@@ -162,6 +162,7 @@ def test_silence_counts_only_while_the_connection_stands() -> None:
     assert picture.silent_for("b") is None
 
 
+@pytest.mark.slow
 async def test_picture_outlives_its_server(nats_one: NatsServers) -> None:
     """A picture holds while the server is away, nodes live on in it, and it is current again after it."""
     settings = ClusterSettings(nats=nats_one.addresses, nats_replicas=1, lost_seconds=60.0)

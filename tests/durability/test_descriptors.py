@@ -43,6 +43,7 @@ print(wrong, c.count(), c.check().ok)
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_room_for_files_gets_typed_errors(folder: Path) -> None:
     """Whatever cannot be opened any more: an error of Kinbin says so, and nothing is harmed."""
     done = subprocess.run([sys.executable, "-c", NO_FILES, str(folder)], capture_output=True, text=True, timeout=100, check=False)

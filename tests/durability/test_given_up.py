@@ -114,6 +114,7 @@ def life(tmp_path: Path, request: pytest.FixtureRequest) -> Life:
     return made
 
 
+@pytest.mark.slow
 def test_repair_takes_no_rows_of_a_commit_that_was_given_up(life: Life) -> None:
     """Its rows have numbers that others have now, and its records are whole: nothing of a tree that is whole is looked for elsewhere."""
     saved, report = life.repaired()
@@ -148,6 +149,7 @@ def test_nor_where_meta_pages_are_lost(life: Life, pages: str) -> None:
     assert any("meta page" in problem for problem in report.problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["journal", "owners", "items"])
 def test_nor_where_a_page_amid_the_list_of_free_pages_is_lost(tmp_path: Path, lost: str) -> None:
     """An entry of it has pages of its own: of one that is zeroed the numbers are gone, and how many there are is not."""

@@ -72,6 +72,7 @@ def test_the_files_are_opened_anew_under_nobodys_feet(watched: Nursery, template
     assert child.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_commit_that_failed_is_told_from_one_that_is_undone(watched: Nursery, tmp_path: Path) -> None:
     """LMDB leaves the bytes that one flipped bit leaves as well; the table of readers tells which it was, and without it nobody knows."""
     child = watched.start("io_faults:end_after_a_lost_commit", str(tmp_path / "data"))

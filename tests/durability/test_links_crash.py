@@ -153,6 +153,7 @@ def test_killed_at_any_moment(folder: Path, nursery: Nursery) -> None:
 # ----------------------------------------------------------------------------------------------- fails
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "in", "after"])
 def test_every_transaction_of_linking_may_fail(collection: kinbin.Collection, where: str) -> None:
     """An error at each transaction in turn reaches the caller and leaves a link set, all rows and right answers."""

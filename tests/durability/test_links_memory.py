@@ -54,6 +54,7 @@ def files_of(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.suffix != ".lock"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "kind"), [("ngmm", "dense"), ("ngmm", "sparse"), ("gmm", "dense"), ("cosine", "dense")])
 @pytest.mark.usefixtures("quiet")
 def test_links_are_the_same_wherever_they_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str, kind: str) -> None:

@@ -160,6 +160,7 @@ def test_nothing_wrong_is_answered_and_check_tells(harmed: Path, vectors: np.nda
         assert wrong(database.collection("c"), vectors) == []
 
 
+@pytest.mark.slow
 def test_what_repair_saves_is_right_and_the_rest_is_listed(harmed: Path, vectors: np.ndarray, request: pytest.FixtureRequest) -> None:
     """No item has the vector of another one; each that is missing is named; what changed places is found there."""
     with kinbin.open(harmed) as database:
@@ -195,6 +196,7 @@ def test_a_page_of_rows_costs_the_rows_that_lie_there(sound: Path, tmp_path: Pat
         assert len(LIVING) - report.items == report.lost <= PAGE // 184 + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("part", [Part.BLOCK, Part.ROW_NUMBERS, Part.OFFSETS])
 def test_a_flipped_bit_of_a_header_costs_nothing(tmp_path: Path, version: int, part: bytes) -> None:
@@ -222,6 +224,7 @@ def golden(version: int, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [one for one in PARTS if one not in (Part.HEADER, Part.CHECKS, Part.DEAD)])
 def test_a_value_of_an_older_format_is_none_of_a_newer_run(tmp_path: Path, rng: np.random.Generator, part: bytes) -> None:
     """It names no key; sound as it is, it is refused where the run's values do, and what is saved or copied is right."""
@@ -267,6 +270,7 @@ def test_a_value_of_an_older_format_is_none_of_a_newer_run(tmp_path: Path, rng: 
         agrees(collection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keyed", [True, False], ids=["format 3", "format 1"])
 def test_entries_of_the_journal_in_each_others_place(tmp_path: Path, vectors: np.ndarray, keyed: bool) -> None:
     """Their checksum covers the key; that of earlier formats does not, and there the numbers of their rows do not ascend."""

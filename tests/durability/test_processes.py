@@ -186,6 +186,7 @@ def test_a_true_new_interpreter_sees_it_too(folder: Path) -> None:
 # -- one maintainer, one writer
 
 
+@pytest.mark.slow
 def test_one_maintainer_which_dies_with_its_process(nursery: Nursery, folder: Path, pair: Pair) -> None:
     """While one process keeps the collection up no other does; when it is killed the next takes over at once."""
     one, _ = pair
@@ -259,6 +260,7 @@ def test_a_reader_that_dies_leaves_no_slot(nursery: Nursery, folder: Path) -> No
 # -- writers and a long merge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold", ["in a build", "before the swap"])
 def test_writers_go_on_during_a_merge(pair: Pair, folder: Path, monkeypatch: pytest.MonkeyPatch, hold: str) -> None:
     """While a merge is held up, adds in this process and in another one are done, and found; none waits for the merge."""

@@ -56,6 +56,7 @@ def runs_of(collection: kinbin.Collection) -> tuple[set[int], list[int]]:
         return reader.run_numbers(), reader.manifest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "in", "after"])
 @pytest.mark.parametrize("action", ["seal", "compact"])
 def test_every_transaction_of_upkeep_may_fail(collection: kinbin.Collection, action: str, where: str) -> None:
@@ -219,6 +220,7 @@ def test_closing_ends_a_build(collection: kinbin.Collection, monkeypatch: pytest
         assert findings(again, stored) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [StorageFull("planted"), CorruptData("planted"), OSError(28, "planted"), MemoryError()], ids=lambda error: type(error).__name__
 )

@@ -44,6 +44,7 @@ def test_reports_come_back(database: Path) -> None:
             there.check(["nothing"])
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_a_report(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The collection that a process died of is reported with the signal, and the others are checked by another process."""
     child = tmp_path / "python"

@@ -108,6 +108,7 @@ def test_another_thread_is_not_told(collection: kinbin.Collection) -> None:
     assert found == [collection.count({"n": 3})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [1, 7, 64, 10_000])
 @pytest.mark.parametrize("filtered", [None, {"n": 3}, {"n": {"$in": [1, 2, 3, 4]}}])
 def test_a_scan_in_parts_answers_as_a_whole_one(

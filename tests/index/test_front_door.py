@@ -412,6 +412,7 @@ with kinbin.open(sys.argv[1]) as db:
     assert run_python(program, str(tmp_path / "db")) == "['a'] True\n"
 
 
+@pytest.mark.slow
 def test_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
     """Warming up compiles every kernel: afterwards a first add, merge, query and read compile nothing more."""
     program = """

@@ -285,6 +285,7 @@ def test_encoded_objects_that_are_refused(database: kinbin.Database, given: Any,
     assert c.count() == 0
 
 
+@pytest.mark.slow
 def test_another_process_without_the_function(database: kinbin.Database, tmp_path: Path, nursery: Nursery) -> None:
     """A program that does not know the function lists and reads the collection."""
     c = database.create_collection("c", items="strings", distance=length_apart)
@@ -295,6 +296,7 @@ def test_another_process_without_the_function(database: kinbin.Database, tmp_pat
     assert other.call("get", ["a"])[0].object == "kitten"
 
 
+@pytest.mark.slow
 def test_who_asks_is_told_of_his_own_error(database: kinbin.Database) -> None:
     """Queries that fail side by side have an error each, that of their own query; so do batches, whose parts have threads."""
 

@@ -42,6 +42,7 @@ def damaged(file: Path) -> None:
         opened.write(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_collection_that_another_process_dropped_is_looked_for_anew(db: kinbin.Database, gone: bool) -> None:
     """One that could not be marked as dropped, as it was damaged: whoever asks for it gets the new one."""
@@ -98,6 +99,7 @@ def test_whoever_holds_a_collection_sees_that_its_file_was_replaced(db: kinbin.D
     assert old.query([1.0, 2.0], k=1, mode="exact").ids == ["0"]
 
 
+@pytest.mark.slow
 def test_a_collection_that_was_made_anew_behind_a_shrunk_one_is_another(db: kinbin.Database) -> None:
     """Shrunk, dropped and made anew by another process while a long read keeps the files of before open: they are not opened as its own."""
     old = filled(db)
@@ -124,6 +126,7 @@ def test_a_collection_that_was_made_anew_behind_a_shrunk_one_is_another(db: kinb
     assert (new.count(), new.get(["x"]), new.check().ok) == (1, [None], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True])
 def test_a_collection_that_was_dropped_behind_a_shrunk_one_is_removed(db: kinbin.Database, again: bool) -> None:
     """The mark of a drop is in a file that was made of the one that is open here: it is not taken for damage."""
@@ -269,6 +272,7 @@ def without_table_before_a_commit(db: kinbin.Database, monkeypatch: pytest.Monke
     monkeypatch.setattr(transactions.Writer, "finish", late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", ["", "fields"])
 def test_a_writer_whose_table_is_removed_loses_nothing_of_others(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch, fields: str) -> None:
     """lock.mdb is removed between a writer's begin and its commit; another process opens the files, and writes when the first has ended."""
@@ -300,6 +304,7 @@ def test_a_writer_whose_table_is_removed_loses_nothing_of_others(db: kinbin.Data
     assert collection.check().ok
 
 
+@pytest.mark.slow
 def test_a_table_that_is_behind_the_file_is_replaced(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes share a table that a writer of the removed one has committed past: neither writes over that commit."""
     collection = filled(db)
@@ -322,6 +327,7 @@ def test_a_table_that_is_behind_the_file_is_replaced(db: kinbin.Database, monkey
     assert collection.check().ok
 
 
+@pytest.mark.slow
 def test_a_shrink_whose_table_is_removed_loses_nothing(db: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """lock.mdb is removed while the copy is made; another process writes when the copy has its name, to the copy."""
     collection = filled(db)
@@ -482,6 +488,7 @@ def test_a_writer_whose_collection_was_dropped_meanwhile_is_told_so(db: kinbin.D
             use()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["drop_collection('c')", "collection('c').compact(shrink=True)", "collection('c').delete(['1'])"])
 def test_what_another_process_does_is_no_loss(db: kinbin.Database, act: str) -> None:
     """It drops the collection, makes its files anew, or writes to them; taken away they are lost, and no more once they are back."""

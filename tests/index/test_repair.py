@@ -81,6 +81,7 @@ def test_a_sound_collection_is_copied_whole(specimen: tuple[Specimen, bytes], tm
         assert findings(database.collection("c-repaired"), expected) == []
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_loses_nothing(specimen: tuple[Specimen, bytes], tmp_path: Path) -> None:
     """After any single flipped bit every item is there again, with its payload."""
     sound, data = specimen

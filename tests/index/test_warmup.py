@@ -88,6 +88,7 @@ def test_progress_may_end_it_while_code_is_loaded(monkeypatch: pytest.MonkeyPatc
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_small_collections_are_compiled_first(tmp_path: Path) -> None:
     """From an empty folder the kernels of small collections are compiled in other processes, and only loaded in the one that asks.
 

@@ -103,6 +103,7 @@ def test_commands_on_files_need_no_extra(tmp_path: Path) -> None:
         assert answer.returncode == 0, answer.stderr
 
 
+@pytest.mark.slow
 def test_service_declares_what_it_imports_and_nothing_else() -> None:
     """Base and extras are exactly what library, service, cluster and command line import; the demo's data may come on top."""
     used = imported("index", "service", "cluster", but="service/kinbin_service/demo.py").keys() - {"kinbin"}

@@ -27,6 +27,7 @@ def told(start: Popen, folder: Path, *arguments: str, **options: Any) -> tuple[i
     return process.wait(), out, errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [("create", "c", "--data", "db", "--dim", "2", "--json"), ("stats", "--data", "nowhere"), ("query", "--nonsense")],

@@ -69,6 +69,7 @@ def test_wheel_carries_its_licence(wheels: dict[str, Path], distribution: str) -
     assert "License-Expression: Apache-2.0" in archive.read(metadata).decode()
 
 
+@pytest.mark.slow
 def test_library_works_from_its_wheel(wheels: dict[str, Path], tmp_path: Path) -> None:
     """Unpacked anywhere, the wheel's library and service can be imported, and come from there."""
     zipfile.ZipFile(wheels["kinbin"]).extractall(tmp_path)

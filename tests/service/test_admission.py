@@ -115,6 +115,7 @@ async def test_threads_give_way_to_the_event_loop() -> None:
     await admission.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="it gives up root's rights, on Linux")
 async def test_nobody_has_to_raise_a_priority(nursery: Nursery) -> None:
     """The same as a user who may lower them only."""

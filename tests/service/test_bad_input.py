@@ -173,6 +173,7 @@ async def test_bad_adds_are_refused_whole(filled: App, name: str) -> None:
     assert await filled.state() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADDS)
 async def test_bad_first_adds_create_nothing(app: App, name: str) -> None:
     """On an empty database a bad add is refused just as well, and no collection appears."""

@@ -299,6 +299,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_sighup_reaches_every_worker(tmp_path: Path, files: tuple[Path, Path]) -> None:
     """The parent passes SIGHUP on: all workers show the new certificate, and none was replaced."""
     script, port = tmp_path / "serve.py", free_port()
@@ -370,6 +371,7 @@ async def test_what_is_refused_behind_requests_is_told_behind_their_answers(behi
     assert all(answer.endswith(b"ok") for answer in answers[:before])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [1, 3])
 @pytest.mark.parametrize("bad", [b"zz\r\n", b"0\r\ncontent-length: 3\r\n\r\n", b"1\r\nxx\r\n"])
 async def test_a_bad_body_behind_requests_is_told_behind_their_answers(bad: bytes, before: int) -> None:

@@ -235,6 +235,7 @@ def good_body(name: str) -> Sent:
     return json_of(bodies.get(name.removesuffix("_default"), {})) if OPERATIONS[name][0] in {"post", "put"} else Sent({})
 
 
+@pytest.mark.slow
 async def test_every_route_names_its_errors(name: str, tmp_path: Path) -> None:
     """Each answer to bad requests, failing storage and states of the service has its status and code in the file; no code is idle."""
     keys = tmp_path / "keys"

@@ -109,6 +109,7 @@ async def test_the_key_is_taken_from_either_header(locked: App, headers: dict[st
         assert (await locked.client.get(path, headers=headers)).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [{}, {"x-api-key": ""}, {"x-api-key": KEY[:-1]}, {"x-api-key": KEY + "x"}, {"authorization": KEY}, {"authorization": f"Basic {KEY}"},

@@ -73,6 +73,7 @@ class TestPieces:
         """Values of all shapes, with quotes, backslashes and brackets in their strings and any white space, come out as from orjson."""
         same(json.dumps(content, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "replace"))
 
+    @pytest.mark.slow
     @given(content=st.dictionaries(TEXTS, st.lists(VALUES, min_size=2, max_size=6), min_size=1, max_size=3), data=st.data())
     def test_broken_texts_are_refused_as_they_are(self, content: Any, data: st.DataObject) -> None:
         """A text with a byte changed, taken out or put in is refused where and as orjson refuses it, or read as it reads it."""

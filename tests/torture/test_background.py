@@ -38,6 +38,7 @@ def test_all_work_is_tried() -> None:
     assert {name for name, _ in mark.args[1]} == set(WORKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "faults", "patience", "told"),
     [("ends", _ONCE[:1], 1.5, "not done"), ("nothing", _LASTING[:1], 1.5, "not told"), ("lost", _ONCE[:1], 60.0, "lost")],

@@ -24,6 +24,7 @@ def test_no_power_failure_loses_what_was_acknowledged(watched: Nursery, tmp_path
     assert found.good >= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "control", [({"sync": False}, True), ({"metasync": False}, True), ({}, False)], ids=["files", "meta pages", "folders"]
 )

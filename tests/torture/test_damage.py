@@ -51,6 +51,7 @@ def test_repair_saves_what_is_whole_and_says_the_rest(nursery: Nursery, tmp_path
     assert [case.line() for case in tally.of(GRAVE)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(REPAIR_PLANTS))
 def test_a_repair_that_does_wrong_is_told(nursery: Nursery, tmp_path: Path, name: str) -> None:
     """With a bug planted the campaign tells of it, on files that are sound but for a commit that was killed."""
@@ -92,6 +93,7 @@ def test_a_broken_promise_is_told(
     assert outcome == name.split(":", maxsplit=1)[0], detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_sound_is_unharmed(nursery: Nursery, specimens: dict[str, tuple[Specimen, Path]], tmp_path: Path, form: str) -> None:
     """A database that nothing was done to is told to be unharmed."""

@@ -36,6 +36,7 @@ def all_pairs(texts: list[str], least: float) -> Near:
     return dict(zip(zip(shared.row[near].tolist(), shared.col[near].tolist(), strict=True), scores[near].tolist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.recall
 def test_messages_are_put_together_as_all_pairs_say(messages: list[str], tmp_path: Path) -> None:
     """With a tiny miss clusters are those of all pairs; with a larger one as many are found as stated, and none is wrong."""
@@ -55,6 +56,7 @@ def test_messages_are_put_together_as_all_pairs_say(messages: list[str], tmp_pat
             assert joined >= (wanted if miss < 0.1 else 0.8 * wanted - 4 * np.sqrt(0.16 * wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.recall
 def test_a_collection_of_messages_tells_all_near_pairs(messages: list[str], db: kinbin.Database) -> None:

@@ -129,6 +129,7 @@ def test_the_walk_of_a_stored_item_leaves_it_out(db: kinbin.Database, histograms
         assert collection.explain(query_id=asked, id=identifier).walk.rank == 1  # type: ignore[union-attr]  # as above
 
 
+@pytest.mark.slow
 def test_a_pool_tells_the_place(db: kinbin.Database, rng: np.random.Generator) -> None:
     """Of linked objects the rank is the place in an answer of the pool, whose width is its own."""
     words = naive_strings.some_strings(rng, 2_200)

@@ -72,6 +72,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [DIM, None], ids=["narrow", "wide"])
 @pytest.mark.parametrize("kernel", [*kinbin.KERNELS, *PRODUCTS])
 def test_terms_of_vectors_add_up(kernel: str, dim: int | None, db: kinbin.Database, rng: np.random.Generator) -> None:

@@ -50,6 +50,7 @@ def plain(features: Any) -> Any:
     return features.toarray() if sp.issparse(features) else np.asarray(features)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(CHECKED)  # type: ignore[untyped-decorator]
 def test_scikit_learn_takes_it(estimator: Any, check: Any) -> None:
     """Every check of scikit-learn's own passes; none is expected to fail."""

@@ -61,6 +61,7 @@ class Written:
         return {one for one, payload in self.payloads.items() if naive.matches(filter, payload)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["from the start", "later", "never"])
 def test_any_filter_after_any_writes_is_the_twins(db: kinbin.Database, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts and neighbours of random filters are those of the twin after every write, indexed or not; indexed ones read no payloads."""

@@ -109,6 +109,7 @@ def test_large_adds_are_cut(db: kinbin.Database, quiet: None, X: dict[str, Any],
     _holds(c, _of(X, 0, n))
 
 
+@pytest.mark.slow
 @pytest.mark.durability
 @pytest.mark.parametrize("when", ["before", "in", "after"])
 @pytest.mark.parametrize("number", range(2 * ONE_WRITE - 1))

@@ -73,6 +73,7 @@ def test_the_certificate_is_the_tail_of_the_shared_bands() -> None:
         assert certificate(similarity, r, bands, c) == pytest.approx(binom.sf(c - 1, bands, similarity**r), rel=1e-11, abs=1e-300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1e-6, 0.5, 0.9, 0.999, 1 - 1e-9])
 @pytest.mark.parametrize(("r", "bands"), [(1, 1), (1, 128), (4, 128), (6, 200), (8, 256)])
 def test_the_similarity_needed_is_the_least_that_certifies(r: int, bands: int, target: float) -> None:

@@ -31,6 +31,7 @@ def agreement(sampler: str, pairs: Pairs, seed: int) -> NDArray[np.bool_]:
     return pairs.agreement(make_sampler(sampler, seed=seed, normalise=True).codes(pairs.rows, MAX_ROWS, MAX_BANDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["argmax", "sign"])
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_codes_agree_as_often_as_the_law_says(name: str, sampler: str, data_set: Loader) -> None:
@@ -61,6 +62,7 @@ def test_rows_of_two_features_keep_the_law(sampler: str, cosine: float) -> None:
     assert abs(mean) <= LIMIT * error + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["argmax", "sign", "cauchy", "gcws_sign", "dart_sign"])
 @pytest.mark.parametrize("name", ["photographs", "digits signed", "mnist", "letter signed"])
 def test_estimates_scatter_like_independent_hashes(name: str, sampler: str, data_set: Loader) -> None:
@@ -92,6 +94,7 @@ def test_shared_bands_keep_the_certificate(name: str, sampler: str, r: int, data
         assert abs(mean) < LIMIT * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["gcws_sign", "dart_sign"])
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_combined_codes_agree_as_often_as_the_product(name: str, sampler: str, data_set: Loader) -> None:
@@ -108,6 +111,7 @@ def test_combined_codes_agree_as_often_as_the_product(name: str, sampler: str, d
         assert -LIMIT * error < mean < most[part].mean() + LIMIT * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HISTOGRAMS)
 def test_cauchy_signs_agree_about_as_often_as_chi2_says(name: str, data_set: Loader) -> None:
     """The share of agreeing codes of histograms follows 1 - acos(chi2) / pi to 0.05, and orders pairs as chi2 does."""

@@ -124,6 +124,7 @@ def test_any_row_hashes_like_the_twin(weights: dict[int, float], seed: int, name
         assert int(codes[0, x, j]) == naive.projection_code(name, row, seed, x, j)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_row_longer_than_a_chunk_hashes_like_the_twin(name: str, rng: np.random.Generator) -> None:
     """A row that spans chunks and evictions, beside short ones, gives the twin's bits."""

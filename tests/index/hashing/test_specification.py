@@ -187,6 +187,7 @@ def test_any_row_hashes_like_the_twin(weights: dict[int, float], seed: int) -> N
     assert int(content_hash(rows_of([row]))[0]) == naive.content_hash(row)
 
 
+@pytest.mark.slow
 def test_a_row_of_100000_nonzeros_hashes_like_the_twin(rng: np.random.Generator) -> None:
     """A row that spans many chunks and more features than a small table holds gives the twin's bits."""
     weights = rng.exponential(size=100_000).astype(np.float32)

@@ -71,6 +71,7 @@ def unread() -> Iterator[list[int]]:
         yield reads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_filter_after_any_writes_is_the_twins(seed: int, indexed: bool, db: kinbin.Database) -> None:
@@ -233,6 +234,7 @@ def test_many_writes_between_two_questions(db: kinbin.Database) -> None:
 # ---------------------------------------------------------------------------------------------- facets and order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [True, False])
 def test_facets_count_what_count_counts(indexed: bool, db: kinbin.Database) -> None:
     """Every value of a field comes with just as many items as a filter on it counts, most frequent first, after any writes."""

@@ -57,6 +57,7 @@ def answered(db: kinbin.Database, name: str, stored: list[str], queries: list[st
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEIRS)
 def test_exact_answers_are_those_of_rapidfuzz(name: str, db: kinbin.Database, rng: np.random.Generator, quiet: None) -> None:
     """Every distance of an exact answer, of random and of adversarial strings, is rapidfuzz's: equal, or to 1e-6 where it is a fraction."""

@@ -109,6 +109,7 @@ def test_limits_and_filters(name: str, db: kinbin.Database, rng: np.random.Gener
         np.testing.assert_array_equal(hit.object, objects[int(hit.id)])
 
 
+@pytest.mark.slow
 def test_what_lies_on_the_limit_is_within_it(db: kinbin.Database, quiet: None) -> None:
     """A distance that is `max_distance`, to the bit, is answered, and none is printed that is more: in whole numbers, and in any."""
     apart = np.concatenate([np.arange(1, 300), np.random.default_rng(3).uniform(0, 9, 300).astype(np.float32)])

@@ -45,6 +45,7 @@ def apart(points: NDArray[np.float64], which: NDArray[np.int64]) -> float:
     return float((nearest == which).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kernel", ["ngmm", "chi2", "cosine", "rbf", "mm_acos", "gmm*acos"])
 def test_groups_lie_together(kernel: str, method: str, db: kinbin.Database, rng: np.random.Generator) -> None:

@@ -57,6 +57,7 @@ def test_a_filter_that_a_walk_hardly_passes_is_scanned(
     assert [as_pairs(walked)[i] for i in scanned] == [as_pairs(exact)[i] for i in scanned]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [3, 10, 60])
 @pytest.mark.parametrize("mode", ["links", "auto"])
 @pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))
@@ -103,6 +104,7 @@ def test_a_walk_is_certified_where_that_is_asked(kernel: str, kind: str, pairs: 
     assert 0.5 < certified.recall_lower_bounds.mean() <= np.mean(recalls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("cheap", [False, True], ids=["as priced", "walks for nothing"])
 @pytest.mark.parametrize(("kernel", "kind"), cases("dense", "signed"))

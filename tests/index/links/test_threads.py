@@ -14,6 +14,7 @@ from linked import KINDS, link_sets, names, still
 ROWS, BATCH, ROUNDS = 900, 60, 5
 
 
+@pytest.mark.slow
 def test_queries_while_another_thread_edits_and_links(tmp_path: Path) -> None:
     """While four threads query and another edits and links, nothing deleted is answered and everything added is found, without an error."""
     X = KINDS["dense"].rows(ROWS, seed=8)
@@ -81,6 +82,7 @@ def test_queries_while_another_thread_edits_and_links(tmp_path: Path) -> None:
         assert collection.check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["links", "auto"])
 def test_threads_get_what_one_gets(tmp_path: Path, mode: str) -> None:
     """Answers of many threads at once, batches and single queries of other sizes among them, are those of one alone."""

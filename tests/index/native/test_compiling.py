@@ -34,6 +34,7 @@ def code_of_scans(**options: Any) -> str:
     return str(code)
 
 
+@pytest.mark.slow
 def test_kernels_count_no_references() -> None:
     """Handing an array to an inlined function takes no atomic instruction, as it would if numba were left to itself."""
     counts = "@NRT_incref("

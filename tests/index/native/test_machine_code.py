@@ -190,6 +190,7 @@ def test_what_only_kernels_call_cannot_be_called() -> None:
         kinbin.warm_up(groups=["small"])
 
 
+@pytest.mark.slow
 def test_what_only_kernels_call_is_made_into_no_machine_code(kernel: Path) -> None:
     """It is kept as intermediate code, which another process links into a kernel that it compiles, and has not to compile again."""
     assert call(kernel)[:2] == ("8.0", 2)
@@ -201,6 +202,7 @@ def test_what_only_kernels_call_is_made_into_no_machine_code(kernel: Path) -> No
     assert call(kernel)[:2] == ("8.0", 1)
 
 
+@pytest.mark.slow
 def test_code_that_came_with_the_package_is_used(package: Path, kernel: Path, tmp_path: Path) -> None:
     """Code for a level of processors is loaded on every processor of the level, unless the user names another one to compile for."""
     program = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n" + CALL.format(path=str(kernel / "sums.py"))
@@ -233,6 +235,7 @@ if __name__ == "__mp_main__":
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_that_was_kept_is_called_by_another(kernel: Path) -> None:
     """Its intermediate code is kept as well: the caller alone is compiled."""
     run("import numpy, sums; sums.total(numpy.ones(4))", kernel)

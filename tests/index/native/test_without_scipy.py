@@ -41,6 +41,7 @@ def test_a_database_is_used_without_scipy(tmp_path: Path) -> None:
     run(OPENS, str(tmp_path))
 
 
+@pytest.mark.slow
 def test_linear_algebra_of_others_compiles() -> None:
     """Another user of numba in the process has its linear algebra, as without Kinbin."""
     pytest.importorskip("scipy")

@@ -224,6 +224,7 @@ def damage(folder: Path, how: str) -> None:
         generation.rename(folder / "moved")
 
 
+@pytest.mark.slow
 def test_a_damaged_index_is_done_without_and_made_again(pools: None, tmp_path: Path, texts: list[str]) -> None:
     """Whatever becomes of the index's files, queries are answered, completely if without it; `link` makes it again."""
     some = texts[:150]

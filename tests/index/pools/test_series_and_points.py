@@ -34,6 +34,7 @@ def _curves(rng: np.random.Generator, count: int, dims: int) -> list[np.ndarray]
     return [(walks[i % len(walks)] + rng.normal(size=(24, dims)) * 0.2).astype(np.float32) for i in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.recall
 @pytest.mark.parametrize("distance", CASES)
 def test_pools_find_the_nearest(distance: str, db: kinbin.Database, rng: np.random.Generator, pools: None) -> None:

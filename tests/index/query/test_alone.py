@@ -89,6 +89,7 @@ def row(Q: Any, i: int) -> Any:
     return Q[i] if isinstance(Q, np.ndarray) else Q[[i]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("k", "target"), [(1, 0.5), (10, 0.9), (150, 0.95), (900, 0.9)])
 def test_the_short_way_answers_as_the_long_one(mode: str, k: int, target: float, linked: tuple[kinbin.Collection, Any]) -> None:

@@ -299,6 +299,7 @@ def test_a_filter_sees_every_change(db: kinbin.Database) -> None:
     assert [item.id for item in collection.scroll(filter=filter).items] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_remembered_filter_is_a_bit_a_row(db: kinbin.Database, rng: np.random.Generator) -> None:
     """What is kept of a filter grows by a bit with each row, however long ids are; of many filters the last four are kept."""
     collection = db.create_collection("c", dim=3)

@@ -99,6 +99,7 @@ def test_exact_answers_are_the_full_ranking(kernel: str, shape: str, stocked: Ge
             assert answer.verified == answer.candidates == stock.collection.stats()["rows"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "shape"), CASES)
 @pytest.mark.parametrize("target", [0.5, 0.9, 1.0])
 def test_band_answers_are_true(target: float, kernel: str, shape: str, stocked: Get) -> None:
@@ -196,6 +197,7 @@ def test_query_by_id_is_query_by_vector(kernel: str, shape: str, mode: str, stoc
             assert answer.scores[0] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "bands", "exact"])
 @pytest.mark.parametrize(("kernel", "shape"), CASES)
 def test_min_score_leaves_out_what_is_below(kernel: str, shape: str, mode: str, stocked: Get) -> None:
@@ -411,6 +413,7 @@ def test_slices_are_as_large_as_they_take_time(db: kinbin.Database, monkeypatch:
     assert ran == [60], "nobody waits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 80, 200, 700])
 def test_an_event_that_is_never_set_changes_no_answer(mode: str, count: int, db: kinbin.Database) -> None:
@@ -427,6 +430,7 @@ def test_an_event_that_is_never_set_changes_no_answer(mode: str, count: int, db:
         assert_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "links", "bands", "exact"])
 @pytest.mark.parametrize("linked", [False, True])
 def test_an_event_that_is_set_before_is_heard(mode: str, linked: bool, db: kinbin.Database) -> None:

@@ -405,6 +405,7 @@ def test_the_limits_of_values_and_features_are_those_of_the_table(db: kinbin.Dat
     np.testing.assert_array_equal(item.vector.values, np.array([most, -most, least, -least, 1.0], np.float32))
 
 
+@pytest.mark.slow
 def test_a_row_may_have_just_the_limit_of_nonzeros(db: kinbin.Database) -> None:
     """A vector of 1,048,576 nonzeros is stored beside small ones, found and given back, before and after a merge; one more is refused."""
     collection = db.create_collection("c")

@@ -83,6 +83,7 @@ def test_exact_answers_are_the_twins_and_codes_spare_rows(linked: Any, histogram
     assert (answers.recall_lower_bounds == 1.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "least"), [("auto", 0.95), ("links", 0.95), ("bands", 0.95)])
 def test_recall(mode: str, least: float, linked: Any, histograms: tuple[Rows, Rows]) -> None:
     """Every way finds the true neighbours by the printed score; certified answers carry a bound that is kept."""
@@ -116,6 +117,7 @@ def test_mean_bounds_are_no_larger_than_mean_recalls(target: float, tmp_path: Pa
     assert np.mean(bounds) <= np.mean(recalls)
 
 
+@pytest.mark.slow
 def test_recall_on_photographs(tmp_path: Path, data_set: Callable[[str], dict[str, NDArray[Any]]]) -> None:
     """The ten nearest colour histograms of 6,000 are found with recall 0.95 by a default query."""
     data = data_set("cifar10_rgbhist512")

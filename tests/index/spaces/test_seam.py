@@ -23,6 +23,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(registry._HOMES, name, f"lacking:{name.upper()}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LACKING)
 def test_a_space_is_searched_by_what_it_has(name: str, db: kinbin.Database, rng: np.random.Generator) -> None:
     """Fresh, sealed, linked and after more adds: scores are exact, every certified or exact answer is complete or keeps its bound."""

@@ -162,6 +162,7 @@ class Damage:
         return found
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_tree_is_believed(content: NDArray[np.uint8], known: dict[str, Records]) -> None:
     """Of branches and leaves of items and owners: what is looked up or listed is right, or refused; nothing is left out."""
     damage = Damage(content, known)
@@ -177,6 +178,7 @@ def test_no_flipped_bit_of_a_tree_is_believed(content: NDArray[np.uint8], known:
     assert damage.refused > FLIPS // 2
 
 
+@pytest.mark.slow
 def test_no_page_is_taken_for_another(content: NDArray[np.uint8], known: dict[str, Records]) -> None:
     """Branches and leaves in the place of others of their kind, under their numbers: nothing is left out, whoever lists how."""
     damage = Damage(content, known)

@@ -76,6 +76,7 @@ def test_an_older_state_is_taken_deliberately(path: Path) -> None:
         assert database.collection("c").count() == 51
 
 
+@pytest.mark.slow
 def test_pages_of_the_state_that_is_given_up_are_used_again(path: Path) -> None:
     """A last commit that made the file longer leaves nothing behind that `check` calls damage, before and after the next write."""
     with kinbin.open(path) as database, no_background():

@@ -51,6 +51,7 @@ def a_life(collection: kinbin.Collection, seed: int) -> None:
             collection.compact()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_the_last_state_is_found(tmp_path: Path, seed: int) -> None:
     """All of it is saved, as it was last, whatever came before; that it may not be the last is said."""

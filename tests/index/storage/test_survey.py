@@ -71,6 +71,7 @@ def test_a_sound_file_has_nothing_wrong(sound: bytes, tmp_path: Path) -> None:
 
 
 # A value in the place of another is sound in itself: its pages do not tell.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flip", *sorted(HARMS.keys() - {"swapped values", "copied value"})])
 def test_what_reads_otherwise_is_found(sound: bytes, tmp_path: Path, name: str) -> None:
     """A file that a survey passes reads as it did: keys ascend, and each value is at its place."""
@@ -145,6 +146,7 @@ def refused_by_writers(data: bytes, folder: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_what_writers_refuse_of_the_free_pages_is_found(sound: bytes, tmp_path: Path) -> None:
     """Every bit of the heads of that list's pages and nodes, and some of what they list: no writer refuses what check passes."""
     pages, rng = PageMap.of(sound), random.Random(SEED)

@@ -41,6 +41,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory, photographs: dict[str, NDAr
         yield collection
 
 
+@pytest.mark.slow
 def test_given_queries_are_measured_as_the_twin_does(linked: kinbin.Collection, photographs: dict[str, NDArray[np.float32]]) -> None:
     """Of each mode the mean and the lowest recall are those by the definition, the certificate is the mean of the answers' bounds."""
     told = linked.recall(photographs["queries"], K)

@@ -55,6 +55,7 @@ def fill(collection: kinbin.Collection, start: int, stop: int) -> None:
         collection.delete([f"{i:04}" for i in range(0, start, 13)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [name for name, kernel in kinbin.KERNELS.items() if kernel.signed])
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_answers_outlive_every_seal_and_merge(kernel: str, kind: str, db: kinbin.Database) -> None:
@@ -198,6 +199,7 @@ def test_only_dead_rows_are_sealed_to_nothing(db: kinbin.Database) -> None:
     assert collection.check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [65_536, 65_537])
 def test_runs_about_the_limit_of_16_bit_row_numbers(count: int, db: kinbin.Database) -> None:
     """A run of just as many rows as 16 bits can number, and one of one more, are sound and answer for their last rows."""
