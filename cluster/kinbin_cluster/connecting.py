@@ -44,6 +44,9 @@ FULL = 10_077
 SUSPECT_SECONDS = 3.5
 """A server by which the log acknowledges nothing for so long is left for another one. Without any fault it takes milliseconds."""
 
+TOLD_SECONDS = 2.0
+"""A connection that takes longer than this to be made is told of: whoever waits would think that nothing is done."""
+
 PENDING = 32 * 1_048_576
 """Bytes that may wait for a connection that is being made again."""
 
@@ -110,7 +113,7 @@ class Connection:
             )
         )
         try:
-            await _connected(connecting, client, seconds)
+            await _connected(connecting, client, ", ".join(settings.servers), seconds)
         except (TimeoutError, OSError, NatsError) as error:
             why = errors[-1] if errors else error
             where = ", ".join(settings.servers)
@@ -163,9 +166,13 @@ def _chosen(servers: Sequence[Server], suspected: Mapping[str, float]) -> tuple[
     return best, 0.1 if best.reconnects else 0.0
 
 
-async def _connected(connecting: asyncio.Task[None], client: Client, seconds: float) -> None:
-    """Wait until a client is connected. Raises what it raises, and TimeoutError; nothing goes on then."""
-    done, _ = await asyncio.wait({connecting}, timeout=seconds)
+async def _connected(connecting: asyncio.Task[None], client: Client, where: str, seconds: float) -> None:
+    """Wait until a client is connected; a wait that is long is told. Raises what it raises, and TimeoutError; nothing goes on then."""
+    at_once = min(TOLD_SECONDS, seconds)
+    done, _ = await asyncio.wait({connecting}, timeout=at_once)
+    if not done:
+        _log.warning("no NATS server answers yet at %s: tried for %.0f s more", where, seconds - at_once)
+        done, _ = await asyncio.wait({connecting}, timeout=seconds - at_once)
     if not done:
         # It tries again for ever, and where a server refuses the password it loses that it was cancelled.
         client.options["max_reconnect_attempts"] = 1
