@@ -106,11 +106,6 @@ def _factors(parts: Any, both: _Both, score: float, how: How) -> tuple[Factor, .
         return (_aligned(space, parts._kind, parts._form, both, score, how),)
     if space.pyramid is not None:
         return (_nested(space, both, score),)
-    if space.pairwise is None:
-        # A space that says nothing of sums: what it prints is all there is.
-        printed = float(space.printed(score))
-        constants = (("what the kernel prints", printed),)
-        return (Factor(space.name, space.formula, dict(space.parameters), printed, printed, constants=constants),)
     pair = Pair.of(both.query, both.item)
     if not space.factors:
         return (factor_of(space, pair, score, how.names, how.terms),)

@@ -1,13 +1,14 @@
 """The terms of kernels of vectors: what each feature adds to the sum that a score is a function of.
 
-A space names its sum and what is printed of it (`spaces.pairwise`, `spaces.prints`), so every kernel of vectors is told here, and
-a new one needs nothing. Terms are float64; of the min-max family they are the float32 products that its scores are made of, so that
-they add up to the printed score and not to a better one.
+A space names its sum, what it makes of it and what is printed (`spaces.pairwise`, `spaces.prints`), so every kernel of vectors is told
+here; one that does not say what it makes of its sum is told by its score alone. Terms are float64; of the min-max family they are the
+float32 products that its scores are made of, so that they add up to the printed score and not to a better one.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from kinbin.explaining.told import Factor, Rest, Term
 from kinbin.rows.rows import Rows
 from kinbin.spaces.ordered import signed_of
-from kinbin.spaces.pairwise import Sum
+from kinbin.spaces.pairwise import Sum, first_sum
 from kinbin.spaces.prints import AS_IT_IS, Print, PrintKind
 from kinbin.spaces.rounding import snapped
 from kinbin.spaces.shared import SAME
@@ -126,10 +127,14 @@ def factor_of(space: Space, pair: Pair, score: float | None, names: Mapping[int,
     score: as the engine has it, before it is printed; None: the kernel is the min-max similarity as a factor of a product, which is
     computed in float64. most: so many terms are listed. Cost: 1 µs a feature.
     """
+    printed = space.printed if isinstance(space.printed, Print) else AS_IT_IS
+    if not _has_terms(space):
+        assert score is not None
+        value = float(space.printed(score))
+        return Factor(space.name, space.formula, dict(space.parameters), value, value, constants=(("what the kernel prints", value),))
     assert space.pairwise is not None
     (one,) = space.pairwise.sums
     u, v = pair.scaled(one)
-    printed = space.printed if isinstance(space.printed, Print) else AS_IT_IS
     if space.pairwise.ratio:
         return _ratio(space, pair, _Terms(u, v, _least(u, v) if score is None else _rounded_least(pair, space)), score, (names, most))
     assert score is not None
@@ -137,8 +142,18 @@ def factor_of(space: Space, pair: Pair, score: float | None, names: Mapping[int,
     if printed.kind is PrintKind.EXPONENTIAL and one.scale == "length":
         found = _Terms(u, v, (u - v) ** 2)
         return _told(space, pair, found, 2.0 * (1.0 - value), space.printed(score), _OF_DISTANCE, (names, most))
-    found = _Terms(u, v, _TERMS[one.kind](u, v))
-    return _told(space, pair, found, value, space.printed(score), _OUTER[printed.kind], (names, most))
+    found, outer = _Terms(u, v, _TERMS[one.kind](u, v)), _OUTER[printed.kind]
+    own = (space.pairwise.outer or "x").format(a=pair.norms[0], b=pair.norms[1])
+    if own != "x":
+        value = math.fsum(found.parts.tolist())
+        outer = own if outer is None else re.sub(r"\bx\b", f"({own})", outer)
+    return _told(space, pair, found, value, space.printed(score), outer, (names, most))
+
+
+def _has_terms(space: Space) -> bool:
+    """Whether a score is known as a function of one sum of terms."""
+    by = space.pairwise
+    return by is not None and len(by.sums) == 1 and (by.ratio or by.outer is not None or by.finish is first_sum)
 
 
 def _ratio(space: Space, pair: Pair, terms: _Terms, score: float | None, how: tuple[Mapping[int, str], int]) -> Factor:

@@ -131,7 +131,7 @@ def _scores(sums: Sequence[Block], _left: Block, _right: Block) -> Block:
     return np.where(rho > ALIKE, rho, ALIKE * (1.0 + np.clip(rho, -1.0, 0.0)))
 
 
-_PAIRWISE = Pairwise((COSINE_SUM,), _scores)
+_PAIRWISE = Pairwise((COSINE_SUM,), _scores, outer="x")
 _CODE = Code(_score, angle_best, angle_farthest)
 
 

@@ -1,4 +1,4 @@
-"""How the scores of whole matrices follow from sums over pairs of rows: what a space says for `kinbin.features.pairwise`.
+"""How the scores of whole matrices follow from sums over pairs of rows: what a space says for `features.kernel_matrix`.
 
 Every kernel here is a function of one or two sums over the features and of the rows' norms. A space names its sums and says how its
 *score* follows from them; what is printed of the score (gamma, acos, ...) is the space's own `printed`, as everywhere.
@@ -27,6 +27,7 @@ __all__ = [
     "Pairwise",
     "Sum",
     "at_most_one",
+    "first_sum",
     "product_of",
 ]
 
@@ -65,7 +66,8 @@ def at_most_one(scores: Block) -> Block:
     return np.minimum(scores, 1.0, out=scores)
 
 
-def _first(sums: Sequence[Block], _left: Block, _right: Block) -> Block:
+def first_sum(sums: Sequence[Block], _left: Block, _right: Block) -> Block:
+    """What `finish` is, if not given."""
     return at_most_one(sums[0])
 
 
@@ -74,7 +76,7 @@ class Pairwise:
     """The scores of all pairs of rows."""
 
     sums: tuple[Sum, ...]
-    finish: Finish = _first
+    finish: Finish = first_sum
     """(the sums (n, m), sums of magnitudes (n, 1) and (1, m)) → scores (n, m); it may overwrite the sums. The first sum, if not given,
     and at most 1.
 
@@ -82,6 +84,9 @@ class Pairwise:
     """
     ratio: bool = False
     """Whether the score is the sum of what is shared, divided by what both rows have less that."""
+    outer: str | None = None
+    """`finish` for `explain`, of one sum x and both sums of magnitudes, in Python's words: "2 * x / ({a} + {b})", or "x" where the score is
+    the sum, or stands for it. None, where `finish` is given and `ratio` is not: the score is told without terms."""
 
 
 def product_of(*parts: Space) -> Pairwise:

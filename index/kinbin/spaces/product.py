@@ -49,7 +49,7 @@ PART = Layout(
     kind=("count", "what is printed of the score: a `PrintKind`"),
     gamma=("number", "its parameter"),
     signed=("count", "whether it is printed of a signed value"),
-    rows=("count", "whether the part is the min-max similarity of rows as they are"),
+    rows=("count", "whether what the part prints is the min-max similarity of rows as they are"),
 )
 _SIZE = U64(PART.dtype.itemsize)
 _COUNT, _SCORE, _BEST, _KIND, _GAMMA, _SIGNED, _ROWS = (
@@ -209,16 +209,20 @@ def product_of(parts: Sequence[Space], name: str = "", title: str = "") -> Space
 
     context = once(lambda: _context(parts))
     coded = any(_best_of_shapes(part) is not None for part in parts)
-    angles = not coded and all(part.geometry == UNIT_ROWS for part in parts)
-    least = None if not coded else _least_shapes if shapes else _least_rows
+    angles = all(map(_is_of_cosine, parts))
+    similar = sum(map(_is_similarity_of_rows, parts))
+    least = None if not coded else _least_shapes if shapes else _least_rows if similar else None
+    # Where each part bounds another distance, or none, codes say nothing of the product.
+    best, farthest = (_best, _farthest) if coded or angles else (None, None)
     return Space(
         name or "*".join(part.name for part in parts), title or "product", " · ".join(part.name for part in parts),
-        shapes=shapes, signed=signed, code=Code(_score, _best, _farthest, least), codes=coded or angles,
+        shapes=shapes, signed=signed, code=Code(_score, best, farthest, least),
         geometry=UNIT_ROWS if angles else SHAPES,
         printed_range=(0.0, math.prod(part.printed_range[1] for part in parts)),
-        score_at=partial(_scores_vouching, context) if shapes else partial(_scores_of_rows, sum(not part.shapes for part in parts)),
+        score_at=partial(_scores_vouching, context) if shapes else partial(_scores_of_rows, similar),
         laws=_laws(parts, shapes), context=context,
-        pairwise=pairwise_product(*parts), declared=declared, parameters=values, of=of if declared else None, factors=tuple(parts),
+        pairwise=None if any(part.pairwise is None for part in parts) else pairwise_product(*parts),
+        declared=declared, parameters=values, of=of if declared else None, factors=tuple(parts),
     )  # fmt: skip
 
 
@@ -229,6 +233,16 @@ def _own(part: Space, values: Mapping[str, float]) -> dict[str, float]:
 def _is_similarity(part: Space) -> bool:
     """Whether a part is J itself."""
     return part.code is None and part.printed is NGMM.printed
+
+
+def _is_similarity_of_rows(part: Space) -> bool:
+    """Whether a part is J of rows as they are. Others of such rows may print much for a pair whose J is small."""
+    return _is_similarity(part) and not part.shapes
+
+
+def _is_of_cosine(part: Space) -> bool:
+    """Whether a part prints a function of ρ."""
+    return part.laws is COSINE_LAWS
 
 
 def _is_angle(part: Space) -> bool:
@@ -260,7 +274,7 @@ def _context(parts: Sequence[Space]) -> NDArray[np.void]:
         printed = part.printed if isinstance(part.printed, Print) else AS_IT_IS
         PART.fill(
             records[i : i + 1], count=len(parts), score=code_address(score, SCORE), best=0 if best is None else code_address(best, BOUND),
-            kind=int(printed.kind), gamma=printed.gamma, signed=int(printed.signed), rows=int(not part.shapes),
+            kind=int(printed.kind), gamma=printed.gamma, signed=int(printed.signed), rows=int(_is_similarity_of_rows(part)),
         )  # fmt: skip
     return records
 
@@ -270,7 +284,7 @@ def _laws(parts: Sequence[Space], shapes: bool) -> dict[str, Law]:
     if _is_similarity(parts[0]) and parts[0].shapes == shapes and _is_angle(parts[1]):
         names = ("gcws_sign", "dart_sign") if shapes else ("gcws_sign",)
         return dict.fromkeys(names, Law(_least_itself, _scores_themselves, _both))
-    if any(_best_of_shapes(part) is not None for part in parts):
+    if not all(map(_is_of_cosine, parts)):
         return {}
     return {
         sampler: Law(least, partial(_scores_of_cosine, parts, sampler), COSINE_LAWS[sampler].collision)

@@ -162,12 +162,21 @@ def _no_part(name: str) -> str | None:
     """Why a kernel of vectors is no part of products; None: it is one."""
     if name in _OF_ONE_LENGTH:
         return "is of vectors of one length"
+    from kinbin.spaces.prints import Print
+    from kinbin.spaces.space import unchanged
+
     space = KERNELS[name]
     if space.context is not None:
         return "is a product itself"
     if space.ascending:
         return "prints distances"
-    return "prints negative numbers" if space.printed_range[0] < 0.0 else None
+    if space.printed_range[0] < 0.0:
+        return "prints negative numbers"
+    if space.printed_range[1] > 1.0:
+        return "prints more than 1"
+    # Products print what their parts print, in machine code.
+    own = not isinstance(space.printed, Print) and space.printed is not unchanged
+    return "prints scores in a way of its own" if own else None
 
 
 def space_of(name: object, parameters: object = None, *, of_one_length: bool = True) -> Space:

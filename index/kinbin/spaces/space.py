@@ -28,7 +28,7 @@ from kinbin.spaces.prints import Parameter
 if TYPE_CHECKING:
     from kinbin.spaces.pyramid import Pyramid
 
-__all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Objects", "Space"]
+__all__ = ["SHAPES", "UNIT_ROOTS", "UNIT_ROWS", "Code", "Kernel", "Law", "Objects", "Space", "unchanged"]
 
 SHAPES, UNIT_ROWS, UNIT_ROOTS = "L1 of shapes", "L2 of unit rows", "L2 of unit roots"
 """How far apart two rows are, for the bounds of a space and for its codes: the L1 distance of the rows divided by their sums, the L2
@@ -37,7 +37,8 @@ distance of the rows divided by their lengths, or that of the square roots of th
 Values = TypeVar("Values", float, NDArray[np.float64])
 
 
-def _same(values: Values) -> Values:
+def unchanged(values: Values) -> Values:
+    """What a space prints of its scores that says nothing else."""
     return values
 
 
@@ -127,9 +128,9 @@ class Space:
     """Whether negative values are allowed (and split off); otherwise they are refused."""
     code: Code | None = None
     """None: the score is the min-max similarity."""
-    printed: Callable[[Any], Any] = _same
+    printed: Callable[[Any], Any] = unchanged
     """The number that is printed of a score (or of an array of them). It rises with the score; a distance falls."""
-    score_of: Callable[[float], float] = _same
+    score_of: Callable[[float], float] = unchanged
     """The inverse of `printed`."""
     ascending: bool = False
     """Whether distances are printed: the smaller the nearer."""
@@ -144,7 +145,7 @@ class Space:
     """Whether rows have codes whose distance means something. Without, rows are not linked."""
     geometry: str = SHAPES
     """What the distance of codes bounds."""
-    score_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _same
+    score_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] = unchanged
     """The least scores whose pairs have at least these min-max similarities: the inverse of `Code.least`. inf stays inf."""
     pairwise: Pairwise | None = None
     """How the scores of all pairs of two matrices follow from sums over their rows. None: `kinbin.features` does not take the space."""

@@ -161,6 +161,7 @@ def _kernels(database: Database) -> None:
     for space in OBJECT_KERNELS.values():
         assert len(space.record) == 1
     for space in KERNELS.values():
+        assert len(space.record) == 1
         for sampler in space.samplers:
             hashed = space.hashed_by(sampler)
             assert len(hashed.record) == len(hashed.law) == 1

@@ -294,6 +294,21 @@ def test_a_space_that_says_nothing_of_sums(db: kinbin.Database, monkeypatch: pyt
     assert (told.bands, told.no_bound) == (None, "bare has no bands: nothing is known that ties its score to a collision of hashes")
 
 
+@pytest.mark.parametrize(("home", "outer"), [("FINISHED", None), ("FINISHED_AND_TOLD", "(x * 2.0 / 2.0 + x * 4.0 / 4.0) / 2")])
+def test_a_space_that_makes_something_of_its_sum(
+    home: str, outer: str | None, db: kinbin.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terms are of the sum where the space says what it makes of it and of both rows' sums; otherwise the score is told without them."""
+    monkeypatch.setitem(registry._HOMES, "bare", f"lacking:{home}")
+    collection = db.create_collection("c", kernel="bare", dim=2)
+    collection.add(["a"], [[1, 3]])
+    told = collection.explain([1, 1], id="a")
+    assert_adds_up(told, next(iter(collection.query([1, 1], mode="exact"))).score)
+    (factor,) = told.factors
+    assert (len(factor.terms), factor.outer) == (0 if outer is None else 2, outer)
+    assert len(factor.constants) == (outer is None)
+
+
 def test_a_function_of_the_users(db: kinbin.Database) -> None:
     """A distance that is a Python function has no terms, and is told as one constant."""
     collection = db.create_collection("c", items="strings", distance=lambda a, b: abs(len(a) - len(b)) * 0.5)
