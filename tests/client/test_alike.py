@@ -96,6 +96,16 @@ def asking(vector: Any, **options: Any) -> Call:
     return lambda c, forms: c.query(vector(forms) if callable(vector) else vector, **options)
 
 
+def asking_many(**options: Any) -> Call:
+    """Queries by a matrix."""
+    return lambda c, forms: c.query_batch(np.array([[1.0, 2, 3]]), **options)
+
+
+OF_A_MATRIX: list[tuple[str, Any]] = [
+    ("k", "3"), ("k", 1.0), ("k", True), ("target_recall", "0.9"), ("min_score", "0.5"), ("offset", "1"), ("offset", 1.0),
+]  # fmt: skip
+
+
 @dataclass
 class Record:
     """A dataclass, which is no JSON."""
@@ -214,6 +224,7 @@ CASES: dict[str, tuple[str, Call]] = {
     "a k that is a fraction": ("dense", asking([1, 2, 3], k=1.5)),
     "a k that is text": ("dense", asking([1, 2, 3], k="10")),
     "a k that is true": ("dense", asking([1, 2, 3], k=True)),
+    **{f"{name} of a matrix that is {value!r}": ("dense", asking_many(**{name: value})) for name, value in OF_A_MATRIX},
     "too large a k": ("dense", asking([1, 2, 3], k=1_001)),
     "too large a k by id": ("dense", lambda c, forms: c.query_id("here", k=1_001)),
     "a target of none": ("dense", asking([1, 2, 3], target_recall=0)),

@@ -61,6 +61,7 @@ READS: dict[str, Callable[[kinbin.Collection], Any]] = {
     "an exact query": lambda c: c.query([1.0] * 12, mode="exact"),
     "a batch": lambda c: c.query_batch(np.ones((20, 12)), mode="exact"),
     "a query by id": lambda c: c.query_id("i1", mode="exact"),
+    "many examples": lambda c: c.query_examples(list(np.eye(12) + 0.1) * 4, mode="exact"),
 }
 
 
@@ -70,6 +71,8 @@ def test_a_read_ends_when_its_event_is_set(collection: kinbin.Collection, kind: 
     """Every read that may take long looks at the event of its thread, more than once; it is whole again afterwards."""
     monkeypatch.setattr(scanning, "_FIRST_ROWS", 50)
     monkeypatch.setattr("kinbin.query.contents._AT_ONCE", 300)
+    # Looks are counted by scores, not by rows: of 48 examples one in twenty rows or so.
+    monkeypatch.setattr("kinbin.query.ranking._SLICE", N)
     with pytest.raises(kinbin.SearchCancelled), kinbin.cancelled_by(Nth(looks)):
         READS[kind](collection)
     with kinbin.cancelled_by(threading.Event()):

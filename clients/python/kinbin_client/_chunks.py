@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from kinbin_client._objects import Objects
@@ -137,6 +137,7 @@ def _keyed(terms: AddTerms, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
 _ONLY_JSON = frozenset({"filter", "exclude", "include_self", "cursor", "group_by"})
 """Options that no address carries, and so no request whose body is a matrix."""
+_WHOLE, _REAL = ("k", "offset"), ("target_recall", "min_score", "max_distance")
 
 
 def query_chunks(
@@ -150,7 +151,7 @@ def query_chunks(
     k = sum(int(one) for one in (options.k, options.offset) if isinstance(one, Integral))
     most_queries = most_hits // k if 0 < k <= most_hits else 1
     limits = Chunking(min(chunking.max_items, most_queries), chunking.max_bytes)
-    if fields.keys().isdisjoint(_ONLY_JSON) and key == b"vector" and _fits_npy(vectors, _FLOAT64_MAX):
+    if key == b"vector" and _fit_an_address(fields) and _fits_npy(vectors, _FLOAT64_MAX):
         parameters = {**fields, "include": ",".join(fields["include"])}
         parameters |= {name: "true" for name in ("certify", "debug", "allow_partial") if name in fields}
         return total, _npy_queries(vectors, limits, partial(npy_request, scope.query_path, parameters, headers=waiting(options)))
@@ -158,6 +159,14 @@ def query_chunks(
     head = to_json({**fields, **how}, "query")[:-1] + b',"queries":['
     queries = encoded if key == b"vector" else (b'{"' + key + b'":' + given + b"}" for given in encoded)
     return total, json_chunks(queries, limits, head, partial(json_request, "POST", scope.query_path, headers=waiting(options)))
+
+
+def _fit_an_address(fields: Mapping[str, Any]) -> bool:
+    """Whether options can stand in an address. One of a wrong type would be a text like any other there: the service refuses it in JSON."""
+    numbers = ((name, kind) for names, kind in ((_WHOLE, Integral), (_REAL, Real)) for name in names)
+    return fields.keys().isdisjoint(_ONLY_JSON) and all(
+        isinstance(fields[name], kind) and not isinstance(fields[name], bool) for name, kind in numbers if name in fields
+    )
 
 
 def _carried(vectors: Vectors | OfFields | Objects) -> tuple[bytes, int, Iterator[bytes]]:

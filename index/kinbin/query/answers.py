@@ -188,8 +188,10 @@ def _decoded(ids: list[bytes]) -> _Name:
     return ids[0].decode() if len(ids) == 1 else tuple(key.decode() for key in ids)
 
 
-def limit_of(space: Space, asked: QueryOptions) -> float | None:
+def limit_of(space: Space, asked: QueryOptions, *, less: bool = False) -> float | None:
     """The least score, or the greatest distance, that is wanted, as it is printed; None: any is.
+
+    less: whether it is of a mean less another one.
 
     Raises:
         InvalidInput: code "bad_parameter": it is the other one, or nothing that this kernel prints.
@@ -203,6 +205,8 @@ def limit_of(space: Space, asked: QueryOptions) -> float | None:
         raise InvalidInput.of("bad_parameter", f"{space.name} prints {printed}: use {name}, not {other}", field=other)
     assert value is not None
     low, high = space.printed_range
+    if less:
+        low, high = low - high, high - low
     if not low <= value <= high:
         bounds = f"from {low:g} on" if high == math.inf else f"from {low:g} to {high:g}"
         raise InvalidInput.of("bad_parameter", f"{name} is a number {bounds} for {space.name}, not {value:g}", field=name)

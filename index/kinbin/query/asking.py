@@ -94,8 +94,9 @@ def shaped_in(parts: Parts, at: At, query: Rows | bytes | Examples, asked: Query
         plain = deeper(asked, k)
         if about.is_single and k <= MOST_SEARCHED:
             return parts._search_one(reader, view, about.positive, plain, cancel)
+        limit = limit_of(parts._space, asked, less=about.negative is not None)
         # What is least wanted of a mean says nothing of its parts.
-        limit = limit_of(parts._space, asked) if about.is_single else None
+        limit = limit if about.is_single else None
         plan, wanted, masks, passing = parts._plan(reader, view, plain, limit, cancel)
         return ExampleSearch(parts._searcher, at, How(plain, plan, wanted, masks, passing), about).first(k)
 

@@ -25,7 +25,7 @@ MOST_SEARCHED = 2_000
 """A search keeps its best in order as it goes, which is quick for so many; what is deeper is ranked when everything is scored."""
 SCORED_ALL = "score all rows"
 _SLICE, _DEAR_SLICE = 65_536, 1_024
-"""Rows between two looks at whether a search was cancelled; of objects, whose distances take longer."""
+"""Scores between two looks at whether a search was cancelled; of objects, whose distances take longer."""
 _NAMED_SLICE = 20_000
 """The same of rows that are named."""
 
@@ -69,7 +69,7 @@ class AllRows:
         addresses, rooms = (self.addresses, self.rooms) if which is None else (self.addresses[which], self.rooms[which])
         space, m, n = self.searcher.space, len(queries), len(addresses)
         out = np.empty((m, n))
-        size = _SLICE if space.objects is None else _DEAR_SLICE
+        size = max(1, (_SLICE if space.objects is None else _DEAR_SLICE) // m)
         desk = self.searcher.borrow(queries)
         asked = queries_record(queries)
         for start in range(0, n, size):

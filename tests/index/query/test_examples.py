@@ -119,6 +119,25 @@ def test_filters_and_least_scores_hold(collection: kinbin.Collection) -> None:
     assert (answer.scores >= -0.2).all()
 
 
+@pytest.mark.parametrize(
+    ("negative", "least", "told"),
+    [
+        ([], 1.1, "min_score is a number from 0 to 1 for ngmm, not 1.1"),
+        ([], -0.1, "min_score is a number from 0 to 1 for ngmm, not -0.1"),
+        (["009"], 1.1, "min_score is a number from -1 to 1 for ngmm, not 1.1"), (["009"], -1.0, None), ([], 1.0, None),
+    ],
+)  # fmt: skip
+def test_a_least_score_that_no_mean_can_have_is_refused(
+    negative: list[str], least: float, told: str | None, collection: kinbin.Collection
+) -> None:
+    """A mean lies where scores do, and a mean less another one within the difference of these."""
+    if told is None:
+        collection.query_examples(["005", "040"], negative, min_score=least)
+    else:
+        with refused("bad_parameter", told, position=0, field="min_score"):
+            collection.query_examples(["005", "040"], negative, min_score=least)
+
+
 def test_distances_are_taken_for_what_they_are(db: kinbin.Database) -> None:
     """Of strings the least mean distance is the nearest; objects stand under their key, ids as they are."""
     words = db.create_collection("w", items="strings", distance="levenshtein")
