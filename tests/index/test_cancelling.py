@@ -61,7 +61,7 @@ READS: dict[str, Callable[[kinbin.Collection], Any]] = {
     "an exact query": lambda c: c.query([1.0] * 12, mode="exact"),
     "a batch": lambda c: c.query_batch(np.ones((20, 12)), mode="exact"),
     "a query by id": lambda c: c.query_id("i1", mode="exact"),
-    "many examples": lambda c: c.query_examples(list(np.eye(12) + 0.1) * 4, mode="exact"),
+    "examples": lambda c: c.query_examples(list(np.eye(12) + 0.1), mode="exact"),
 }
 
 
@@ -71,13 +71,23 @@ def test_a_read_ends_when_its_event_is_set(collection: kinbin.Collection, kind: 
     """Every read that may take long looks at the event of its thread, more than once; it is whole again afterwards."""
     monkeypatch.setattr(scanning, "_FIRST_ROWS", 50)
     monkeypatch.setattr("kinbin.query.contents._AT_ONCE", 300)
-    # Looks are counted by scores, not by rows: of 48 examples one in twenty rows or so.
-    monkeypatch.setattr("kinbin.query.ranking._SLICE", N)
     with pytest.raises(kinbin.SearchCancelled), kinbin.cancelled_by(Nth(looks)):
         READS[kind](collection)
     with kinbin.cancelled_by(threading.Event()):
         watched = READS[kind](collection)
     assert _told(READS[kind](collection)) == _told(watched)
+
+
+def test_many_examples_look_as_often_as_they_score(collection: kinbin.Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks lie so many scores, whether of many rows or of many examples."""
+    monkeypatch.setattr("kinbin.query.ranking._SLICE", N)
+    looks = {}
+    for count in (2, 48):
+        looking = Nth(10_000)
+        with kinbin.cancelled_by(looking):
+            collection.query_examples(list(np.eye(12) + 0.1) * (count // 12) or [[1.0] * 12, [2.0] + [1.0] * 11], mode="exact")
+        looks[count] = 10_000 - looking.left
+    assert looks[48] > looks[2] + 40
 
 
 def test_an_event_of_a_query_ends_its_filter(collection: kinbin.Collection) -> None:
