@@ -112,7 +112,12 @@ def reference() -> str:
         "",
     ]
     lines += _table(("option", "default", "what it does", "what it has to be"), (_option(*one) for one in kinbin.OPTIONS.items()))
-    lines += ["## Exit codes of the command line", "", "0: done. 1: any error that is not listed here. 128 + n: ended by signal n.", ""]
+    lines += [
+        "## Exit codes of the command line",
+        "",
+        "0: done. 1: any error that is not listed here. 3: of `kinbin serve`, no port or no database. 128 + n: ended by signal n.",
+        "",
+    ]
     lines += _table(("code of the error", "exit code"), ((f"`{name}`", code) for name, code in EXIT_CODES.items()))
     return "\n".join(lines)
 

@@ -109,7 +109,7 @@ def test_delete_by_ids_and_by_filter(run: Run, where: tuple[object, ...], name: 
         patched.setattr(os, "environ", environment)
         assert run("import", tmp_path / "t.ndjson", *place).exit_code == 0
     assert told(run("delete", *place, "--json", "--", "-1", "-2", "nobody")) == {"collection": name, "deleted": 2, "count": 8}
-    assert run("delete", *place, "--filter", '{"row": {"$gte": 7}}').stdout == f"{name}: 3 items deleted, 5 are left\n"
+    assert run("delete", *place, "--filter", '{"row": {"$gte": 7}}').stdout == f"{name}: 3 items deleted, 5 left\n"
     assert told(run("stats", *place, "--json"))["count"] == 5
 
 

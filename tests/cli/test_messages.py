@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 import typer
@@ -20,7 +21,7 @@ from kinbin_service.cli import app
 from kinbin_service.cli.query import Search
 from kinbin_service.cli.words import in_its_words, runs
 from self_signed import make_certificate
-from service_process import Spawn
+from service_process import Served, Spawn
 
 Run = Callable[..., Result]
 
@@ -253,6 +254,58 @@ def test_messages_say_what_was_given_and_what_is_meant(run: Run, data: Path) -> 
         told = " ".join(run("query", *place, "--vector", "[1,0,0]", option, text).stderr.replace("│", " ").split())
         assert f"put it in single quotes, as {example}" in told
     assert run("alias", "--data", data).stdout == "no aliases\n"
-    assert run("delete", "a", "zz", *place).stdout == "photos: 1 items deleted (1 of the ids was not there), 1 are left\n"
+    assert run("delete", "a", "zz", *place).stdout == "photos: 1 item deleted (1 of the ids was not there), 1 left\n"
     unnamed = run("delete", "photos", "b", "--data", data)
     assert (unnamed.exit_code, "--collection NAME says which" in unnamed.stderr) == (1, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("line", ["--help", "key --help", "query c --id a --json"])
+def test_output_that_cannot_be_written_is_told_in_one_line(line: str, data: Path) -> None:
+    """A full disk behind `> file`: one line, of JSON where that is asked for, and no traceback."""
+    with kinbin.open(data) as db:
+        db.create_collection("c", dim=2).add(["a"], [[1.0, 2.0]])
+    command = [sys.executable, "-m", "kinbin_service.cli", *line.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            env=os.environ | {"KINBIN_DATA_DIR": str(data)},
+        )
+    told = done.stderr.strip()
+    if "--json" in line:
+        assert orjson.loads(told) == {"error": {"code": "os_error", "message": "No space left on device", "exit_code": 1}}
+    else:
+        assert told == "Error: No space left on device"
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("through", ["data", "url"])
+def test_a_collection_that_is_full_is_no_bad_row(through: str, data: Path, run: Run, served: Served, tmp_path: Path) -> None:
+    """The exit code is that of limits, and nobody is told to leave out rows."""
+    place = ("--url", served.address) if through == "url" else ("--data", data)
+    file = tmp_path / "three.npy"
+    np.save(file, np.eye(3))
+    assert run("create", "few", "--dim", 3, *place).exit_code == 0
+    assert run("limit", "few", "--items", 2, *place).exit_code == 0
+    done = run("import", file, "--collection", "few", *place, "--json")
+    error = orjson.loads(done.stderr.splitlines()[-1])["error"]
+    assert (done.exit_code, error["code"], error["exit_code"]) == (3, "over_limit", 3)
+    assert "takes at most 2 items, and would have 3; nothing was written. Nothing was imported" in error["message"]
+    assert "--skip-bad" not in error["message"]
+
+
+def test_nothing_is_cut_in_a_pipe(data: Path) -> None:
+    """What programs read is whole: long ids and payloads, however narrow a terminal would be."""
+    name, payload = "a-very-long-identifier-" * 6, {"text": "word " * 60}
+    with kinbin.open(data) as db:
+        db.create_collection("c", dim=2).add([name], [[1.0, 2.0]], [payload])
+    command = [sys.executable, "-m", "kinbin_service.cli", "query", "c", "--vector", "[1, 2]", "--data", str(data)]
+    plain = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=plain).stdout
+    assert name in told
+    assert payload["text"] in told

@@ -233,10 +233,15 @@ def answer_batch(
         if space.ascending:
             scores = np.minimum(scores, limit)
     return AnswerBatch(
-        names, scores, certificate, _reasons(found, certificate), answers.verified, answers.candidates,
+        names, scores, certificate, _reasons(found, certificate), _once(answers.verified, answers.candidates), answers.candidates,
         [["postings"] if cut else [] for cut in found.truncated.tolist()], [PATHS[path] for path in found.path.tolist()], found.steps,
         found.far, ascending=space.ascending,
     )  # fmt: skip
+
+
+def _once(verified: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows that were scored. A scan scores those of the walk before it once more."""
+    return np.minimum(verified, candidates)
 
 
 def answer_one(
@@ -274,7 +279,8 @@ def answer_one(
     short = limit is None and path == BANDS and len(ids) < k
     no_bound = _reason(math.isnan(bound), cut, path, short)
     return Answer(
-        ids, scores, None if no_bound else bound, no_bound, found.verified, found.candidates, ["postings"] if cut else [],
+        ids, scores, None if no_bound else bound, no_bound, min(found.verified, found.candidates), found.candidates,
+        ["postings"] if cut else [],
         PATHS[path], found.steps, found.far, ascending=space.ascending, row_numbers=rows,
     )  # fmt: skip
 

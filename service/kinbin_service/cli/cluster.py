@@ -10,7 +10,7 @@ import importlib
 import os
 import signal
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from kinbin.errors import install
-from kinbin_service.cli.commands import Group
+from kinbin_service.cli.commands import Command, Group
 from kinbin_service.cli.options import DEFAULT_DATA, DataOption, JsonOption
 from kinbin_service.cli.output import Failure, error_console, failing_in_one_line, print_json, tell
 
@@ -93,7 +93,7 @@ def _serve(kind: str, service: dict[str, Any], cluster: dict[str, Any]) -> None:
         raise Failure(str(error), 2) from None
 
 
-@cluster_app.command("dev")
+@cluster_app.command("dev", cls=Command)
 def dev_command(
     folder: Annotated[Path, typer.Option(metavar="DIR", help="Where all files go; what is there is taken up again.")] = Path(
         "kinbin-cluster"
@@ -146,7 +146,7 @@ def _until_stopped(cluster: Any) -> None:
         time.sleep(0.5)
 
 
-@cluster_app.command("status")
+@cluster_app.command("status", cls=Command)
 def status_command(nats: NatsOption = None, as_json: JsonOption = False) -> None:
     """Say which nodes live, who holds which shard and how far it is, and what is wrong.
 
@@ -199,33 +199,39 @@ def _copy(copy: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-@cluster_app.command("drain")
+@cluster_app.command("drain", cls=Command)
 def drain_command(
-    node: Annotated[str, typer.Argument(help="The node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node.")],
     cancel: Annotated[bool, typer.Option("--cancel", help="Let it take shards again.")] = False,
     wait: WaitOption = True,
     nats: NatsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Move all shards of a node to others, so that it can be stopped. It answers until others do."""
-    with failing_in_one_line():
-        _asked("drain", nats, node, typer.echo, cancel=cancel, wait=wait)
+    with failing_in_one_line(as_json):
+        _asked("drain", nats, node, _told_to(as_json), cancel=cancel, wait=wait)
+        if as_json:
+            print_json({"node": node, "draining": not cancel, "waited": wait and not cancel})
 
 
-@cluster_app.command("move")
+@cluster_app.command("move", cls=Command)
 def move_command(
-    collection: Annotated[str, typer.Argument(help="Collection or alias.")],
-    shard: Annotated[int, typer.Argument(min=0, help="Number of the shard.")],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Collection or alias.")],
+    shard: Annotated[int, typer.Argument(metavar="SHARD", min=0, help="Number of the shard.")],
     source: Annotated[str, typer.Option("--from", metavar="NODE", help="Node that has a replica.")],
     target: Annotated[str, typer.Option("--to", metavar="NODE", help="Node that has none.")],
     wait: WaitOption = True,
     nats: NatsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Move one replica of a shard to another node. The old one answers until the new one does."""
-    with failing_in_one_line():
-        _asked("move", nats, collection, shard, (source, target), typer.echo, wait=wait)
+    with failing_in_one_line(as_json):
+        _asked("move", nats, collection, shard, (source, target), _told_to(as_json), wait=wait)
+        if as_json:
+            print_json({"collection": collection, "shard": shard, "from": source, "to": target, "waited": wait})
 
 
-@cluster_app.command("balance")
+@cluster_app.command("balance", cls=Command)
 def balance_command(
     by: Annotated[str, typer.Option(metavar="WEIGHT", help="rows, bytes, rate (seconds of work in a second) or replicas.")] = "rows",
     tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="A node within this part of its share is left alone.")] = 0.1,
@@ -239,41 +245,47 @@ def balance_command(
     Shards answer all the while, as with `move`. Broken off, what was moved stays moved.
     """
     with failing_in_one_line(as_json):
-        told = (lambda _: None) if as_json else typer.echo
-        done = _asked("balance", nats, by, told, module="rebalancing", tolerance=tolerance, most=most, do=yes)
+        done = _asked("balance", nats, by, _told_to(as_json), module="rebalancing", tolerance=tolerance, most=most, do=yes)
         if as_json:
             print_json(done)
         elif done["moves"] and not yes:
             typer.echo("nothing was moved: --yes moves them")
 
 
-@cluster_app.command("forget")
-def forget_command(node: Annotated[str, typer.Argument(help="A node that is gone for good.")], nats: NatsOption = None) -> None:
+@cluster_app.command("forget", cls=Command)
+def forget_command(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A node that is gone for good.")],
+    nats: NatsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Take a node that is gone, and holds nothing any more, out of the registry."""
-    with failing_in_one_line():
+    with failing_in_one_line(as_json):
         _asked("forget", nats, node)
-        typer.echo(f"{node} is forgotten")
+        if as_json:
+            print_json({"node": node, "forgotten": True})
+        else:
+            typer.echo(f"{node} is forgotten")
 
 
-@cluster_app.command("check")
+@cluster_app.command("check", cls=Command)
 def check_command(
-    collection: Annotated[str, typer.Argument(help="Collection or alias.")],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Collection or alias.")],
     seconds: Annotated[float, typer.Option(min=1, help="Longest wait.")] = 60.0,
     nats: NatsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare the replicas of each shard at one place of its log, now. Exit code 1 when some differ, or do not tell."""
     with failing_in_one_line(as_json):
-        compared = _asked("check", nats, collection, (lambda _: None) if as_json else typer.echo, seconds=seconds)
+        compared = _asked("check", nats, collection, _told_to(as_json), seconds=seconds)
         if as_json:
             print_json({"shards": compared})
         if any(one["divergent"] or one["silent"] for one in compared):
             raise typer.Exit(1)
 
 
-@cluster_app.command("reshard")
+@cluster_app.command("reshard", cls=Command)
 def reshard_command(
-    collection: Annotated[str, typer.Argument(help="Collection or alias.")],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Collection or alias.")],
     shards: Annotated[int | None, typer.Option(min=1, max=256, help="Number of its new shards.")] = None,
     replicas: Annotated[int | None, typer.Option(min=1, max=16, help="Replicas of each; default: as many as it has.")] = None,
     drop_old: Annotated[bool, typer.Option("--drop-old", help="Drop what it was; else it is kept, and takes no writes.")] = False,
@@ -299,6 +311,11 @@ def reshard_command(
             print_json(done)
         else:
             typer.echo(f"writes were refused for {done['paused_seconds']:.1f} s")
+
+
+def _told_to(as_json: bool) -> Callable[[str], None]:
+    """Who is told of progress: nobody, where what comes out is read by a program."""
+    return (lambda _: None) if as_json else typer.echo
 
 
 def _asked(name: str, nats: str | None, *arguments: Any, module: str = "commands", **options: Any) -> Any:

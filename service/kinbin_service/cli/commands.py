@@ -6,12 +6,16 @@ errors are plain text. Boxes and colours would take as long again, as what draws
 
 from __future__ import annotations
 
+import errno
+import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from textwrap import fill
 from typing import Any, ClassVar
 
 import typer
@@ -21,10 +25,15 @@ from kinbin_service.cli.output import told_as_json
 from kinbin_service.cli.panels import panel_of
 from kinbin_service.cli.words import runs
 
-__all__ = ["Commands", "Group", "Maker"]
+__all__ = ["Command", "Commands", "Group", "Maker"]
 
 Maker = Callable[..., None] | typer.Typer
 """What a command is made of: its function, or a group of its own."""
+
+_UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Of writing to standard output: of other files an error tells the name."""
+_VALUES = {"int": "N", "float": "X", "str": "TEXT", "Path": "PATH"}
+
 
 # The root of what is wrong with a command line: typer does not export it by its name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -33,17 +42,33 @@ _UsageError: Any = typer.BadParameter.__base__
 class Command(TyperCommand):
     """A command whose options are listed under the headings of `panels`."""
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature of the class above
+        """Write what the command does, by paragraphs and points of lists."""
+        for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+            formatter.write_paragraph()
+            for piece in re.split(r"\n(?=- )", paragraph):
+                behind = "    " if piece.startswith("- ") else "  "
+                formatter.write(fill(" ".join(piece.split()), formatter.width, initial_indent="  ", subsequent_indent=behind) + "\n")
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options by heading, in the order in which they come."""
         under: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is None:
                 continue
+            record = _plainly(parameter, *record)
             common = "Arguments" if parameter.param_type_name == "argument" else "Options"
             under.setdefault(panel_of(str(self.name), str(parameter.name)) or common, []).append(record)
         for heading, records in sorted(under.items(), key=lambda one: ("Arguments", "Options").count(one[0]), reverse=True):
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def _plainly(parameter: Any, name: str, about: str) -> tuple[str, str]:
+    """What is listed of a parameter: of an argument its name, of an option what stands for its value, without names of Python's types."""
+    if parameter.param_type_name == "argument":
+        return name.split(" <", maxsplit=1)[0], about
+    return re.sub(r"<(?:list\[)?(int|float|str|Path)\b[^>]*>", lambda found: _VALUES[found[1]], name), about
 
 
 class Group(TyperGroup):
@@ -73,8 +98,13 @@ class Commands(TyperGroup):
 
     def make_context(self, *asked: Any, **more: Any) -> Any:
         """What a command line asks for; help is printed here."""
-        with _reader_may_leave():
-            return super().make_context(*asked, **more)
+        try:
+            with _reader_may_leave():
+                return super().make_context(*asked, **more)
+        except _UsageError as error:
+            if error.message.startswith("No such option"):
+                error.message += ": options go behind the command"
+            raise
 
     def invoke(self, *asked: Any) -> Any:
         """Run a command."""
@@ -82,6 +112,7 @@ class Commands(TyperGroup):
             with _reader_may_leave():
                 return super().invoke(*asked)
         except _UsageError as error:
+            error.message = error.message.replace("Value error, ", "").replace("Input should be", "it should be")
             own = {one.name: one for one in getattr(getattr(error.ctx, "command", None), "params", ())}
             names = own.get("collection") or own.get("collections")
             if error.message.startswith("Got unexpected extra argument") and names is not None:
@@ -105,6 +136,18 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run a command line."""
         given = list(sys.argv[1:] if args is None else args)
+        try:
+            return self._run(given, prog_name, complete_var, standalone_mode, windows_expand_args, **extra)
+        except OSError as error:
+            if not standalone_mode or error.filename is not None or error.errno not in _UNWRITTEN:
+                raise
+            # What was printed could not be written: a full disk behind `> file`.
+            _forget_output()
+            _told_error("--json" in given, error.strerror or str(error))
+            sys.exit(1)
+
+    def _run(self, given: list[str], *asked: Any, **extra: Any) -> Any:
+        prog_name, complete_var, standalone_mode, windows_expand_args = asked
         plain = "--json" not in given or not standalone_mode
         run = partial(super().main, given, prog_name, complete_var, windows_expand_args=windows_expand_args, **extra)
         if plain:
@@ -174,7 +217,18 @@ def _reader_may_leave() -> Iterator[None]:
         # Of a broken pipe rich makes an end with the code 1.
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        with suppress(OSError, ValueError):
-            # What is buffered yet would fail once more when the interpreter ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         raise typer.Exit(128 + signal.SIGPIPE) from None
+
+
+def _forget_output() -> None:
+    """What is buffered yet would fail once more when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _told_error(as_json: bool, message: str) -> None:
+    if as_json:
+        told_as_json("os_error", message, 1)
+    else:
+        typer.echo(f"Error: {message}", err=True)

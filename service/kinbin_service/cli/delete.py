@@ -28,7 +28,7 @@ def delete_command(
     They are in no answer any more once the command is done. `kinbin drop` removes a collection as a whole.
     """
     if bool(ids) == (condition is not None):
-        raise typer.BadParameter("give ids, or --filter, and not both")
+        raise typer.BadParameter("give ids or --filter" + (", not both" if ids else ""))
     chosen = {"ids": ids} if ids else {"filter": parsed_json(condition or "", "--filter")}
     with failing_in_one_line(as_json), place(data, url) as there:
         done = there.collection(collection).delete(**chosen)
@@ -37,4 +37,4 @@ def delete_command(
     else:
         absent = len(set(ids or ())) - done.deleted if ids else 0
         passed = f" ({absent:,} of the ids {'was' if absent == 1 else 'were'} not there)" if absent > 0 else ""
-        typer.echo(f"{collection}: {done.deleted:,} items deleted{passed}, {done.count:,} are left")
+        typer.echo(f"{collection}: {done.deleted:,} {'item' if done.deleted == 1 else 'items'} deleted{passed}, {done.count:,} left")

@@ -42,7 +42,9 @@ def export_command(
     condition: FilterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Export a collection with ids, vectors and payloads, in the order of ids. `kinbin import FILE` reads it back to the same bits.
+    """Export a collection with ids, vectors and payloads, in the order of ids.
+
+    `kinbin import FILE` reads it back to the same bits. Of sets of tokens features are written, not the tokens: their names are not stored.
 
     - ndjson: one {"id", "vector", "payload"} a line, as POST /index and kinbin import take them
       (strings, series and point sets under "string", "series" and "points"; of several fields all vectors under "vectors")

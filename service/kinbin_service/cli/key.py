@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kinbin_service.cli.commands import Group
+from kinbin_service.cli.commands import Command, Group
 from kinbin_service.cli.options import JsonOption
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.key_file import ROLES, KeyFileError, line_of, new_key, parse, read
@@ -23,7 +23,7 @@ key_app = typer.Typer(
 )
 
 
-@key_app.command("new")
+@key_app.command("new", cls=Command)
 def new_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is: the access log has it.")],
     role: Annotated[str, typer.Option(help=f"What it may do: {', '.join(ROLES)}. write may read, too, and admin everything.")] = "read",
@@ -49,8 +49,8 @@ def new_command(
         typer.echo(f"line:  {line}")
 
 
-@key_app.command("check")
-def check_command(file: Annotated[Path, typer.Argument(help="The file of keys.")], as_json: JsonOption = False) -> None:
+@key_app.command("check", cls=Command)
+def check_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of keys.")], as_json: JsonOption = False) -> None:
     """Say which keys a file holds, or what is wrong with it (exit code 1)."""
     with failing_in_one_line(as_json):
         try:

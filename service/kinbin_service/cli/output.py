@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,6 +22,7 @@ __all__ = [
     "Failure", "bands_of", "error_console", "failing_in_one_line", "one_line", "output_console", "print_json", "tell", "told_as_json",
 ]  # fmt: skip
 
+_ANY_WIDTH = 10_000
 EXIT_CODES = {"usage": 2, "over_limit": 3}
 """Exit codes of errors that programs may want to tell from others; 1 is that of all others."""
 
@@ -89,7 +92,8 @@ def output_console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
 
-    return Paper()
+    # In a pipe or a file nothing is cut, unless a width is asked for.
+    return Paper(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _ANY_WIDTH)
 
 
 def error_console() -> Console:

@@ -45,7 +45,7 @@ def _option(name: str, *flags: str) -> Any:
 
 
 def query_command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Collection to search; the same as --collection.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Collection to search; the same as --collection.")] = None,
     data: PlaceDataOption = None,
     url: UrlOption = None,
     collection: Annotated[str | None, typer.Option(metavar="NAME", help=f"Collection to search; default: {DEFAULT_COLLECTION}.")] = None,
@@ -102,7 +102,8 @@ def query_command(
     given = [kind for kind, one in objects.items() if one is not None]
     if sum(one is not None for one in (identifier, file)) + len(given) + bool(positive) != 1:
         kinds = "--string, --series, --points, --image and --vectors"
-        raise typer.BadParameter(f"give one of --vector, --id and --file, or of {kinds}, or --positive")
+        several = ", not several of them" if (identifier, file) != (None, None) or given or positive else ""
+        raise typer.BadParameter(f"give one of --vector, --id and --file, or of {kinds}, or --positive{several}")
     if negative and not positive:
         raise typer.BadParameter("--negative goes with --positive")
     of_fields = {

@@ -14,6 +14,9 @@ from kinbin_service.cli.output import Failure, failing_in_one_line
 
 __all__ = ["check_port", "serve_command"]
 
+_NEVER_SERVED = 3
+"""The exit code of a server that never served: its port or its database cannot be had."""
+
 
 def serve_command(
     data: DataOption = DEFAULT_DATA,
@@ -62,12 +65,13 @@ def check_port(host: str, port: int) -> None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
-        raise Failure(f"--host {host} is not an address of this machine ({error.strerror})") from None
+        raise Failure(f"--host {host} is not an address of this machine ({error.strerror})", _NEVER_SERVED) from None
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(address)
         except OSError as error:
             raise Failure(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another --port (PORT=… with make), or end what listens there"
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another --port (PORT=… with make), or end what listens there",
+                _NEVER_SERVED,
             ) from None

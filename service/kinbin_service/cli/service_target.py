@@ -139,10 +139,10 @@ class ServiceTarget:
                 done = self._client.fields_collection(self.name).add(batch.ids, vectors, batch.payloads, mode)  # type: ignore[arg-type]
         except InvalidInput as error:
             problems = [(problem.position, problem.detail) for problem in error.errors] or [(None, error.detail)]
-            raise Refused(problems, partly=bool(error.acknowledged)) from None
+            raise Refused(problems, partly=bool(error.acknowledged), code=error.code) from None
         except InvalidArgument as error:
             detail = told(batch, error.code, error.position, str(error.args[0]))
-            raise Refused([(error.position, detail)], partly=bool(error.acknowledged)) from None
+            raise Refused([(error.position, detail)], partly=bool(error.acknowledged), code=error.code) from None
         except Conflict as error:
             if error.code != "item_conflict":
                 raise

@@ -44,9 +44,7 @@ _UNHASHED = ("strings", "series", "points")
 
 
 def tune_command(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Rows that are not stored yet, as kinbin import reads them.")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Rows that are not stored yet, as kinbin import reads them.")] = None,
     data: PlaceDataOption = None,
     url: UrlOption = None,
     collection: Annotated[

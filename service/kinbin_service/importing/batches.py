@@ -43,6 +43,9 @@ class SourceError(Exception):
     `line` counts from 1 (text formats), `row` from 0 (arrays); both None when it is about the whole file.
     """
 
+    code: str | None = None
+    """Of the error by which the collection refused it, where that is of use to programs."""
+
     def __init__(self, path: Path, detail: str, *, line: int | None = None, row: int | None = None) -> None:
         self.path, self.detail, self.line, self.row = path, detail, line, row
         place = f"{path}:{line}" if line is not None else f"{path}, row {row}" if row is not None else str(path)
@@ -52,10 +55,16 @@ class SourceError(Exception):
 class BadRow(SourceError):
     """One row cannot be read, but the next one can: what may be left out."""
 
+    lone = True
+    """Whether it is this row that is refused, and not all that are added with it."""
+
     def told(self, before: int) -> SourceError:
         """The error of an import that it ended, when so many rows were behind."""
         behind = f"the first {before:,} rows are imported, and the same command goes on behind them" if before else "nothing was imported"
-        return SourceError(self.path, f"{self.detail}. {behind.capitalize()}; --skip-bad leaves bad rows out", line=self.line, row=self.row)
+        advice = "; --skip-bad leaves bad rows out" if self.lone else ""
+        error = SourceError(self.path, f"{self.detail}. {behind.capitalize()}{advice}", line=self.line, row=self.row)
+        error.code = self.code
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,4 +228,8 @@ def _located(batch: Batch, refused: Refused) -> SourceError:
     error = batch.error_at(position if position is not None else 0, detail)
     # One that is in conflict is no bad row: leaving bad ones out does not help. How much of a batch was written in part is not known.
     plain = refused.conflict or refused.partly
-    return SourceError(error.path, error.detail, line=error.line, row=error.row) if plain else error
+    told = SourceError(error.path, error.detail, line=error.line, row=error.row) if plain else error
+    # Of a row whose own size passes a limit it is said as of other bad rows.
+    told.code = refused.code if position is None else None
+    error.lone = position is not None
+    return told

@@ -45,8 +45,12 @@ class Added:
 class Refused(Exception):
     """Nothing of a batch was written, for what is in it: at most 8 problems as (position in the batch or None, what is wrong)."""
 
-    def __init__(self, problems: Sequence[tuple[int | None, str]], *, conflict: bool = False, partly: bool = False) -> None:
+    def __init__(
+        self, problems: Sequence[tuple[int | None, str]], *, conflict: bool = False, partly: bool = False, code: str | None = None
+    ) -> None:
         super().__init__(problems[0][1])
+        self.code = "over_limit" if code == "over_limit" else None
+        """What programs may want to tell from other refusals."""
         self.problems = tuple(problems)
         self.partly = partly
         """The head of the batch was written all the same: it travelled in a request of its own."""
@@ -256,7 +260,8 @@ def vectors_by_field(batch: Batch, fields: Sequence[str] | None) -> dict[str, li
 
 
 def _refused(batch: Batch, error: kinbin.InvalidInput) -> Refused:
-    return Refused([(problem.position, told(batch, problem.code, problem.position, problem.detail)) for problem in error.problems])
+    problems = [(problem.position, told(batch, problem.code, problem.position, problem.detail)) for problem in error.problems]
+    return Refused(problems, code=error.code)
 
 
 def told(batch: Batch, code: str | None, position: int | None, detail: str) -> str:

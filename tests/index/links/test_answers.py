@@ -468,3 +468,14 @@ def test_links_are_found_again(tmp_path: Path) -> None:
         collection = db.collection("c")
         assert as_pairs(collection.query_batch(Q, mode="links")) == before
         assert collection.stats()["links"] == stats
+
+
+def test_a_scan_after_a_walk_counts_each_row_once(db: kinbin.Database) -> None:
+    """What a walk scored before the scan is scored again, and is one row: never are more scored than there are candidates."""
+    collection = db.create_collection("few", dim=3)
+    collection.add(list("abcd"), [[5, 1, 0], [4, 1, 1], [0, 1, 6], [0, 2, 5]])
+    collection.link()
+    one = collection.query([1, 2, 3], mode="exact")
+    many = collection.query_batch([[1, 2, 3], [3, 2, 1]], mode="exact")
+    assert 0 < one.verified <= one.candidates == 4
+    assert (many.verified <= many.candidates).all()
