@@ -121,8 +121,7 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
     for key, value in about.items():
         if key in {"runs", "links", "background", "fields", "depths", "shards", "pools"}:
             continue
-        shown = _size(value) if key == "bytes" else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        table.add_row(f"  {key}", Text("–" if value is None else shown))
+        table.add_row(f"  {key}", Text(_size(value) if key == "bytes" else _shown(value)))
     console.print(table)
     _show_rows(console, "shards", [_shard(one) for one in about.get("shards", ())])
     if "fields" in about:
@@ -137,6 +136,19 @@ def _show_stats(name: str, about: dict[str, Any]) -> None:
         _show_rows(console, "recall of walks, calibrated", links["calibration"])
     if about.get("pools") is not None:
         _show_pools(console, about["pools"])
+
+
+def _shown(value: Any) -> str:
+    """A value of the statistics, for people."""
+    if value is None or (isinstance(value, dict | list) and not value):
+        return "–"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_shown, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _show_pools(console: Console, pools: dict[str, Any]) -> None:
@@ -173,7 +185,7 @@ def _show_rows(console: Console, title: str, rows: list[dict[str, Any]]) -> None
     if rows:
         listing = Table(*(key.replace("_", " ") for key in rows[0]), title=f"  {title}", title_justify="left", box=None)
         for row in rows:
-            listing.add_row(*(str(value) for value in row.values()))
+            listing.add_row(*map(_shown, row.values()))
         console.print(listing)
 
 

@@ -7,6 +7,7 @@ the batch that was under way, which an upsert makes harmless (and what `_insert_
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -214,6 +215,10 @@ class ImportJob:
         self._remember(dataclasses.replace(self._state, prefix=prefix, under_way=False))
 
 
+_OTHER_MODE = re.compile(r"; use mode \w+ or upsert(?=;|$)")
+"""What the library and the service advise."""
+
+
 def _in_order(errors: Sequence[BadRow]) -> tuple[BadRow, ...]:
     return tuple(sorted(errors, key=lambda error: (error.line or 0, error.row or 0)))
 
@@ -224,7 +229,7 @@ def _located(batch: Batch, refused: Refused) -> SourceError:
     if len(refused.problems) > 1:
         detail += f" (and {len(refused.problems) - 1} more in the same batch)"
     if refused.conflict:
-        detail += "; use --mode upsert to add and replace alike"
+        detail = _OTHER_MODE.sub("", detail) + "; use --mode upsert to add and replace alike"
     error = batch.error_at(position if position is not None else 0, detail)
     # One that is in conflict is no bad row: leaving bad ones out does not help. How much of a batch was written in part is not known.
     plain = refused.conflict or refused.partly
