@@ -112,6 +112,63 @@ def test_link_goes_on_where_the_background_stopped(database: kinbin.Database, pi
     assert_linked(collection, ROWS + more)
 
 
+@pytest.fixture
+def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many rows walks were calibrated, each time."""
+    seen: list[int] = []
+    calibrate = linking.calibrate
+
+    def calibrate_and_note(*arguments: Any) -> Any:
+        seen.append(len(arguments[1]))
+        return calibrate(*arguments)
+
+    monkeypatch.setattr(linking, "calibrate", calibrate_and_note)
+    return seen
+
+
+@pytest.mark.parametrize("more", [0, 100], ids=["nothing new", "new rows"])
+def test_what_link_goes_on_with_is_calibrated_once(database: kinbin.Database, pieces: Pieces, calibrated: list[int], more: int) -> None:
+    """Where rows came since, they are linked at once, and all are calibrated together: calibrating takes as long as linking."""
+    collection: Any = database.collection("c")
+    pieces.wanted = lambda: is_wanted(collection._linker._lock)
+    with ThreadPoolExecutor(1) as threads:
+        building: Future[bool] = threads.submit(collection._linker.step, quiet=True)
+        assert pieces.begun.wait(LONG)
+        add(collection, ROWS, ROWS + more)
+        collection.link()
+        assert building.result(LONG) is False
+    assert calibrated == [ROWS + more]
+    assert collection.stats()["links"]["calibration"][-1]["recall@10"] > 0.9
+
+
+def test_links_that_were_not_calibrated_yet_are_due(
+    database: kinbin.Database, pieces: Pieces, calibrated: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may end between the two: whoever comes next calibrates, however few rows are left, and though they are gone."""
+    collection: Any = database.collection("c")
+    linker, build = collection._linker, collection._linker._build
+    pieces.wanted = lambda: is_wanted(linker._lock)
+
+    def build_once(*arguments: Any, again: bool = False) -> bool:
+        if not again:
+            raise KeyboardInterrupt
+        return bool(build(*arguments, again=again))
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(linker.step, quiet=True)
+        assert pieces.begun.wait(LONG)
+        monkeypatch.setattr(linker, "_build", build_once)
+        add(collection, ROWS, ROWS + 3)
+        with pytest.raises(KeyboardInterrupt):
+            collection.link()
+    monkeypatch.undo()
+    assert (calibrated, len(link_sets(collection))) == ([], 1)
+    collection.delete([f"v{i}" for i in range(ROWS, ROWS + 3)])
+    linker.step(quiet=True)
+    assert collection.stats()["links"]["calibration"][-1]["recall@10"] > 0.9
+    assert_linked(collection, ROWS)
+
+
 def test_another_collection_is_linked_in_between(database: kinbin.Database, pieces: Pieces) -> None:
     """link() of another collection takes the one lock over; the background then goes on with its own where it stopped."""
     collection: Any = database.collection("c")

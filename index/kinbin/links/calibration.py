@@ -36,7 +36,7 @@ from kinbin.segments.source import Recipe, read_records
 from kinbin.storage.dead import DeadRows
 from kinbin.storage.workspace import IN_MEMORY, WorkSpace, pieces
 
-__all__ = ["calibrate", "neighbourhoods", "uncalibrated"]
+__all__ = ["calibrate", "is_yet", "neighbourhoods", "uncalibrated", "uncalibrated_yet"]
 
 _POOLS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512)
 _QUERIES = 256
@@ -114,7 +114,7 @@ def calibrate(
 ) -> CalibrationTable:  # fmt: skip
     """Recall of walks of several widths. row_numbers, errors (n,): of the nodes. check: called between pools, may raise.
 
-    What takes 12 bytes a row has its room where the graph's codes have theirs. Cost: 0.5 to 0.8 s for 50,000 rows.
+    What takes 12 bytes a row has its room where the graph's codes have theirs. Cost: 0.7 to 2 s for 50,000 rows.
     """
     nodes, room = len(row_numbers), graph.codes.room
     places = room.empty(nodes, np.uint32)
@@ -140,7 +140,12 @@ def calibrate(
     for pool in _POOLS if truth.max(initial=0.0) > ALIKE else ():
         check()
         scores.add(pool, *trial.walk(pool))
-        failures.add(pool, strange.walk(pool)[0], strange.walk(pool, around_of(nodes))[0])
+        found = strange.walk(pool)[0]
+        around, lost = found.copy(), failures.lost(found)
+        if len(lost):
+            # A walk that finds enough finds no less when it looks around besides.
+            around[lost] = strange.of(mixed, lost).walk(pool, around_of(nodes))[0]
+        failures.add(pool, found, around)
         if scores.satisfied():
             break
     norms = None
@@ -163,6 +168,16 @@ def _placed(places: NDArray[np.uint32], room: WorkSpace) -> NDArray[np.int64]:
 def uncalibrated(queries: int = 1) -> CalibrationTable:
     """What says nothing of any walk."""
     return _Scores(np.zeros((queries, 1)), 1).table()
+
+
+def uncalibrated_yet() -> CalibrationTable:
+    """The same, of links that are to be measured when others have joined them. See `is_yet`."""
+    return replace(uncalibrated(), queries=0)
+
+
+def is_yet(table: CalibrationTable) -> bool:
+    """Whether links are to be measured yet: so they are due, whatever they lack."""
+    return table.queries == 0
 
 
 def strange_queries(rows: Rows, count: int) -> Rows:
@@ -202,13 +217,20 @@ class _Failures:
         self._alike = np.cumsum(truth > ALIKE, axis=1)
         self._needs, self._around, self._most = (np.zeros((len(CALIBRATED_K), len(truth)), np.int64) for _ in range(3))
 
+    def _enough(self, found: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+        """(calibrated k, m) whether so much of what is true was found."""
+        hits = np.cumsum(_hits(found, self._truth), axis=1)
+        ranks = [min(k, self._truth.shape[1]) - 1 for k in CALIBRATED_K]
+        return (hits[:, ranks] >= share * self._alike[:, ranks]).T
+
+    def lost(self, found: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The queries whose walks found too little, for some number of neighbours."""
+        return np.flatnonzero(~self._enough(found, _FOUND).all(axis=0))
+
     def add(self, pool: int, found: NDArray[np.float64], around: NDArray[np.float64]) -> None:
         """What walks of one width found, and such as look around: similarities (m, K), best first. Widths rise."""
         for of, share, told in ((found, _FOUND, self._needs), (around, _FOUND, self._around), (found, _LOST, self._most)):
-            hits = np.cumsum(_hits(of, self._truth), axis=1)
-            for k, needs in zip(CALIBRATED_K, told, strict=True):
-                rank = min(k, self._truth.shape[1]) - 1
-                enough = hits[:, rank] >= share * self._alike[:, rank]
+            for needs, enough in zip(told, self._enough(of, share), strict=True):
                 needs[enough & (needs == 0)] = pool
                 needs[~enough] = 0
 
@@ -321,12 +343,16 @@ class _Trial:
         self._space, self._segments, self._coder = stage.recipe.space.record, stage.view.descriptors, stage.coder
         self._queries, self._left_out = queries, left_out
         self._asked = queries_record(queries, skips=left_out)
-        self._keep: list[object] = [stage]
+        self._stage, self._keep = stage, list[object]()
         self._graph = stage.graph.record(self._keep)
         GRAPH.fill(self._graph, **stage.coder.fields(), errors=stage.errors, places=stage.places)
         self._scratch = Scratch(stage.recipe.wide, queries.most_nonzeros)
         self._table = self._scratch.walk(len(stage.places), _POOLS[-1], stage.coder.layout)
         self._answers = Answers.empty(len(queries), k)
+
+    def of(self, queries: Rows, which: NDArray[np.int64]) -> _Trial:
+        """The same of some of the queries, of which nothing is left out."""
+        return _Trial(self._stage, queries.take(which), self._left_out[which], self._answers.scores.shape[1])
 
     def walk(self, pool: int, around: int = 0) -> tuple[NDArray[np.float64], float]:
         """Scores (m, k) of what walks with this pool find, and how many nodes they compared, in the mean.

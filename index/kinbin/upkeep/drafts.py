@@ -34,7 +34,7 @@ from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
 from kinbin.storage.workspace import WorkSpace, pieces
 
-__all__ = ["LINK_BYTES", "Draft", "Drafting", "most_bytes", "unpacked"]
+__all__ = ["LINK_BYTES", "Draft", "Drafting", "horizon_of", "most_bytes", "unpacked"]
 
 LINK_BYTES: int | None = None
 """Linking takes so much memory at most of what it needs a row; see `most_bytes`."""
@@ -130,7 +130,7 @@ class Drafting:
         codes, errors, norms = self._encode(source, coder, room, check)
         graph = Graph.empty(codes, norms, coder.step, self._recipe.space.shapes, units=coder.projection is not None, links=links)
         new = room.numbers(len(source))
-        return Draft(source.row_numbers, _horizon(view), coder, errors, graph, new, len(source), reader.link_sets())
+        return Draft(source.row_numbers, horizon_of(view), coder, errors, graph, new, len(source), reader.link_sets())
 
     def _chosen(self, source: Source, view: View, room: WorkSpace) -> Coder:
         """Codes for these rows."""
@@ -183,7 +183,7 @@ class Drafting:
         for part in (Part.ROW_NUMBERS, Part.ERRORS):
             # Read in the file until now: what was damaged since it was opened would get checksums of its own.
             reader.run_part(old.number, part, verify=True)
-        return Draft(source.row_numbers, _horizon(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
+        return Draft(source.row_numbers, horizon_of(view), old.coder, errors, graph, new, old.header.scratch_rows, reader.link_sets())
 
     def _encode(
         self, source: Source, coder: Coder, room: WorkSpace, check: Callable[[], None]
@@ -221,7 +221,7 @@ def _change(old: LinkSet, source: Source, room: WorkSpace) -> _Change:
     return _Change(renamed, kept, new)
 
 
-def _horizon(view: View) -> int:
+def horizon_of(view: View) -> int:
     """The last row number in any run."""
     return max((int(run.row_numbers[-1]) for run in view.runs), default=-1)
 

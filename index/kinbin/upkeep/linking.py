@@ -22,7 +22,7 @@ import numpy as np
 
 from kinbin.bands.build import Cancelled, Parts
 from kinbin.errors import CorruptData
-from kinbin.links.calibration import calibrate, uncalibrated
+from kinbin.links.calibration import calibrate, is_yet, uncalibrated, uncalibrated_yet
 from kinbin.links.linkset import Links
 from kinbin.links.widths import CalibrationTable
 from kinbin.query.view import View, Views
@@ -31,7 +31,7 @@ from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
 from kinbin.storage.transactions import Reader
-from kinbin.upkeep.drafts import Draft, Drafting, unpacked
+from kinbin.upkeep.drafts import Draft, Drafting, horizon_of, unpacked
 from kinbin.upkeep.election import elected, is_wanted
 from kinbin.upkeep.sealing import Upkeep, current
 
@@ -61,6 +61,8 @@ def is_due(view: View, *, quiet: bool) -> bool:
     """Whether rows of this view should be linked now."""
     linked = 0 if view.links is None else view.links.linked
     unlinked = view.unlinked_rows
+    if view.links is not None and is_yet(view.links.set.calibration):
+        return True
     if linked + unlinked < LEAST_ROWS:
         return False
     if view.links is not None and linked - _dead_linked(view, view.links) < (1 - GONE_SHARE) * len(view.links.places):
@@ -72,6 +74,11 @@ def is_due(view: View, *, quiet: bool) -> bool:
 def _dead_linked(view: View, links: Links) -> int:
     """Dead rows in runs that are linked (at least in part)."""
     return sum(run.rows - run.live for run, tail in zip(view.runs, links.tails, strict=True) if tail)
+
+
+def _covers(draft: Draft, view: View) -> bool:
+    """Whether a draft has all rows that are in runs."""
+    return draft.horizon == horizon_of(view) and len(draft.row_numbers) >= sum(run.live for run in view.runs)
 
 
 class _HandedOver(Exception):
@@ -133,7 +140,7 @@ class Linker:
             return
         with elected(self._lock, wait=True):
             try:
-                if self._build(progress, self._check):
+                if self._build(progress, self._check, again=True):
                     self._build(progress, self._check)
             except Cancelled:
                 raise self._store.over() from None
@@ -147,10 +154,11 @@ class Linker:
         if is_wanted(self._lock) or is_wanted(self._upkeep.lock):
             raise _HandedOver
 
-    def _build(self, progress: Progress | None, check: Callable[[], None]) -> bool:
+    def _build(self, progress: Progress | None, check: Callable[[], None], *, again: bool = False) -> bool:
         """Build a link set of all rows in runs, and swap it in; `check` raises to end that.
 
-        Returns whether it had been begun before, so that rows of since then are left.
+        again: whether rows that are left are linked at once. Then the first set of a collection is not calibrated before they are: until
+        then `auto` goes on as it did without links. Returns whether it had been begun before, so that rows of since then are left.
         """
         with self._store.read() as reader:
             view = current(self._views, reader)
@@ -169,6 +177,8 @@ class Linker:
                 self._swap(None)
             log.info("%s: removed the links: no row is left to link", self._name)
             return False
+        if again and begun is not None and begun.calibration is None and view.links is None and not _covers(begun, view):
+            draft.calibration = uncalibrated_yet()
         try:
             self._complete(draft, progress, check)
         except _HandedOver:
@@ -181,7 +191,7 @@ class Linker:
         links = view.links
         if links is None:
             return not view.unlinked_rows
-        if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links):
+        if view.unlinked_rows or links.linked < len(links.places) or _dead_linked(view, links) or is_yet(links.set.calibration):
             return False
         try:
             unpacked(reader, links.set, self._recipe.space.shapes, self._drafting.room_for(len(links.places)))
