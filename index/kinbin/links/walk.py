@@ -161,24 +161,17 @@ def _list_entries(graph, entries, walk, first):
 
 
 @inline
-def _rank_all(graph, probe, listed, found):
-    """Fill `found` with the ranks of nodes that are listed. Divisions of many are made at once."""
-    some = U64(len(listed))
+def _compare(graph, probe, walk, first, past, size, lowest):
+    """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
+    pool, _, listed, found = walk
+    some, last = U64(past - first), U64(size - 1)
+    listed = listed[first:past]
     for x in range(some):
         found[x] = U64(distance_to(graph, _node(listed[x]), probe))
     if graph.shapes == 0:
         step = graph.step
         for x in range(some):
             found[x] = rank_of(found[x], step, False, probe.norm, node_norm(graph, _node(listed[x])))
-
-
-@inline
-def _compare(graph, probe, walk, first, past, size, lowest):
-    """Compare the nodes listed first … past-1 with the probe and pool the nearest. Returns the lowest place of the pool that changed."""
-    pool, _, listed, found = walk
-    some, last = U64(past - first), U64(size - 1)
-    listed = listed[first:past]
-    _rank_all(graph, probe, listed, found)
     worst = pool[last] >> U64(32)
     count = U64(0)
     for x in range(some):
@@ -227,26 +220,25 @@ def look_around(graph, probe, count, pooled, walk, seen):
 
     pooled: (size of the pool, its lowest place whose node is to be opened). Returns (nodes listed, that place now).
     """
-    pool, visited, listed, found = walk
+    pool, visited, listed, _ = walk
     size, lowest = pooled
     some = min(U64(count), U64(graph.nodes))
     step = U64(graph.nodes) // max(some, U64(1))
-    for begun in range(U64(0), some, U64(MOST_LINKS)):
-        if seen + MOST_LINKS > len(listed):
-            break
-        block = listed[seen : seen + np.int64(min(some - begun, U64(MOST_LINKS)))]
-        for x in range(U64(len(block))):
-            block[x] = _spread(begun + x, step) << U64(1)
-            prefetch_code(graph, _spread(min(begun + x + U64(MOST_LINKS), some - U64(1)), step), probe.table)
-        _rank_all(graph, probe, block, found)
-        for x in range(U64(len(block))):
-            key = block[x] | found[x] << U64(32)
-            # Few are near enough: of these it is asked whether the walk has met them. What is listed of them lies before x.
-            if key < pool[size - 1] and mark(visited, _node(key)):
-                listed[seen] = key
-                seen += 1
-                _prefetch_place(graph, _node(key))
-                lowest = min(lowest, put_in(pool, size, key))
+    for x in range(some):
+        prefetch_code(graph, _spread(min(x + U64(_AHEAD), some - U64(1)), step), probe.table)
+        node = _spread(x, step)
+        if visited[node >> U64(3)] & np.uint8(U64(1) << (node & U64(7))) != 0:
+            continue
+        rank = U64(distance_to(graph, node, probe))
+        if graph.shapes == 0:
+            rank = rank_of(rank, graph.step, False, probe.norm, node_norm(graph, node))
+        key = (node << U64(1)) | rank << U64(32)
+        if key < pool[size - 1] and seen < len(listed):
+            mark(visited, node)
+            listed[seen] = key
+            seen += 1
+            _prefetch_place(graph, node)
+            lowest = min(lowest, put_in(pool, size, key))
     return seen, lowest
 
 
