@@ -166,10 +166,11 @@ def test_lines_and_rows_that_are_too_long_are_refused(run: Any, tmp_path: Path, 
 
 def test_parquet_goes_on_in_any_group(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken off in the middle of a row group, a job goes on behind what it noted; rows are far from alike in length."""
+    # In this process other tests' memory is let go of and taken meanwhile: the limit is far from what the job takes.
     texts = [words(20_000 if number % 97 == 0 else 12, number % 700) for number in range(3_000)]
     file, out = tmp_path / "a.parquet", tmp_path / "a.dedup.parquet"
     parquet.write_table(pa.table({"n": range(3_000), "text": texts}), file, row_group_size=400)
-    assert run("dedup", file, "--memory", str(MB)).exit_code == 0
+    assert run("dedup", file, "--memory", str(4 * MB)).exit_code == 0
     whole = parquet.read_table(out)
     firsts = {text: number for number, text in reversed(list(enumerate(texts)))}
     assert whole.column("n").to_pylist() == sorted(firsts.values())
@@ -187,7 +188,7 @@ def test_parquet_goes_on_in_any_group(run: Any, tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("kinbin.TextDuplicates.add", failing)
     runs = 1
-    while run("dedup", file, "--memory", str(MB)).exit_code and runs < 9:
+    while run("dedup", file, "--memory", str(4 * MB)).exit_code and runs < 9:
         runs += 1
     assert 2 < runs < 9
     assert parquet.read_table(out) == whole

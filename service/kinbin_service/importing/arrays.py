@@ -305,8 +305,7 @@ def _map(path: Path, file: BinaryIO, name: str) -> tuple[NDArray[Any], int]:
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read_header(file)
     except (ValueError, SyntaxError, EOFError, struct.error) as error:
-        what = "it" if name == path.name else name
-        raise SourceError(path, f"{what} is not an array in .npy format ({shown(str(error), 120)})") from None
+        raise SourceError(path, f"{name} is not an array in .npy format ({shown(str(error), 120)})") from None
     if dtype.hasobject:
         raise SourceError(path, f"{name} holds pickled Python objects, which are never loaded: save a plain array of numbers")
     offset = file.tell()
