@@ -96,22 +96,6 @@ def assert_linked(collection: kinbin.Collection, count: int) -> None:
     assert [answer.ids[0] for answer in answers] == [f"v{i}" for i in range(count)]
 
 
-@pytest.mark.parametrize("more", [0, 100], ids=["nothing new", "new rows"])
-def test_link_goes_on_where_the_background_stopped(database: kinbin.Database, pieces: Pieces, more: int) -> None:
-    """link() does not wait until a background build has ended: that stops, and link() does the rest, and the rows that came since."""
-    collection: Any = database.collection("c")
-    pieces.wanted = lambda: is_wanted(collection._linker._lock)
-    with ThreadPoolExecutor(1) as threads:
-        building: Future[bool] = threads.submit(collection._linker.step, quiet=True)
-        assert pieces.begun.wait(LONG)
-        add(collection, ROWS, ROWS + more)
-        collection.link()
-        assert building.result(LONG) is False, "it was not done, but handed over"
-    assert pieces.linked(background=True) < 100
-    assert pieces.linked(background=True) + pieces.linked(background=False) == ROWS - 1 + more, "the first node is in by itself"
-    assert_linked(collection, ROWS + more)
-
-
 @pytest.fixture
 def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of how many rows walks were calibrated, each time."""
@@ -127,8 +111,11 @@ def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("more", [0, 100], ids=["nothing new", "new rows"])
-def test_what_link_goes_on_with_is_calibrated_once(database: kinbin.Database, pieces: Pieces, calibrated: list[int], more: int) -> None:
-    """Where rows came since, they are linked at once, and all are calibrated together: calibrating takes as long as linking."""
+def test_link_goes_on_where_the_background_stopped(database: kinbin.Database, pieces: Pieces, calibrated: list[int], more: int) -> None:
+    """link() does not wait until a background build has ended: that stops, and link() does the rest, and the rows that came since.
+
+    All are calibrated together, once: calibrating takes as long as linking.
+    """
     collection: Any = database.collection("c")
     pieces.wanted = lambda: is_wanted(collection._linker._lock)
     with ThreadPoolExecutor(1) as threads:
@@ -136,9 +123,12 @@ def test_what_link_goes_on_with_is_calibrated_once(database: kinbin.Database, pi
         assert pieces.begun.wait(LONG)
         add(collection, ROWS, ROWS + more)
         collection.link()
-        assert building.result(LONG) is False
+        assert building.result(LONG) is False, "it was not done, but handed over"
+    assert pieces.linked(background=True) < 100
+    assert pieces.linked(background=True) + pieces.linked(background=False) == ROWS - 1 + more, "the first node is in by itself"
     assert calibrated == [ROWS + more]
     assert collection.stats()["links"]["calibration"][-1]["recall@10"] > 0.9
+    assert_linked(collection, ROWS + more)
 
 
 def test_links_that_were_not_calibrated_yet_are_due(
