@@ -143,7 +143,7 @@ def test_commands_beside_a_running_service(tmp_path: Path, run: Run, served: Ser
 def test_serve_on_a_port_in_use(data: Path, run: Run, taken_port: int) -> None:
     """A port that something listens on is told in one line, before a database is made."""
     result = run("serve", "--data", data, "--port", taken_port)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     advice = "choose another --port (PORT=… with make), or end what listens there"
     expected = f"Error: cannot listen on 127.0.0.1:{taken_port}: Address already in use; {advice}\n"
     assert result.stderr == expected
@@ -161,7 +161,7 @@ def test_serve_beyond_this_machine_needs_a_key(data: Path, run: Run, free_port: 
 def test_serve_on_an_address_that_is_none(data: Path, run: Run) -> None:
     """A host that is no address of this machine is told in one line."""
     result = run("serve", "--data", data, "--host", "no.such.host.invalid")
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.startswith("Error: --host no.such.host.invalid is not an address of this machine")
 
 
